@@ -42,6 +42,8 @@ class Steps:
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
+        self.told = asyncio.Event()
+        self.ended = asyncio.Event()
         self.started = 0
         self.cancelled = 0
 
@@ -52,8 +54,10 @@ class Steps:
             await context.session.report_progress(1, 3, "before")
             await self.go.wait()
             await context.session.report_progress(2, 3, "while nobody listens")
+            self.told.set()
         except asyncio.CancelledError:
             self.cancelled += 1
+            self.ended.set()
             raise
         return types.CallToolResult(content=[types.TextContent(type="text", text="whole")])
 
@@ -139,9 +143,8 @@ def test_a_call_whose_connection_drops_is_resumed() -> None:
         async with serving() as (url, steps), httpx.AsyncClient(trust_env=False) as client:
             session = await opened(client, url)
             last = await begun(client, url, session)
-            await asyncio.sleep(0.1)
             steps.go.set()
-            await asyncio.sleep(0.1)
+            await steps.told.wait()
             heard = []
             async with client.stream("GET", url, headers={**session, "Last-Event-ID": last}) as answer:
                 async for _, message in events(answer):
@@ -242,8 +245,7 @@ def test_since_2026_07_28_a_stream_that_ends_is_a_call_that_is_cancelled() -> No
                     assert not line.startswith("id:")
                     if "notifications/progress" in line:
                         break
-            while not steps.cancelled:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await steps.ended.wait()
             asked = await client.get(url, headers={**modern, "Last-Event-ID": "x"})
             assert asked.status_code == 405
             assert (steps.started, steps.cancelled) == (1, 1)
@@ -318,9 +320,9 @@ def test_an_unused_session_ends() -> None:
         limits = HttpLimits(sessions=1, idle=0.2)
         async with serving(limits) as (url, _), httpx.AsyncClient(trust_env=False) as client:
             first = await opened(client, url)
-            await asyncio.sleep(0.6)
+            while (await client.post(url, json=HANDSHAKE, headers=ACCEPT)).status_code == 503:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
             assert (await client.post(url, json=request("tools/list", 3), headers=first)).status_code == 404
-            await opened(client, url)
 
     run(story)
 

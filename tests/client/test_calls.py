@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from queue import Queue
 
 import pytest
 import pytest_twisted
@@ -207,10 +208,10 @@ async def test_nothing_is_half_closed(credentials: Credentials, new_client: NewC
 
 def test_a_half_close_would_be_noticed(credentials: Credentials) -> None:
     """The control: a client that sends a closing notice behind its request is seen to do so."""
-    quiet: list[bool] = []
+    quiet: Queue[bool] = Queue()
 
     def slow(exchange: Exchange) -> None:
-        quiet.append(exchange.quiet(2.0))
+        quiet.put(exchange.quiet(2.0))
         exchange.hang_up()
 
     with ScriptedHost(credentials, slow) as host:
@@ -221,10 +222,7 @@ def test_a_half_close_would_be_noticed(credentials: Credentials) -> None:
             channel.setblocking(False)
             with pytest.raises((ssl.SSLError, OSError)):
                 channel.unwrap()
-            end = time.monotonic() + 2.0
-            while not quiet and time.monotonic() < end:
-                time.sleep(0.01)
-    assert quiet == [False]
+            assert quiet.get(timeout=30) is False
 
 
 @pytest_twisted.ensureDeferred

@@ -18,7 +18,6 @@ from typing import Any
 
 from agtphost.client.sync import Client
 from tests.system.hosting import Host, running, sample, until
-from tests.system.trail import LAZY
 
 HANDSHAKE = "2025-11-25"
 ROUNDS = 4
@@ -114,7 +113,7 @@ def main() -> None:
     url, revision = sys.argv[1], os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     with tempfile.TemporaryDirectory() as folder:
-        config = sample(Path(folder), edit=(LAZY,), append=server(url, revision))
+        config = sample(Path(folder), append=server(url, revision))
         with running(config) as host:
             demo = host.state / "agents" / "demo"
             with Client(trust=host.state / "ca.pem", cert=demo / "agent.pem", key=demo / "agent.key") as client:

@@ -39,19 +39,21 @@ def free_port() -> int:
     return int(probe.getsockname()[1])
 
 
-def sample(directory: Path, *, edit: Sequence[tuple[str, str]] = (), append: str = "") -> Path:
+def sample(directory: Path, *, edit: Sequence[tuple[str, str]] = (), append: str = "", eager: bool = False) -> Path:
     """
     A copy of ``etc/`` that listens on a free port.
 
     :param edit: replacements in ``host.toml``, each of which must hit.
     :param append: more TOML.
+    :param eager: start its MCP server with the host, as the sample itself does; that costs as much as the host.
     :return: the copy's ``host.toml``.
     """
     target = directory / "etc"
     shutil.copytree(ETC, target, ignore=shutil.ignore_patterns("state", "__pycache__"))
     file = target / "host.toml"
     text = file.read_text()
-    for old, new in [("port = 4480", f"port = {free_port()}"), *edit]:
+    lazy = () if eager else (("timeout = 30\n", 'timeout = 30\nstart = "lazy"\n'),)
+    for old, new in [("port = 4480", f"port = {free_port()}"), *edit, *lazy]:
         assert old in text, f"etc/host.toml has no {old!r}"
         text = text.replace(old, new)
     text = text.replace(_FILES, json.dumps(forking.mcp_server("mcp/files_server.py"))[:-1])
@@ -148,9 +150,14 @@ def running(config: Path, **options: Any) -> Iterator[Host]:
             host.stop()
 
 
-def until(condition: Any, seconds: float = 30.0) -> None:
-    """Wait for a condition of another process; a machine may be busy, and only what never happens takes so long."""
+def until(condition: Any, seconds: float = 60.0, pause: float = 0.02) -> None:
+    """
+    Wait for a condition of another process.
+
+    :param seconds: only what never happens takes so long, however busy the machine is.
+    :param pause: between two looks; longer where a look is dear, or puts off what it looks for.
+    """
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
+        time.sleep(pause)

@@ -11,7 +11,6 @@ from typing import Any
 
 from agtphost.client.sync import Client
 from tests.system.hosting import Host, agtp, running, sample
-from tests.system.trail import LAZY
 
 BOOK = {"method": "QUERY", "path": "/library/9780142437230"}
 TASK_ID = "task-1"
@@ -81,7 +80,7 @@ class Pair:
 
     @staticmethod
     def _made(folder: Path, server_id: str, agent: str) -> Path:
-        config = sample(folder, edit=[LAZY, ('server_id = "localhost"', f'server_id = "{server_id}"')])
+        config = sample(folder, edit=[('server_id = "localhost"', f'server_id = "{server_id}"')])
         described = config.parent / "agents" / "librarian.agent.json"
         document = {**json.loads(described.read_text()), "name": agent}
         described.unlink()

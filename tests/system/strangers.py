@@ -13,6 +13,8 @@ from functools import cache
 
 SLOW_ADDRESS = "127.0.0.1"
 OTHER_ADDRESS = "127.0.0.2"
+PATIENCE = 20.0
+"""Seconds for an answer, on a machine that is busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,7 @@ def context() -> ssl.SSLContext:
     return made
 
 
-def connect(door: Door, source: str, *, tls: bool | None = None, timeout: float = 5.0) -> socket.socket:
+def connect(door: Door, source: str, *, tls: bool | None = None, timeout: float = PATIENCE) -> socket.socket:
     """
     One connection.
 
@@ -73,8 +75,8 @@ def connect(door: Door, source: str, *, tls: bool | None = None, timeout: float 
     return link
 
 
-def knock(door: Door, source: str, timeout: float = 5.0) -> bool:
-    """Whether a new connection gets an answer."""
+def knock(door: Door, source: str, timeout: float = PATIENCE) -> bool:
+    """Whether a new connection gets an answer; one that is turned away is told at once."""
     with contextlib.suppress(OSError), connect(door, source, timeout=timeout) as link:
         link.sendall(door.ask)
         got = b""
@@ -153,7 +155,7 @@ WAYS: dict[str, Callable[[Door], tuple[bytes, bytes, bool]]] = {
     "silent-tls": lambda door: (b"", b"", True),
     "slow-head": lambda door: (door.ask[:-2] + b"X-A: ", b"a", True),
     "slow-body": lambda door: (door.body, b" ", True),
-    "unread": lambda door: (door.ask * 50, b"", True),
+    "unread": lambda door: (door.ask * 20, b"", True),
 }
 """What is sent at once, what now and then, and whether hands are shaken."""
 

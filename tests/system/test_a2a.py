@@ -70,7 +70,7 @@ def front() -> int:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory, front: int) -> Iterator[Host]:
-    config = sample(tmp_path_factory.mktemp("a2a"))
+    config = sample(tmp_path_factory.mktemp("a2a"), eager=True)
     state = config.parent / "state"
     provision_development(state, server_id="localhost", hosted=[config.parent / "agents" / "librarian.agent.json"])
     echo = config.parent / "endpoints" / "text.toml"

@@ -11,6 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import anyio
@@ -24,7 +25,6 @@ from tests import pypi
 from tests.npm import program
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
-from tests.system.trail import LAZY
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -45,6 +45,10 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "convert_time": {"source_timezone": "Etc/UTC", "time": "12:30", "target_timezone": "Asia/Kolkata"},
 }
 """What each tool is called with; one that is not here takes nothing, and is called with that."""
+
+WRONGLY: Mapping[str, Any] = {"no such argument": [1]}
+OTHERWISE: Mapping[str, Mapping[str, Any]] = {"trigger-long-running-operation": {"duration": 0.1, "steps": 1}}
+"""What each tool is called with wrongly; to this one it is not wrong, and what it does for itself takes ten seconds."""
 
 PROMPT_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "args-prompt": {"city": "Berlin", "state": "BE"},
@@ -156,7 +160,8 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
             arguments = dict(ARGUMENTS.get(name, {}))
             said = await outcome(lambda name=name, given=arguments: mcp.call_tool(name, given, progress_callback=step))  # type: ignore[misc]
             told[f"call {name}"] = "told" if name in OF_THE_PROCESS | AS_TASKS else [said, steps, list(witness.asked)]
-            said = await outcome(lambda name=name: mcp.call_tool(name, {"no such argument": [1]}))  # type: ignore[misc]
+            wrong = {**WRONGLY, **OTHERWISE.get(name, {})}
+            said = await outcome(lambda name=name, wrong=wrong: mcp.call_tool(name, wrong))  # type: ignore[misc]
             told[f"call {name} wrongly"] = said.get("isError", said) if name not in OF_THE_PROCESS else "told"
         said = await outcome(lambda: mcp.call_tool("no_such_tool", {}))
         # Some servers answer so and some so.
@@ -220,8 +225,15 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     servers = "".join(
         f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(command)}\n' for name, command in commands().items()
     )
-    with running(sample(tmp_path_factory.mktemp("compared"), edit=(LAZY,), append=servers)) as host:
+    with running(sample(tmp_path_factory.mktemp("compared"), append=servers)) as host:
         yield host
+
+
+@cache
+def directly(name: str, mode: str) -> Mapping[str, Any]:
+    """What a client hears of the server itself, over stdio."""
+    command, *rest = commands()[name]
+    return anyio.run(everything, StdioServerParameters(command=command, args=rest), mode, TIME.get(name))
 
 
 def differences(direct: Mapping[str, Any], behind: Mapping[str, Any], mode: str) -> dict[str, Any]:
@@ -238,10 +250,8 @@ def test_a_client_hears_behind_host_and_bridge_what_it_hears_directly(
     host: Host, name: str, mode: str, transport: str
 ) -> None:
     """Every tool with its progress and questions, every prompt, resource, template, completion, level, and errors."""
-    command, *rest = commands()[name]
     # The one from npm speaks no later revision than 2025-11-25.
-    itself = mode if name == "time" else "legacy"
-    direct = anyio.run(everything, StdioServerParameters(command=command, args=rest), itself, TIME.get(name))
+    direct = directly(name, mode if name == "time" else "legacy")
     if transport == "stdio":
         behind = anyio.run(everything, stdio(host, "--server", name), mode, direct["offered"])
     else:

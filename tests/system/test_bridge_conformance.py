@@ -22,7 +22,7 @@ from tests import forking
 from tests.npm import document, node, program
 from tests.system.bridging import fixture, http_bridge
 from tests.system.hosting import Host, free_port, running, sample, until
-from tests.system.trail import LAZY, database, stored, verified
+from tests.system.trail import database, stored, verified
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -54,7 +54,7 @@ FURTHER = {
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A host with the fixture server in both eras."""
     servers = fixture("modern") + fixture("handshake", 'protocol = "2025-11-25"', 'isolation = "per-session"')
-    with running(sample(tmp_path_factory.mktemp("conformance"), edit=(LAZY,), append=servers)) as host:
+    with running(sample(tmp_path_factory.mktemp("conformance"), append=servers)) as host:
         yield host
 
 
@@ -75,7 +75,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     servers = "".join(
         f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(command())}\n' for name, command in OTHERS.items()
     )
-    with running(sample(tmp_path_factory.mktemp("others"), edit=(LAZY,), append=servers)) as host:
+    with running(sample(tmp_path_factory.mktemp("others"), append=servers)) as host:
         yield host
 
 

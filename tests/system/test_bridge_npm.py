@@ -19,7 +19,7 @@ from mcp.client.session import ClientRequestContext
 from tests.npm import document, node, program
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import BIN, Host, running, sample
-from tests.system.trail import LAZY, database, stored, verified
+from tests.system.trail import database, stored, verified
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -61,7 +61,7 @@ name = "memory"
 command = ["node", {json.dumps(str(memory))}]
 env = {{ MEMORY_FILE_PATH = {json.dumps(str(folder / "memory.jsonl"))} }}
 """
-    with running(sample(tmp_path_factory.mktemp("npm"), edit=(LAZY,), append=servers)) as host:
+    with running(sample(tmp_path_factory.mktemp("npm"), append=servers)) as host:
         yield host
 
 

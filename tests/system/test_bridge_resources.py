@@ -16,7 +16,6 @@ from mcp.shared.exceptions import MCPError
 from tests import forking
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
-from tests.system.trail import LAZY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -30,7 +29,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(forking.mcp_server(FILE, name))}\n'
         for name in ("left", "right")
     )
-    with running(sample(tmp_path_factory.mktemp("resources"), edit=(LAZY,), append=servers)) as host:
+    with running(sample(tmp_path_factory.mktemp("resources"), append=servers)) as host:
         yield host
 
 

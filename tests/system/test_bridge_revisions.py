@@ -17,7 +17,6 @@ from tests import forking
 from tests.npm import program
 from tests.system.bridging import fixture, http_bridge, stdio
 from tests.system.hosting import Host, running, sample
-from tests.system.trail import LAZY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -27,10 +26,9 @@ ASKING = Path(__file__).with_name("asking_server.py")
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A server that speaks both eras, one that speaks the older, both with nothing but a name and a command."""
-    servers = f'\n[[mcp.server]]\nname = "asking"\ncommand = {json.dumps(forking.mcp_server(ASKING))}\n' + fixture(
-        "both"
-    )
-    with running(sample(tmp_path_factory.mktemp("revisions"), edit=(LAZY,), append=servers)) as host:
+    asking = json.dumps(forking.mcp_server(ASKING))
+    servers = f'\n[[mcp.server]]\nname = "asking"\ncommand = {asking}\n' + fixture("both")
+    with running(sample(tmp_path_factory.mktemp("revisions"), append=servers)) as host:
         yield host
 
 
@@ -107,7 +105,7 @@ ISOLATIONS = {"auto": "auto", "one": "shared", "agent": "per-agent", "session": 
 def updating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The same server with every ``isolation``."""
     servers = "".join(update_server(name, isolation) for name, isolation in ISOLATIONS.items())
-    with running(sample(tmp_path_factory.mktemp("updates"), edit=(LAZY,), append=servers)) as host:
+    with running(sample(tmp_path_factory.mktemp("updates"), append=servers)) as host:
         yield host
 
 

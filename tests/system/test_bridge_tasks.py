@@ -14,7 +14,6 @@ from mcp import Client
 from tests.npm import document, node
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
-from tests.system.trail import LAZY
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -27,7 +26,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     sdk = document("@modelcontextprotocol/sdk", "package.json").parent
     command = [str(node()), str(HERE / "task_server.mjs"), str(sdk)]
     servers = f'\n[[mcp.server]]\nname = "tasks"\ncommand = {json.dumps(command)}\n'
-    with running(sample(tmp_path_factory.mktemp("tasks"), edit=(LAZY,), append=servers)) as host:
+    with running(sample(tmp_path_factory.mktemp("tasks"), append=servers)) as host:
         yield host
 
 

@@ -38,7 +38,6 @@ from tests.adapters.faults.deployment import ENDPOINT
 from tests.protocols.authorities import issue
 from tests.system.hosting import BIN, Host, agtp, running, sample, until
 from tests.system.raw_link import RawLink
-from tests.system.trail import LAZY
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
 
@@ -252,7 +251,7 @@ def deployed(folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[Seen]:
     certificate.write_bytes(identity.pem() + identity.key_pem())
     (folder / "root.pem").write_bytes(root.pem())
     with echoing() as plain, echoing(certificate) as secure:
-        config = sample(folder, edit=(LAZY,), append=SETTINGS.format(plain=plain.server_address[1]))
+        config = sample(folder, append=SETTINGS.format(plain=plain.server_address[1]))
         state = config.parent / "state"
         provision_development(state, server_id="localhost", hosted=[config.parent / "agents/librarian.agent.json"])
         shown = agtp("cert", "show", str(state / "agents/demo/agent.pem"), "--json").stdout

@@ -15,7 +15,6 @@ import pytest
 
 from tests.system.hosting import agtp, free_port, running, sample
 from tests.system.test_start_errors import edited, endpoint, store_of
-from tests.system.trail import LAZY
 
 Arrange = Callable[[Path], AbstractContextManager[object]]
 
@@ -117,7 +116,7 @@ def damaged_history(config: Path) -> AbstractContextManager[object]:
 
 def test_everything_is_told_at_once(tmp_path: Path) -> None:
     """A key, an endpoint, an agent, the port and the store, each of another layer, in one answer."""
-    config = sample(tmp_path, edit=(LAZY,))
+    config = sample(tmp_path)
     edited(append="\n[limits]\nbody = -1\n")(config)
     endpoint("library.toml", 'method = "QUERY"', 'method = "query"')(config)
     (config.parent / "agents" / "broken.agent.json").write_text('{"name": 5}')
@@ -130,7 +129,7 @@ def test_everything_is_told_at_once(tmp_path: Path) -> None:
 
 def test_a_fault_is_told_once_and_without_its_consequences(tmp_path: Path) -> None:
     """Of a table that cannot be read, nothing is concluded: methods that it would have made known are not blamed."""
-    config = sample(tmp_path, edit=(LAZY,))
+    config = sample(tmp_path)
     endpoint("library.toml", 'method = "QUERY"', 'method = "FROBNICATE"')(config)
     edited(append='\n[policies.methods]\ncustom = ["FROBNICATE", "not a method"]\n')(config)
     found = check(config)
@@ -140,7 +139,7 @@ def test_a_fault_is_told_once_and_without_its_consequences(tmp_path: Path) -> No
 
 def test_of_a_host_that_runs_store_and_port_are_left_alone(tmp_path: Path) -> None:
     """Before a restart the configuration is checked while the host serves: that is sound, and said."""
-    config = sample(tmp_path, edit=(LAZY,))
+    config = sample(tmp_path)
     with running(config) as host:
         done = agtp("check", str(config))
         assert done.returncode == 0, done.stderr

@@ -31,7 +31,6 @@ from tests.system.test_check import (
 )
 from tests.system.test_daemon import reasons
 from tests.system.test_start_errors import CONFIGURATION, change, edited, endpoint, store_of
-from tests.system.trail import LAZY
 
 Arrange = Callable[[Path], object]
 """Does something to a deployment that ran once; may return a context in which it is so."""
@@ -235,7 +234,7 @@ ROWS: dict[str, Row] = {
 @pytest.fixture(scope="module")
 def developed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a development host that ran once."""
-    with running(sample(tmp_path_factory.mktemp("developed"), edit=(LAZY,))) as host:
+    with running(sample(tmp_path_factory.mktemp("developed"))) as host:
         pass
     return host.config.parent
 

@@ -11,13 +11,12 @@ import yaml
 
 from tests.system.deployed_client import DeployedClient, Refused
 from tests.system.hosting import Host, running, sample
-from tests.system.trail import LAZY
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample deployment, which reads YAML bodies as well."""
-    with running(sample(tmp_path_factory.mktemp("deployed"), edit=(LAZY,), append="\n[wire]\nyaml = true\n")) as host:
+    with running(sample(tmp_path_factory.mktemp("deployed"), append="\n[wire]\nyaml = true\n")) as host:
         yield host
 
 

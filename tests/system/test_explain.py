@@ -17,7 +17,7 @@ from tests.system.raw_link import RawLink
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample host."""
-    with running(sample(tmp_path_factory.mktemp("explain"))) as started:
+    with running(sample(tmp_path_factory.mktemp("explain"), eager=True)) as started:
         yield started
 
 

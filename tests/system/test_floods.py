@@ -18,9 +18,8 @@ import psutil
 import pytest
 
 from tests.programmes import length
-from tests.system.hosting import Host, running, sample
+from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import RawLink, client_context, request
-from tests.system.trail import LAZY
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
 TIMES = length(1, 5)
@@ -58,7 +57,7 @@ def descriptors() -> None:
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for all floods, with short timers; the memory of one flood is there for the next."""
-    with running(sample(tmp_path_factory.mktemp("floods"), edit=(LAZY,), append=limits(LIMIT))) as host:
+    with running(sample(tmp_path_factory.mktemp("floods"), append=limits(LIMIT))) as host:
         with RawLink(host) as link:
             for _ in range(200):
                 assert link.ask("ECHO", "/text", {"text": "warm"}).status == 200
@@ -218,7 +217,7 @@ def assert_unharmed(watch: Watch) -> None:
 @pytest.mark.slow
 def test_peers_are_not_cut_without_timers(tmp_path: Path) -> None:
     """The control: with timers of a minute, all of them are still there when they should be gone."""
-    with running(sample(tmp_path, edit=(LAZY,), append=limits(60))) as host:
+    with running(sample(tmp_path, append=limits(60))) as host:
         peers = half_header(host, 10) + silent(host, 10)
         hear(peers, LIMIT + LATE)
         assert [peer for peer in peers if peer.ended is not None] == []
@@ -304,7 +303,7 @@ def test_large_pages_that_nobody_reads_cost_little(host: Host) -> None:
 @pytest.mark.slow
 def test_a_host_that_does_not_stop_for_them_is_caught(tmp_path: Path) -> None:
     """The control: a host whose transport may not pause it answers into its own memory, and cuts nobody."""
-    config = sample(tmp_path, edit=(LAZY,), append=limits(LIMIT))
+    config = sample(tmp_path, append=limits(LIMIT))
     with running(config, prefix=(sys.executable, str(FAULTY), "unpausing")) as host:
         base = resident(host)
         cut = pipeline_without_reading(host, 4, 2 * LIMIT)
@@ -317,14 +316,18 @@ def test_a_host_that_does_not_stop_for_them_is_caught(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_memory_of_idle_connections(tmp_path: Path, record_testsuite_property: Callable[[str, object], None]) -> None:
     """1,000 idle connections with client certificates take at most 48 KiB each (security invariant 10)."""
-    with running(sample(tmp_path, edit=(LAZY,))) as host:  # One that holds no memory of former floods.
+    with running(sample(tmp_path)) as host:  # One that holds no memory of former floods.
         context = client_context(host)
-        for link in [RawLink(host, context=context) for _ in range(50)]:
+        first = [RawLink(host, context=context) for _ in range(50)]
+        assert first[-1].ask("ECHO", "/text", {"text": "there"}).status == 200
+        for link in first:
             link.close()
-        time.sleep(1)
+        process = psutil.Process(host.process.pid)
+        until(lambda: not [each for each in process.net_connections() if each.status == psutil.CONN_ESTABLISHED])
         base = resident(host)
         links = [RawLink(host, context=context) for _ in range(IDLE)]
-        time.sleep(1)
+        # Whoever came last was let in last: the others are.
+        assert links[-1].ask("ECHO", "/text", {"text": "there"}).status == 200
         each = (resident(host) - base) / IDLE
         assert links[0].ask("ECHO", "/text", {"text": "still there"}).status == 200
         for link in links:

@@ -16,7 +16,6 @@ import pytest
 from tests import forking
 from tests.system.hosting import BIN, ETC, Host, running, sample
 from tests.system.test_check_agrees import with_service
-from tests.system.trail import LAZY
 
 NEW = ("env",)
 """A program before the command: it gets an interpreter of its own."""
@@ -35,7 +34,7 @@ def is_forked(host: Host) -> bool:
 
 def test_a_forked_host_is_the_same_host(tmp_path: Path) -> None:
     """It says the same while it starts and stops, answers the same, and is another process."""
-    config = sample(tmp_path, edit=(LAZY,))
+    config = sample(tmp_path)
     with running(config):
         pass  # Makes keys and the store.
     seen = []
@@ -73,7 +72,7 @@ def test_a_forked_command_writes_the_same_and_ends_the_same(name: str, tmp_path:
 
 def test_a_signal_ends_it_and_is_its_status(tmp_path: Path) -> None:
     """As of any child: what killed it, once; and it is gone."""
-    host = Host(sample(tmp_path, edit=(LAZY,))).wait()
+    host = Host(sample(tmp_path)).wait()
     assert host.process.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
         host.process.wait(0.01)
@@ -84,7 +83,7 @@ def test_a_signal_ends_it_and_is_its_status(tmp_path: Path) -> None:
 
 def test_its_environment_is_what_is_given(tmp_path: Path) -> None:
     """Nothing of the process that forks; and an interpreter with variables of its own is a new one."""
-    config = sample(tmp_path, edit=(LAZY,))
+    config = sample(tmp_path)
     with_service(config)
     words = [BIN / "agtp", "check", config]
     assert forking.run(words, env={"NO_SUCH_VARIABLE": "x"}).returncode == 0

@@ -20,7 +20,6 @@ from agtphost.identity.certificates import (
     pem_of,
 )
 from tests.system.hosting import Host, free_port, running, sample, until
-from tests.system.trail import LAZY
 from tests.vocabulary.test_catalog_set import document
 
 FURTHER = """
@@ -38,7 +37,7 @@ key = "https.key"
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for all; every test changes a file of its own kind."""
-    config = sample(tmp_path_factory.mktemp("hang-up"), edit=(LAZY,), append=FURTHER % free_port())
+    config = sample(tmp_path_factory.mktemp("hang-up"), append=FURTHER % free_port())
     (config.parent / "catalog.json").write_text(json.dumps(document("1.5.0")))
     (config.parent / "library").mkdir()
     (config.parent / "library" / "one.txt").write_text("One.")

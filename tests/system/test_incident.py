@@ -26,7 +26,6 @@ from agtphost.identity.keys import VerifyingKey
 from tests.audit import independent
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, Truncated, client_context, request
-from tests.system.trail import LAZY
 
 CONNECTIONS = 50
 SLOW = 10
@@ -203,7 +202,7 @@ class Watch:
 @pytest.fixture(scope="module")
 def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
     """The whole story, once; the tests look at what is left of it."""
-    config = sample(tmp_path_factory.mktemp("incident"), edit=[LAZY])
+    config = sample(tmp_path_factory.mktemp("incident"))
     (config.parent / "endpoints" / "slowly.toml").write_text(_ENDPOINT)
     (config.parent / "handlers" / "slowly.py").write_text(_HANDLER)
     export = config.parent / "incident.jsonl"

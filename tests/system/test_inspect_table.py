@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from agtphost.client.sync import Client
 from agtphost.identity.certificates import parse_peer_certificate
-from tests.system.hosting import Host, agtp, running, sample
+from tests.system.hosting import Host, agtp, running, sample, until
 from tests.system.test_negotiation import POLICIES, STAY, nights
 from tests.system.test_negotiation import RECIPE as STAY_RECIPE
 
@@ -135,10 +134,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         assert delegated.status == 202, delegated.json()
         asked = {"target": "inclusion", "audit_id": audit_id}
         # Under load a checkpoint comes every other second; in a pause at once.
-        end = time.monotonic() + 20
-        while own.call(host.uri, "INSPECT", input=asked).status != 200:
-            assert time.monotonic() < end
-            time.sleep(1)
+        until(lambda: own.call(host.uri, "INSPECT", input=asked).status == 200, pause=1)
     return {
         "audit": {"target": "audit", "audit_id": audit_id},
         "chain_head": {"target": "chain_head", "agent_id": buyer},

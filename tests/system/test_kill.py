@@ -261,7 +261,7 @@ def test_a_host_that_does_not_reserve_keys_is_caught(tmp_path: Path) -> None:
 
 def test_mcp_servers_do_not_outlive_a_killed_host(tmp_path: Path) -> None:
     """T-MC-70: after kill -9 of the host its MCP servers, and what watches over them, end by themselves."""
-    host = Host(sample(tmp_path)).wait()
+    host = Host(sample(tmp_path, eager=True)).wait()
     children = psutil.Process(host.process.pid).children(recursive=True)
     assert any("files_server.py" in " ".join(child.cmdline()) for child in children)
     host.kill()

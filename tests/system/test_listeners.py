@@ -20,9 +20,9 @@ from tests.system.bridging import http_bridge
 from tests.system.hosting import Host, free_port, running, sample
 from tests.system.strangers import OTHER_ADDRESS, SLOW_ADDRESS, WAYS, Door, agtp_door, crowd, http_door, knock, soon
 
-STRANGERS = 300
-SHARE = 64
-PLACES = 150
+STRANGERS = 120
+SHARE = 32
+PLACES = 64
 LIMIT = 3
 """Seconds: what the tests set the timers to."""
 

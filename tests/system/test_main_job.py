@@ -23,7 +23,7 @@ MCP = "application/vnd.mcp.tools+json"
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    with running(sample(tmp_path_factory.mktemp("main-job"))) as host:
+    with running(sample(tmp_path_factory.mktemp("main-job"), eager=True)) as host:
         yield host
 
 
@@ -165,7 +165,7 @@ def test_the_revocation_is_in_the_signed_stream(host: Host) -> None:
 
 def test_sigterm_ends_with_status_zero(tmp_path: Path) -> None:
     """A host that is told to stop finishes, ends its children and exits 0."""
-    with running(sample(tmp_path)) as host:
+    with running(sample(tmp_path, eager=True)) as host:
         assert host.stop() == 0
     assert "Traceback" not in host.output
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,10 +145,7 @@ def test_a_changed_tool_is_off_until_it_is_approved(host: Host) -> None:
     """Design decision 16, T-MC-90: quarantined, shown as such, and on again once an operator approves it."""
     with client_of(host) as client:
         assert execute(host, client, "mcp.tools.call", {"tool": "shifty.work"}).status == 200
-        deadline = time.monotonic() + 10
-        while execute(host, client, "mcp.tools.call", {"tool": "shifty.work"}).status != 503:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        until(lambda: execute(host, client, "mcp.tools.call", {"tool": "shifty.work"}).status == 503)
         described = client.call(host.uri, "DESCRIBE", "/", {"capability_domains": "tools"}).result
         assert {e["name"]: e["changed_tools"] for e in described["hosted_protocols"]}["shifty"] == ["work"]
     assert "shifty.work" in host.agtp("tools", "ls").stderr

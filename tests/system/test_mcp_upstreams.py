@@ -15,7 +15,6 @@ import pytest
 
 from agtphost.client.sync import Client
 from tests.system.hosting import Host, free_port, running, sample, until
-from tests.system.trail import LAZY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -98,7 +97,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Scene
     command = json.dumps([sys.executable, "-S", str(HOSTILE), "crash", "7"])
     servers = f'\n[[mcp.server]]\nname = "frail"\ncommand = {command}\n'
     servers += f'\n[[mcp.server]]\nname = "web"\nurl = "http://127.0.0.1:{port}/mcp"\nprotocol = "2025-11-25"\n'
-    config = sample(tmp_path_factory.mktemp("upstreams"), edit=(LAZY,))
+    config = sample(tmp_path_factory.mktemp("upstreams"))
     with running(config) as host:
         certificate = str(host.state / "agents/demo/agent.pem")
         fingerprint = json.loads(host.agtp("cert", "show", certificate, "--json").stdout)["key_fingerprint"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -16,7 +16,7 @@ from agtphost.client.sync import Client
 from agtphost.identity.jws import parse_unverified
 from tests.npm import program
 from tests.system.hosting import Host, running, sample, until
-from tests.system.trail import LAZY, database, keys, stored, verified
+from tests.system.trail import database, keys, stored, verified
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow]
 
@@ -46,7 +46,7 @@ env = {{ GREETING = "from host.toml" }}
 name = "disk"
 command = [{json.dumps(program("mcp-server-filesystem"))}, {json.dumps(str(folder))}]
 """
-    config = sample(tmp_path_factory.mktemp("npm"), edit=(LAZY,), append=servers)
+    config = sample(tmp_path_factory.mktemp("npm"), append=servers)
     with running(config, environ={"AGTPHOST_TEST_SECRET": CANARY}) as host:
         yield host
 
@@ -58,7 +58,9 @@ def client(host: Host) -> Iterator[Client]:
         yield client
 
 
-def call(host: Host, client: Client, tool: str, **arguments: object) -> Reply:
+def call(
+    host: Host, client: Client, tool: str, *, stream: Callable[[Reply], object] | None = None, **arguments: object
+) -> Reply:
     """One tool call through EXECUTE; its record has to verify, whatever the answer is."""
     reply = client.call(
         host.uri,
@@ -68,6 +70,7 @@ def call(host: Host, client: Client, tool: str, **arguments: object) -> Reply:
             "payload_type": MCP,
             "payload": {"tool": tool, "arguments": arguments},
         },
+        stream=stream,
     )
     verification = reply.verify(keys(host))
     assert verification.ok, verification
@@ -155,14 +158,19 @@ def test_the_crash_of_one_server_never_stalls_the_other(host: Host, client: Clie
     until(lambda: len(waits) > 10)
     victim = node(host, "mcp-server-everything")
 
+    began = threading.Event()
+
     def kill() -> None:
-        time.sleep(0.5)
+        began.wait()
         victim.kill()
 
     threading.Thread(target=kill, daemon=True).start()
     since = time.monotonic()
-    running_call = call(host, client, "everything.trigger-long-running-operation", duration=30, steps=3)
-    assert time.monotonic() - since < 5
+    # Its first report says that it runs; without the kill it would run for half a minute.
+    running_call = call(
+        host, client, "everything.trigger-long-running-operation", stream=lambda _: began.set(), duration=30, steps=300
+    )
+    assert time.monotonic() - since < 20
     assert running_call.status >= 500, running_call.body
     refused = call(host, client, "everything.echo", message="too early")
     assert refused.status == 503, refused.body

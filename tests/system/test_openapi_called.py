@@ -17,7 +17,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from tests.protocols.authorities import issue
 from tests.system.hosting import agtp, running, sample
 from tests.system.test_openapi_checked import body, document, fields, operation, path_parameter, query_parameter
-from tests.system.trail import LAZY
 
 Got = list[tuple[str, str, Any]]
 """Method, target and body of every request."""
@@ -85,7 +84,7 @@ def shop(port: int) -> dict[str, Any]:
 def test_every_value_of_one_name_reaches_the_service(tmp_path: Path) -> None:
     """Path, query and body each have their own, under the service's names, whatever the input calls them."""
     with service(tmp_path) as (port, got):
-        config = sample(tmp_path, edit=(LAZY,))
+        config = sample(tmp_path)
         (tmp_path / "shop.json").write_text(json.dumps(shop(port)))
         endpoints = config.parent / "endpoints"
         done = agtp("openapi", "import", str(tmp_path / "shop.json"), "--out", str(endpoints), "--json")

@@ -14,7 +14,6 @@ import pytest
 from tests import forking, npm
 from tests.system.hosting import BIN, sample
 from tests.system.test_real_openapi import DOCUMENTS
-from tests.system.trail import LAZY
 
 TEXT = {"type": "string"}
 DONE = {"responses": {"200": {"description": "It is done."}}}
@@ -309,7 +308,7 @@ TRICKY: dict[str, tuple[int, dict[str, Any]]] = {
 
 def taken(source: Path, folder: Path) -> tuple[dict[str, Any], list[str]]:
     """What import says, and what check says of a host with all that import wrote."""
-    config = sample(folder, edit=(LAZY,))
+    config = sample(folder)
     endpoints = config.parent / "endpoints"
     done = agtp("openapi", "import", str(source), "--out", str(endpoints), "--json")
     assert done.returncode == 0, done.stderr[-2000:]

@@ -11,7 +11,8 @@ from textwrap import dedent
 
 import pytest
 
-from tests.system.hosting import BIN, Host, agtp, running, sample
+from tests.system.hosting import BIN, Host, running, sample
+from tests.system.test_docs import checked
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.rst").read_text()
@@ -187,13 +188,12 @@ def test_every_piece_of_configuration_is_read(snippet: str, tmp_path: Path) -> N
     """``agtp check`` accepts each section and key that the README names; a misspelt one is refused (the control)."""
     file = tmp_path / "host.toml"
     file.write_text(f'[host]\nserver_id = "localhost"\nprofile = "development"\n\n{snippet}\n')
-    done = agtp("check", str(file))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = checked(file)
+    assert done.exit_code == 0, done.output
     key = re.findall(r"^([a-z_]+) =", snippet, flags=re.MULTILINE)[-1]
     file.write_text(file.read_text().replace(f"\n{key} =", f"\n{key}x ="))
-    broken = agtp("check", str(file))
-    assert broken.returncode == 2, broken.stdout + broken.stderr
-    assert f"{key}x" in broken.stdout + broken.stderr
+    broken = checked(file)
+    assert broken.exit_code == 2 and f"{key}x" in broken.output
 
 
 def test_every_named_setting_exists() -> None:

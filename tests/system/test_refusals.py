@@ -21,7 +21,7 @@ from agtphost.identity.jws import parse_unverified, verify
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context, request
 from tests.system.test_disk import book, fill, small_disk, with_store
-from tests.system.trail import LAZY, database, keys, stored, verified
+from tests.system.trail import database, keys, stored, verified
 
 __all__ = ["small_disk"]
 
@@ -39,7 +39,7 @@ EACH = 40
 
 
 def limited(tmp_path: Path, seconds: int = 3_600, more: str = "") -> Path:
-    return sample(tmp_path, edit=(LAZY,), append=LIMITS.format(seconds=seconds) + more)
+    return sample(tmp_path, append=LIMITS.format(seconds=seconds) + more)
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_a_summary_is_written_when_its_time_is_over(tmp_path: Path) -> None:
 
 def test_control_with_large_limits_every_refusal_is_a_record(tmp_path: Path) -> None:
     """What the tests above count is what limits make of it: the development profile's are large."""
-    with running(sample(tmp_path, edit=(LAZY,))) as host:
+    with running(sample(tmp_path)) as host:
         flood(host, request("DISCOVER", "/agents", Agent_ID="e" * 64))
         assert len(stored(database(host))) >= LINKS * EACH
 
@@ -277,7 +277,7 @@ def test_revocation_works_on_a_full_disk(tmp_path: Path, small_disk: Path, reser
 def test_connections_beyond_a_limit_log_nothing_each(tmp_path: Path) -> None:
     """Closed before a word of TLS, and not spoken of."""
     limits = "\n[limits]\nconnections = 4\nconnections_per_address = 4\n"
-    with running(sample(tmp_path, edit=(LAZY,), append=limits)) as host:
+    with running(sample(tmp_path, append=limits)) as host:
         before = len(host.lines)
         links = [socket.create_connection(("127.0.0.1", host.port)) for _ in range(200)]
         for link in links[10:]:

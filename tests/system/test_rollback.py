@@ -19,7 +19,6 @@ from tests.stores.test_soundness import broken, middle
 from tests.system.hosting import Host, agtp, free_port, running, sample
 from tests.system.raw_link import RawLink
 from tests.system.test_start_errors import refuses
-from tests.system.trail import LAZY
 
 WARNING = "lies in the state directory, and no other host witnesses the log"
 
@@ -42,7 +41,7 @@ def put_back(config: Path, copy: Path, *names: str) -> None:
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A deployment that ran twice, and a copy of its state directory from in between."""
-    config = sample(tmp_path_factory.mktemp("rollback"), edit=[LAZY])
+    config = sample(tmp_path_factory.mktemp("rollback"))
     copy = config.parent.parent / "copy"
     for last in (False, True):
         with running(config) as host:
@@ -174,7 +173,7 @@ def test_a_witness_elsewhere_is_not_warned_of(tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     place.mkdir()
     text = f'\n[audit]\nwitness = "{place}/checkpoint.txt"\n'
-    config = sample(tmp_path, edit=[LAZY])
+    config = sample(tmp_path)
     config.write_text(_with_witness(config.read_text(), text))
     with running(config) as host:
         assert WARNING not in host.output
@@ -189,7 +188,7 @@ def _with_witness(text: str, section: str) -> str:
 
 def test_a_bad_page_is_told_at_start_and_by_verify(tmp_path: Path) -> None:
     """The records concerned, in the log and by the command; the host takes new records all the same."""
-    config = sample(tmp_path, edit=[LAZY])
+    config = sample(tmp_path)
     with running(config) as host:
         calls(host, 60)
     state = config.parent / "state"

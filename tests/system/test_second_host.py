@@ -12,12 +12,11 @@ from agtphost.stores.state_lock import NAME
 from tests.system.hosting import free_port, running, sample
 from tests.system.raw_link import RawLink
 from tests.system.test_start_errors import refuses
-from tests.system.trail import LAZY
 
 
 def test_the_second_host_is_refused(tmp_path: Path) -> None:
     """With another port it would serve: exit status 1, the first one's number, and the first one serves on."""
-    config = sample(tmp_path, edit=[LAZY])
+    config = sample(tmp_path)
     second = config.with_name("second.toml")
     port = free_port()
     with running(config) as host:

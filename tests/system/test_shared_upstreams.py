@@ -23,7 +23,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.sync import Client
 from tests.npm import program
 from tests.system.hosting import Host, agtp, running, sample, until
-from tests.system.trail import LAZY, keys
+from tests.system.trail import keys
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -67,7 +67,7 @@ name = "stuck"
 command = {json.dumps([disk, str(folder / "stuck")])}
 input_timeout = 2
 """
-    config = sample(tmp_path_factory.mktemp("npm"), edit=(LAZY,), append=servers)
+    config = sample(tmp_path_factory.mktemp("npm"), append=servers)
     with running(config):
         made = agtp("agent", "new", "rival", "--scope", "mcp:tools:execute", cwd=config.parent)
         assert made.returncode == 0, made.stderr

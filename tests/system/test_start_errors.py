@@ -17,7 +17,6 @@ from agtphost.stores.upgrade import latest
 from tests import forking
 from tests.system.hosting import BIN, running, sample
 from tests.system.raw_link import RawLink
-from tests.system.trail import LAZY
 
 Change = Callable[[Path], object]
 
@@ -152,7 +151,7 @@ def change(database: Path, statement: str) -> None:
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a deployment that ran once, and answered one request."""
-    with running(sample(tmp_path_factory.mktemp("original"), edit=(LAZY,))) as host, RawLink(host) as link:
+    with running(sample(tmp_path_factory.mktemp("original"))) as host, RawLink(host) as link:
         assert link.ask("ECHO", "/text", {"text": "one"}).status == 200
     return host.config.parent
 

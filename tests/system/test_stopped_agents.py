@@ -11,7 +11,6 @@ import pytest
 
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context, request
-from tests.system.trail import LAZY
 
 CONNECTIONS = 200
 SLOW = 20
@@ -75,7 +74,7 @@ async def wait(ctx):
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample with an endpoint that takes its time, and changes the world."""
-    config = sample(tmp_path_factory.mktemp("stopped"), edit=[LAZY])
+    config = sample(tmp_path_factory.mktemp("stopped"))
     (config.parent / "endpoints" / "slowly.toml").write_text(_ENDPOINT)
     (config.parent / "handlers" / "slowly.py").write_text(_HANDLER)
     with running(config) as host:

@@ -94,10 +94,10 @@ STRICT = ("timeout = 30", 'timeout = 30\nunmatched_rules = "off"')
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_typo_in_a_rule_is_told_and_closes_where_it_has_to(tmp_path: Path, strict: bool) -> None:
     """In the log, in ``upstreams ls``; where rules must match, nothing of the server can be called."""
-    config = sample(tmp_path, edit=[STRICT] if strict else [], append=TYPO)
+    config = sample(tmp_path, edit=[STRICT] if strict else [], append=TYPO, eager=True)
     with running(config) as host:
         sentence = "rules for 'list_fils' of files, and no tool there has that name (did you mean 'list_files'?)"
-        until(lambda: sentence in host.output, 30)
+        until(lambda: sentence in host.output)
         assert ("its tools are off until that is mended" in host.output) is strict
         assert ("0 tools)" in host.output) is strict
         asked = host.agtp("tools", "call", "files.list_files", "--as", "demo")

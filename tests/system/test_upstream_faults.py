@@ -25,7 +25,7 @@ from tests.adapters.faults.registry import FAULTS
 from tests.programmes import length
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context
-from tests.system.trail import LAZY, database, keys, stored, verified
+from tests.system.trail import database, keys, stored, verified
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
 PLAYED = length(
@@ -119,10 +119,7 @@ def play(case: Case, link: RawLink) -> Outcome:
 def warm(case: Case, link: RawLink) -> None:
     """See that the upstream is up: its other tool answers."""
     method, path, body = request(case, "rest")
-    end = time.monotonic() + 20
-    while (answer := link.ask(method, path, body)).status != 200:
-        assert time.monotonic() < end, (case.id, answer.body)
-        time.sleep(0.05)
+    until(lambda: link.ask(method, path, body).status == 200, pause=0.05)
 
 
 @contextmanager
@@ -130,7 +127,7 @@ def deployed(folder: Path, cases: tuple[Case, ...], prefix: tuple[str, ...] = ()
     """A host with those upstreams."""
     certificates = folder / "upstreams"
     with upstreams(certificates) as (program, ports):
-        config = sample(folder, edit=(LAZY,), append=configuration(cases, ports, certificates))
+        config = sample(folder, append=configuration(cases, ports, certificates))
         for name, text in endpoints(cases, ports, certificates).items():
             (config.parent / "endpoints" / name).write_text(text)
         with running(config, prefix=prefix) as host:
@@ -270,16 +267,8 @@ def test_descriptors_are_accounted_for(run: Run) -> None:
     And the connections of the store's readers, which are opened as several read at once, and are then kept.
     """
     psutil.Process(run.program).kill()
-    end = time.monotonic() + 15
-    while True:
-        process = run.process
-        found, accounted = process.num_fds(), run.descriptors + 4 * len(process.children()) + READERS
-        if found <= accounted or time.monotonic() > end:
-            break
-        time.sleep(0.1)
-    print(f"{found} descriptors, {run.descriptors} at the start")
-    open_sockets = [(each.laddr, each.raddr, each.status) for each in process.net_connections()]
-    assert found <= accounted, open_sockets
+    process = run.process
+    until(lambda: process.num_fds() <= run.descriptors + 4 * len(process.children()) + READERS)
 
 
 def test_no_child_is_a_zombie_or_left_behind(run: Run) -> None:

@@ -20,8 +20,6 @@ from agtphost.identity.encoding import decode
 from agtphost.identity.keys import VerifyingKey
 from tests.system.hosting import Host, free_port, running, sample, until
 
-QUIET = ('[[mcp.server]]\nname = "files"', '[[mcp.server]]\nname = "files"\nstart = "lazy"')
-
 
 @cache
 def https_port() -> int:
@@ -33,7 +31,7 @@ def https_port() -> int:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for all; the tests use agents of their own."""
     here = f'\n[wellknown]\nlisten = "ssl:{https_port()}:interface=127.0.0.1"\n'
-    with running(sample(tmp_path_factory.mktemp("uptake"), edit=(QUIET,), append=here)) as started:
+    with running(sample(tmp_path_factory.mktemp("uptake"), append=here)) as started:
         yield started
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -143,14 +142,6 @@ def events(host: Host, prefix: str) -> list[dict[str, Any]]:
     return found
 
 
-def soon(asked: Callable[[], bool], seconds: float = 15.0) -> None:
-    """Until something holds; for questions that are too dear to ask all the time."""
-    end = time.monotonic() + seconds
-    while not asked():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.2)
-
-
 @pytest.mark.slow
 def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
     """Design decision 16: pins outlive the host, a change is off, seen, signed, and on once an operator approves it."""
@@ -211,7 +202,7 @@ def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
             for changed_text in (card.stderr, manifest.stderr):
                 signs = [line.strip()[:1] for line in changed_text.splitlines() if "first" in line or "second" in line]
                 assert signs == ["-", "+"], changed_text
-            soon(lambda: agtp.call(host.uri, "EXECUTE", "/a2a/moody", send).ok)
+            until(lambda: agtp.call(host.uri, "EXECUTE", "/a2a/moody", send).ok)
             again = host.agtp("upstreams", "approve", "a2a.moody", "--sha256", waiting)
             assert (again.returncode, "off because it changed" in again.stderr) == (1, True)
             approved = events(host, "upstream-definition-approved")
@@ -221,7 +212,7 @@ def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
             still = agtp.call(host.uri, "EXECUTE", "/a2a/moody", send)
             assert still.ok, still.body
             upstream.words = "first"  # what was approved once is a change by now
-            soon(lambda: agtp.call(host.uri, "EXECUTE", "/a2a/moody", send).status == 503)
+            until(lambda: agtp.call(host.uri, "EXECUTE", "/a2a/moody", send).status == 503)
 
 
 def test_usage_of_approve() -> None:
@@ -290,7 +281,7 @@ def test_a_stopped_agents_tasks_end_upstream(working: Host) -> None:
         assert working.agtp("agent", "revoke", "demo", "--reason", "compromise-detected").returncode == 0
         waiting.join(10)
         assert not waiting.is_alive()
-    soon(lambda: len(events(working, "upstream-task-cancelled")) == 3)
+    until(lambda: len(events(working, "upstream-task-cancelled")) == 3)
     told = events(working, "upstream-task-cancelled")
     assert {event["task_id"] for event in told} == {"T-1", "R-1", "T-9"}
     assert {event["state"] for event in told if event["protocol"] == "a2a"} == {"TASK_STATE_CANCELED"}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from agtphost.audit.drafts import ReservationKey, StoredRecord
@@ -20,9 +19,6 @@ from agtphost.stores import Selection
 from agtphost.stores.connection import connect
 from agtphost.stores.reading import RecordReader
 from tests.system.hosting import Host, sample
-
-LAZY = ("timeout = 30", 'timeout = 30\nstart = "lazy"')
-"""An edit of ``host.toml`` for tests that need no MCP server: it makes each start a second shorter."""
 
 _ENDPOINT = """
 method = "BOOK"
@@ -86,9 +82,9 @@ async def leave(ctx):
 '''
 
 
-def traced(directory: Path, *, edit: Sequence[tuple[str, str]] = (LAZY,), append: str = "") -> Path:
+def traced(directory: Path, *, append: str = "", eager: bool = False) -> Path:
     """The sample deployment with ``BOOK /stay``; see :func:`tests.system.hosting.sample`."""
-    config = sample(directory, edit=edit, append=append)
+    config = sample(directory, append=append, eager=eager)
     (config.parent / "endpoints" / "stays.toml").write_text(_ENDPOINT)
     (config.parent / "handlers" / "stays.py").write_text(_HANDLER)
     return config
