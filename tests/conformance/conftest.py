@@ -18,7 +18,7 @@ GENERATED = 1000
 @pytest.fixture(scope="session")
 def sample_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample host."""
-    with running(sample(tmp_path_factory.mktemp("sample"))) as host:
+    with running(sample(tmp_path_factory.mktemp("sample"), eager=True)) as host:
         yield host
 
 
@@ -34,7 +34,7 @@ def generated_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 @pytest.fixture(scope="session")
 def defective_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A host whose defect is the one that ``state/defect`` names."""
-    config = sample(tmp_path_factory.mktemp("defective"))
+    config = sample(tmp_path_factory.mktemp("defective"), eager=True)
     chosen = config.parent / "state" / "defect"
     chosen.parent.mkdir()
     chosen.write_text("none")

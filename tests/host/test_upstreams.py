@@ -44,7 +44,7 @@ def test_a_stdio_server(entries: list[MCPServerSection], tmp_path: Path) -> None
     settings = entries[0]
     assert settings.name == "files"
     assert settings.command is not None
-    assert settings.command[1:] == ("mcp/files_server.py", "mcp/files")
+    assert settings.command[-2:] == ("mcp/files_server.py", "mcp/files")
     assert settings.cwd == tmp_path / "etc"
     assert settings.timeout == 30
     assert settings.scopes == ("mcp:tools:execute",)

@@ -47,7 +47,7 @@ def call(host: Host, *words: str, fails: bool = False) -> Any:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A sample host with a document."""
-    file = sample(tmp_path, append='\n[query]\ndocuments = "docs"\n')
+    file = sample(tmp_path, append='\n[query]\ndocuments = "docs"\n', eager=True)
     (file.parent / "docs").mkdir()
     (file.parent / "docs" / "leave.md").write_text("Every employee has 28 days of holiday a year.")
     return file
