@@ -1,4 +1,4 @@
-"""Upstreams of other protocols for the tests: real ones in processes of their own, and the stage they are called on."""
+"""Upstreams of other protocols for the tests: real ones in processes of their own, and the calls they are called on."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Invocation:
         return "0" * 64
 
 
-class Stage:
+class AdapterCalls:
     """Calls actions of an adapter as the dispatcher would, after the gates."""
 
     def __init__(self, adapter: Any, book: Book) -> None:

@@ -58,7 +58,7 @@ class Wire:
         return (WITNESS.public,)
 
 
-class Scene:
+class WitnessSetup:
     def __init__(self, **options: Any) -> None:
         self.clock = Reactor()
         self.wire = Wire()
@@ -86,77 +86,77 @@ class Scene:
 
 def test_it_is_a_witness() -> None:
     """The interface is kept."""
-    assert verifyObject(IWitness, Scene().witness)
+    assert verifyObject(IWitness, WitnessSetup().witness)
 
 
 def test_the_newest_checkpoint_goes_out_at_most_once_in_a_while() -> None:
     """Of many, the first at once and the last after the pause, with a proof from the one before."""
-    scene = Scene()
+    setup = WitnessSetup()
     for size in range(1, 8):
-        scene.saw(size)
-        scene.clock.advance(0.5)
-    assert scene.cosigned == [1]
-    scene.clock.advance(10)
-    assert scene.cosigned == [1, 7]
-    assert [each["first"] for each in scene.wire.submitted] == [0, 1]
-    assert scene.wire.submitted[1]["proof"] and scene.witness.state == "idle"
-    scene.clock.advance(1000)
-    assert len(scene.wire.submitted) == 2
+        setup.saw(size)
+        setup.clock.advance(0.5)
+    assert setup.cosigned == [1]
+    setup.clock.advance(10)
+    assert setup.cosigned == [1, 7]
+    assert [each["first"] for each in setup.wire.submitted] == [0, 1]
+    assert setup.wire.submitted[1]["proof"] and setup.witness.state == "idle"
+    setup.clock.advance(1000)
+    assert len(setup.wire.submitted) == 2
 
 
 def test_a_dead_witness_is_asked_after_ever_longer_pauses() -> None:
     """Nothing piles up; once it is back, it gets the newest."""
-    scene = Scene()
-    scene.wire.answers = [WitnessUnreachable("refused")] * 12
+    setup = WitnessSetup()
+    setup.wire.answers = [WitnessUnreachable("refused")] * 12
     for size in range(1, 1_001):
-        scene.saw(size)
-        scene.clock.advance(1)
-    assert 8 <= len(scene.wire.submitted) <= 12
-    assert scene.cosigned == [] and scene.witness.state == "down"
-    scene.wire.answers = []
-    scene.clock.advance(RETRY_SECONDS_MOST + 1)
-    assert scene.cosigned == [1_000]
-    assert scene.witness.state == "idle"
+        setup.saw(size)
+        setup.clock.advance(1)
+    assert 8 <= len(setup.wire.submitted) <= 12
+    assert setup.cosigned == [] and setup.witness.state == "down"
+    setup.wire.answers = []
+    setup.clock.advance(RETRY_SECONDS_MOST + 1)
+    assert setup.cosigned == [1_000]
+    assert setup.witness.state == "idle"
 
 
 def test_the_pause_has_an_end() -> None:
     """Five minutes at most."""
-    scene = Scene()
-    scene.wire.answers = [WitnessUnreachable("refused")] * 100
-    scene.saw(1)
+    setup = WitnessSetup()
+    setup.wire.answers = [WitnessUnreachable("refused")] * 100
+    setup.saw(1)
     for _ in range(100):
-        scene.clock.advance(1000)
-    before = len(scene.wire.submitted)
-    scene.wire.answers = [WitnessUnreachable("refused")] * 100
-    scene.saw(2)
-    scene.clock.advance(RETRY_SECONDS_MOST + 1)
-    assert len(scene.wire.submitted) > before
+        setup.clock.advance(1000)
+    before = len(setup.wire.submitted)
+    setup.wire.answers = [WitnessUnreachable("refused")] * 100
+    setup.saw(2)
+    setup.clock.advance(RETRY_SECONDS_MOST + 1)
+    assert len(setup.wire.submitted) > before
 
 
 def test_a_witness_that_hangs_delays_nothing() -> None:
     """One submission at a time; checkpoints keep coming, only the newest waits."""
-    scene = Scene()
+    setup = WitnessSetup()
     hanging: Deferred[Answer] = Deferred()
-    scene.wire.answers = [hanging]
-    scene.saw(1)
-    scene.clock.advance(0)
+    setup.wire.answers = [hanging]
+    setup.saw(1)
+    setup.clock.advance(0)
     for size in range(2, 50):
-        scene.saw(size)
-        scene.clock.advance(60)
-    assert len(scene.wire.submitted) == 1
+        setup.saw(size)
+        setup.clock.advance(60)
+    assert len(setup.wire.submitted) == 1
     hanging.errback(WitnessUnreachable("timed out"))
-    scene.clock.advance(60)
-    assert [each["checkpoint"].split("\n")[1] for each in scene.wire.submitted] == ["1", "49"]
+    setup.clock.advance(60)
+    assert [each["checkpoint"].split("\n")[1] for each in setup.wire.submitted] == ["1", "49"]
 
 
 def test_the_proof_begins_where_the_witness_is() -> None:
     """409 with the size: asked again at once from there."""
-    scene = Scene()
-    scene.wire.answers = [(409, {"reason": "checkpoint-proof-outdated", "size": 3})]
-    scene.saw(9)
-    scene.clock.advance(0)
-    assert [each["first"] for each in scene.wire.submitted] == [0, 3]
-    assert scene.cosigned == [9]
+    setup = WitnessSetup()
+    setup.wire.answers = [(409, {"reason": "checkpoint-proof-outdated", "size": 3})]
+    setup.saw(9)
+    setup.clock.advance(0)
+    assert [each["first"] for each in setup.wire.submitted] == [0, 3]
+    assert setup.cosigned == [9]
 
 
 @pytest.mark.parametrize(
@@ -180,51 +180,51 @@ def test_the_proof_begins_where_the_witness_is() -> None:
 )
 def test_what_is_no_cosignature_is_not_kept(answer: Answer | Exception, state: str) -> None:
     """Refusals, wrong signatures and surprises leave the witness to be asked again."""
-    scene = Scene()
-    scene.wire.answers = [answer]
-    scene.saw(9)
-    scene.clock.advance(0)
-    assert scene.cosigned == [] and scene.witness.state == state
-    scene.clock.advance(RETRY_SECONDS_MOST + 1)
-    assert scene.cosigned == [9]
+    setup = WitnessSetup()
+    setup.wire.answers = [answer]
+    setup.saw(9)
+    setup.clock.advance(0)
+    assert setup.cosigned == [] and setup.witness.state == state
+    setup.clock.advance(RETRY_SECONDS_MOST + 1)
+    assert setup.cosigned == [9]
 
 
 def test_a_stopped_witness_sends_nothing_more() -> None:
     """Neither what waits nor what comes; what is under way is given up."""
-    scene = Scene()
+    setup = WitnessSetup()
     hanging: Deferred[Answer] = Deferred()
-    scene.wire.answers = [hanging]
-    scene.saw(1)
-    scene.clock.advance(0)
-    scene.saw(2)
-    scene.witness.stop()
-    scene.saw(3)
-    scene.clock.advance(10_000)
-    assert len(scene.wire.submitted) == 1 and scene.clock.getDelayedCalls() == []
+    setup.wire.answers = [hanging]
+    setup.saw(1)
+    setup.clock.advance(0)
+    setup.saw(2)
+    setup.witness.stop()
+    setup.saw(3)
+    setup.clock.advance(10_000)
+    assert len(setup.wire.submitted) == 1 and setup.clock.getDelayedCalls() == []
 
 
 @pytest.mark.parametrize("required", [False, True])
 @pytest.mark.parametrize("seen", [WitnessUnreachable("no route"), (503, {}), (401, {"reason": "not-entitled"})])
 def test_a_witness_that_cannot_be_asked_at_start(seen: Answer | Exception, required: bool) -> None:
     """A warning, or no start where it is required."""
-    scene = Scene(required=required)
-    scene.wire.seen = seen
+    setup = WitnessSetup(required=required)
+    setup.wire.seen = seen
     if required:
         with pytest.raises(StoreError, match="required"):
-            scene.witness.last()
+            setup.witness.last()
     else:
-        assert scene.witness.last() is None
+        assert setup.witness.last() is None
 
 
 def test_what_it_saw_last_is_read_and_continued() -> None:
     """The checkpoint of the answer; the next proof begins there."""
-    scene = Scene()
-    scene.wire.seen = (200, {"checkpoint": checkpoint.issue("log.test", 5, ROOT, LOG).note})
-    found = scene.witness.last()
+    setup = WitnessSetup()
+    setup.wire.seen = (200, {"checkpoint": checkpoint.issue("log.test", 5, ROOT, LOG).note})
+    found = setup.witness.last()
     assert found is not None and found.size == 5
-    scene.saw(9)
-    scene.clock.advance(0)
-    assert scene.wire.submitted[0]["first"] == 5
+    setup.saw(9)
+    setup.clock.advance(0)
+    assert setup.wire.submitted[0]["first"] == 5
 
 
 @pytest.mark.parametrize(
@@ -239,10 +239,10 @@ def test_what_it_saw_last_is_read_and_continued() -> None:
 )
 def test_what_cannot_be_believed_keeps_the_host_from_starting(note: str) -> None:
     """Fail closed: either side is not what it was."""
-    scene = Scene()
-    scene.wire.seen = (200, {"checkpoint": note})
+    setup = WitnessSetup()
+    setup.wire.seen = (200, {"checkpoint": note})
     with pytest.raises(StoreError, match="cannot be believed"):
-        scene.witness.last()
+        setup.witness.last()
 
 
 def test_links_of_keys_go_along_both_ways() -> None:
@@ -252,19 +252,19 @@ def test_links_of_keys_go_along_both_ways() -> None:
     good = dict(succeed(WITNESS, new, server_id="w", rotated_at=WHEN).statement)
     stolen = succeed(thief, new, server_id="w", rotated_at=WHEN).statement
     forged = {**good, "old_signature": stolen["old_signature"]}
-    scene = Scene(links=lambda issued: own)
+    setup = WitnessSetup(links=lambda issued: own)
 
     def answered(size: int, key: SigningKey, links: list[dict[str, str]]) -> Answer:
         note = checkpoint.issue("log.test", size, ROOT, LOG).note
         return 200, {"cosignature": cosignature.cosign(note, "w", key, 1), "links": links}
 
-    scene.wire.answers = [answered(1, new, [forged]), answered(1, new, []), answered(1, WITNESS, [good])]
-    scene.saw(1)
+    setup.wire.answers = [answered(1, new, [forged]), answered(1, new, []), answered(1, WITNESS, [good])]
+    setup.saw(1)
     for _ in range(4):
-        scene.clock.advance(15)
-    assert scene.cosigned == [1] and scene.witness.state == "idle", "the fourth answer is of the first key, unlinked"
-    assert len(scene.wire.submitted) == 4 and all(each["links"] == own for each in scene.wire.submitted)
-    scene.wire.answers = [answered(2, new, [good])]
-    scene.saw(2)
-    scene.clock.advance(15)
-    assert scene.cosigned == [1, 2]
+        setup.clock.advance(15)
+    assert setup.cosigned == [1] and setup.witness.state == "idle", "the fourth answer is of the first key, unlinked"
+    assert len(setup.wire.submitted) == 4 and all(each["links"] == own for each in setup.wire.submitted)
+    setup.wire.answers = [answered(2, new, [good])]
+    setup.saw(2)
+    setup.clock.advance(15)
+    assert setup.cosigned == [1, 2]

@@ -51,7 +51,7 @@ def manifest() -> dict[str, Any]:
     return {**found, "manifest_signature": jws.compact(header, canonical(found), HOST)}
 
 
-class World:
+class Scripted:
     """Hosts that answer from a table, and a list of what they were asked."""
 
     def __init__(
@@ -77,11 +77,11 @@ class World:
         return reply(self.genesis if "format=certificate" in place else self.identity)
 
 
-def resolve(uri: str, world: World, *hosts: str, format: str | None = None, **policy: Any) -> Resolution:
+def resolve(uri: str, scripted: Scripted, *hosts: str, format: str | None = None, **policy: Any) -> Resolution:
     """Every check of a URI."""
     looking = [parse(host) for host in hosts]
     asked = question(uri, format)
-    return completed(verifying(world, asked, looking, TrustPolicy(**policy), lambda uri: uri, lambda: NOW))
+    return completed(verifying(scripted, asked, looking, TrustPolicy(**policy), lambda uri: uri, lambda: NOW))
 
 
 def failed(found: Resolution) -> set[str]:
@@ -106,9 +106,9 @@ def failed(found: Resolution) -> set[str]:
 )
 def test_every_form_is_resolved(uri: str, first: str) -> None:
     """AGTP-097, 098, 100, 101, 102, 121: what is asked, and that everything about the answer holds."""
-    world = World()
-    found = resolve(uri, world, "agtp://first.test")
-    assert world.asked[0] == first
+    scripted = Scripted()
+    found = resolve(uri, scripted, "agtp://first.test")
+    assert scripted.asked[0] == first
     assert found.ok, found.failures
     agent = parse(uri).form not in (Form.SERVER, Form.DOMAIN)
     assert (found.agent_id == AGENT) is agent
@@ -117,12 +117,12 @@ def test_every_form_is_resolved(uri: str, first: str) -> None:
 def test_an_agent_id_needs_somewhere_to_ask() -> None:
     """AGTP-097: Form 1 without a resolver is an error that says what to write."""
     with pytest.raises(InvalidCall, match="resolver"):
-        completed(locating(World(), question(f"agtp://{AGENT}", None), ()))
+        completed(locating(Scripted(), question(f"agtp://{AGENT}", None), ()))
 
 
 def test_hosts_are_asked_in_turn() -> None:
     """AGTP-097: one that cannot be reached, one that does not know, one that lies, one that knows."""
-    world = World(
+    scripted = Scripted(
         {
             "@a.test": CannotConnect("no"),
             "@b.test": reply({"reason": "agent-not-hosted"}, 404),
@@ -130,21 +130,21 @@ def test_hosts_are_asked_in_turn() -> None:
         }
     )
     hosts = [parse(f"agtp://{name}.test") for name in "abcd"]
-    found = completed(locating(world, question(f"agtp://{AGENT}", None), hosts))
+    found = completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts))
     assert found.uri.host == "d.test"
     with pytest.raises(VerificationFailed, match=OTHER):
-        completed(locating(world, question(f"agtp://{AGENT}", None), hosts[:3]))
-    assert completed(locating(world, question(f"agtp://{AGENT}", None), hosts[:2])).reply.status == 404
+        completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:3]))
+    assert completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:2])).reply.status == 404
     with pytest.raises(CannotConnect):
-        completed(locating(world, question(f"agtp://{AGENT}", None), hosts[:1]))
+        completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:1]))
 
 
 @pytest.mark.parametrize("member", ["agent_id", "canonical_id"])
 def test_another_agents_document_is_refused(member: str) -> None:
     """AGTP-099: the host in a Form 1a URI is a hint, and proves nothing."""
-    world = World({f"{AGENT}@h.test": reply({member: OTHER})})
+    scripted = Scripted({f"{AGENT}@h.test": reply({member: OTHER})})
     with pytest.raises(VerificationFailed, match=OTHER):
-        resolve(f"agtp://{AGENT}@h.test", world)
+        resolve(f"agtp://{AGENT}@h.test", scripted)
 
 
 @pytest.mark.parametrize(
@@ -179,14 +179,14 @@ def test_a_second_redirect_is_refused() -> None:
     """No chains, and no circles."""
     moved = reply({}, 301, location="/agents/desk")
     with pytest.raises(VerificationFailed, match="second"):
-        resolve("agtp://acme.tld/agents/a", World({"DESCRIBE": moved}))
-    world = World({"agents/a": moved})
-    assert str(resolve("agtp://acme.tld/agents/a", world).located) == "agtp://acme.tld/agents/desk"
+        resolve("agtp://acme.tld/agents/a", Scripted({"DESCRIBE": moved}))
+    scripted = Scripted({"agents/a": moved})
+    assert str(resolve("agtp://acme.tld/agents/a", scripted).located) == "agtp://acme.tld/agents/desk"
 
 
 def test_a_refusal_is_a_failed_check() -> None:
     """AGTP-107, AGTP-117, AGTP-118: what the host answers is told."""
-    found = resolve("agtp://acme.tld/agents/x", World({"DESCRIBE": reply({"reason": "agent-retired"}, 410)}))
+    found = resolve("agtp://acme.tld/agents/x", Scripted({"DESCRIBE": reply({"reason": "agent-retired"}, 410)}))
     assert failed(found) == {"resolved"} and "410" in found.failures[0].detail
 
 
@@ -195,7 +195,7 @@ def test_a_refusal_is_a_failed_check() -> None:
 
 def test_the_four_steps_of_level_two() -> None:
     """AGTP-310: resolve, verify the signature, match the Agent-ID to the Genesis, read the scopes."""
-    found = resolve(f"agtp://{AGENT}@h.test", World())
+    found = resolve(f"agtp://{AGENT}@h.test", Scripted())
     names = [check.name for check in found.checks]
     assert names == ["resolved", "signature", "document", "genesis", "issuer", "scopes"]
     assert found.ok and not found.trusted
@@ -208,27 +208,27 @@ EDITED_GENESIS = ORIGIN.replace(b"executor", b"analyst")
 
 
 @pytest.mark.parametrize(
-    ("world", "names"),
+    ("scripted", "names"),
     [
-        (World(identity={**IDENTITY, "description": "edited"}), {"document"}),
-        (World({"DESCRIBE": reply(IDENTITY, signer=None)}), {"signature", "genesis", "issuer"}),
-        (World({"@h.test?": reply(ORIGIN), "DESCRIBE": reply(IDENTITY, signer=STRANGER)}), {"signature"}),
-        (World(genesis=EDITED_GENESIS), {"genesis", "issuer"}),
-        (World({"format=certificate": reply({}, 404)}), {"genesis", "issuer"}),
-        (World({"format=certificate": CannotConnect("no")}), {"genesis", "issuer"}),
-        (World(identity=document(agent_id=AGENT, scopes_accepted=["payments:purchase"])), {"scopes"}),
+        (Scripted(identity={**IDENTITY, "description": "edited"}), {"document"}),
+        (Scripted({"DESCRIBE": reply(IDENTITY, signer=None)}), {"signature", "genesis", "issuer"}),
+        (Scripted({"@h.test?": reply(ORIGIN), "DESCRIBE": reply(IDENTITY, signer=STRANGER)}), {"signature"}),
+        (Scripted(genesis=EDITED_GENESIS), {"genesis", "issuer"}),
+        (Scripted({"format=certificate": reply({}, 404)}), {"genesis", "issuer"}),
+        (Scripted({"format=certificate": CannotConnect("no")}), {"genesis", "issuer"}),
+        (Scripted(identity=document(agent_id=AGENT, scopes_accepted=["payments:purchase"])), {"scopes"}),
     ],
 )
-def test_each_fault_is_named(world: World, names: set[str]) -> None:
+def test_each_fault_is_named(scripted: Scripted, names: set[str]) -> None:
     """AGTP-134, AGTP-148, AGTP-162, API-044: an altered or forged part fails its own check."""
-    assert names <= failed(resolve(f"agtp://{AGENT}@h.test", world))
+    assert names <= failed(resolve(f"agtp://{AGENT}@h.test", scripted))
 
 
 def test_a_genesis_of_another_agent_is_an_id_mismatch() -> None:
     """API-044: the Agent-ID is the hash of the Genesis, or it is somebody else's."""
-    found = resolve(f"agtp://{AGENT}@h.test", World({"format=certificate": reply({"agent_id": AGENT})}))
+    found = resolve(f"agtp://{AGENT}@h.test", Scripted({"format=certificate": reply({"agent_id": AGENT})}))
     assert "genesis" in failed(found)
-    alias = resolve("agtp://acme.tld/agents/desk", World(genesis=FORGED_GENESIS))
+    alias = resolve("agtp://acme.tld/agents/desk", Scripted(genesis=FORGED_GENESIS))
     assert any("id mismatch" in check.detail for check in alias.failures)
 
 
@@ -245,7 +245,7 @@ def test_a_genesis_of_another_agent_is_an_id_mismatch() -> None:
 )
 def test_a_signature_alone_is_no_trust(issuers: TrustedIssuers, trusted: bool) -> None:
     """AGTP-149, API-044: who issued has to be trusted for the agent's zone; otherwise: untrusted issuer."""
-    found = resolve(f"agtp://{AGENT}@h.test", World(), issuers=issuers)
+    found = resolve(f"agtp://{AGENT}@h.test", Scripted(), issuers=issuers)
     assert (found.trusted, found.ok) == (trusted, trusted)
     assert trusted or "untrusted issuer" in found.failures[0].detail
 
@@ -254,9 +254,9 @@ def test_a_signature_alone_is_no_trust(issuers: TrustedIssuers, trusted: bool) -
 def test_other_formats_are_checked_by_their_signature(form: str) -> None:
     """AGTP-116: every variant is signed, and the signature is looked at."""
     body = {"canonical_id": AGENT} if form == "status" else ORIGIN
-    good = World({f"format={form}": reply(body)})
+    good = Scripted({f"format={form}": reply(body)})
     assert resolve(f"agtp://{AGENT}@h.test", good, format=form).ok
-    bad = World({"format=certificate": reply(ORIGIN), f"format={form}": reply(body, signer=STRANGER)})
+    bad = Scripted({"format=certificate": reply(ORIGIN), f"format={form}": reply(body, signer=STRANGER)})
     assert failed(resolve(f"agtp://{AGENT}@h.test", bad, format=form)) == {"signature"}
 
 
@@ -266,16 +266,16 @@ def test_what_a_page_shows_is_put_to_every_check(form: str) -> None:
     page = {} if form == "certificate" else {f"format={form}": reply(b"<p>Tier 1: verified</p>")}
     mine, other = (TrustedIssuers(everywhere=[key.public]) for key in (REGISTRAR, STRANGER))
     uri = f"agtp://{AGENT}@h.test"
-    found = resolve(uri, World(page), format=form, issuers=mine)
+    found = resolve(uri, Scripted(page), format=form, issuers=mine)
     assert found.ok and found.trusted
     assert found.document["agent_id"] == AGENT
-    assert failed(resolve(uri, World(page), format=form, issuers=other)) == {"issuer"}
-    assert "genesis" in failed(resolve(uri, World(page, genesis=EDITED_GENESIS), format=form))
+    assert failed(resolve(uri, Scripted(page), format=form, issuers=other)) == {"issuer"}
+    assert "genesis" in failed(resolve(uri, Scripted(page, genesis=EDITED_GENESIS), format=form))
     if form != "certificate":
-        edited = World(page, identity={**IDENTITY, "description": "edited"})
+        edited = Scripted(page, identity={**IDENTITY, "description": "edited"})
         assert "document" in failed(resolve(uri, edited, format=form))
         with pytest.raises(VerificationFailed):
-            resolve(uri, World(page, identity=documents.sign(document(agent_id=OTHER), "r", REGISTRAR)), format=form)
+            resolve(uri, Scripted(page, identity=documents.sign(document(agent_id=OTHER), "r", REGISTRAR)), format=form)
 
 
 # The namespace
@@ -290,7 +290,7 @@ def namespace(generated_at: str = "2026-06-01T11:58:00Z", key: SigningKey = HOST
 
 def test_a_namespace_is_believed() -> None:
     """AGTP-122, AGTP-134: signed by the host's key, and of this moment."""
-    found = resolve("agtp://acme.tld/agents", World(identity=namespace()))
+    found = resolve("agtp://acme.tld/agents", Scripted(identity=namespace()))
     assert found.ok, found.failures
     assert [check.name for check in found.checks] == ["resolved", "signature", "namespace", "freshness"]
 
@@ -312,7 +312,7 @@ def test_a_namespace_is_believed() -> None:
 def test_an_altered_namespace_is_refused(altered: dict[str, Any]) -> None:
     """AGTP-134: the signature covers all of it."""
     assert not check_namespace(altered, {HOST.kid: HOST.public}).ok
-    assert "namespace" in failed(resolve("agtp://acme.tld/agents", World(identity=altered)))
+    assert "namespace" in failed(resolve("agtp://acme.tld/agents", Scripted(identity=altered)))
 
 
 @pytest.mark.parametrize(("until", "ok"), [("2026-06-01T12:00:00Z", True), ("2026-06-01T11:59:59Z", False)])
@@ -323,20 +323,20 @@ def test_an_earlier_key_of_the_host_signs_no_document_of_now(until: str, ok: boo
     found: dict[str, Any] = {"server": {"server_id": "h", "signing_keys": [present, old]}}
     header = jws.protected_header(STRANGER, jws.MANIFEST_TYPE)
     signed = {**found, "manifest_signature": jws.compact(header, canonical(found), STRANGER)}
-    world = World({"DISCOVER": reply(signed)}, identity=namespace())
-    assert resolve("agtp://acme.tld/agents", world).ok is ok
+    scripted = Scripted({"DISCOVER": reply(signed)}, identity=namespace())
+    assert resolve("agtp://acme.tld/agents", scripted).ok is ok
 
 
 def test_a_stale_namespace_is_asked_for_again() -> None:
     """AGTP-135: older than 300 seconds is refused and asked for once more; the threshold is configurable."""
     stale, fresh = namespace("2026-06-01T11:50:00Z"), namespace()
-    world = World({"DESCRIBE": [reply(stale), reply(fresh)]})
-    assert resolve("agtp://acme.tld/agents", world).ok
-    again = World({"DESCRIBE": [reply(stale), reply(stale)]})
+    scripted = Scripted({"DESCRIBE": [reply(stale), reply(fresh)]})
+    assert resolve("agtp://acme.tld/agents", scripted).ok
+    again = Scripted({"DESCRIBE": [reply(stale), reply(stale)]})
     found = resolve("agtp://acme.tld/agents", again)
     assert failed(found) == {"freshness"}
     assert sum("DESCRIBE" in place for place in again.asked) == 2
-    assert resolve("agtp://acme.tld/agents", World(identity=stale), freshness=900).ok
+    assert resolve("agtp://acme.tld/agents", Scripted(identity=stale), freshness=900).ok
 
 
 @pytest.mark.parametrize(

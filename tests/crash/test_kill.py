@@ -24,10 +24,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def nursery() -> Iterator[tuple[subprocess.Popen[str], dict[str, VerifyingKey]]]:
+def forking() -> Iterator[tuple[subprocess.Popen[str], dict[str, VerifyingKey]]]:
     """The process that forks ledgers."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.nursery"],
+        [sys.executable, "-m", "tests.crash.forked_ledgers"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -62,7 +62,7 @@ def live_and_die(process: subprocess.Popen[str], database: Path, kind: str, seco
         if child and deadline and time.monotonic() >= deadline:
             os.kill(child, signal.SIGKILL)
             deadline = float("inf")
-    raise AssertionError("the nursery ended")
+    raise AssertionError("the process that forks ended")
 
 
 def lost(database: Path, keys: dict[str, VerifyingKey], acknowledged: list[str]) -> int:
@@ -84,7 +84,7 @@ def test_killing_the_ledger_loses_nothing_acknowledged(tmp_path: Path) -> None:
     chance = random.Random(5)
     database = tmp_path / "records.sqlite3"
     acknowledged: list[str] = []
-    with nursery() as (process, keys):
+    with forking() as (process, keys):
         for _ in range(KILLS):
             acknowledged += live_and_die(process, database, "real", chance.uniform(0.0, 0.06))
     assert lost(database, keys, acknowledged) == 0
@@ -97,7 +97,7 @@ def test_a_ledger_that_answers_before_the_commit_is_caught(tmp_path: Path) -> No
     chance = random.Random(6)
     database = tmp_path / "records.sqlite3"
     acknowledged: list[str] = []
-    with nursery() as (process, keys):
+    with forking() as (process, keys):
         for _ in range(8):
             acknowledged += live_and_die(process, database, "hasty", chance.uniform(0.0, 0.02))
     assert lost(database, keys, acknowledged) > 0

@@ -26,12 +26,12 @@ from agtphost.methods.continuation import Continuations
 from agtphost.negotiation.contract import Contract
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
+from tests.dispatch import test_governance as governing
 from tests.dispatch.hosts import STRANGER, document
 from tests.dispatch.purchase_hosts import CART, PurchaseHost
 from tests.identity.issued import DEMO
 from tests.memory import body_of
 from tests.methods import test_delegation as delegating
-from tests.methods import test_governance as governing
 from tests.negotiation.hosts import BOB, NegotiatingHost
 from tests.negotiation.test_ends import BOTH, accepted
 

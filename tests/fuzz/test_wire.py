@@ -19,7 +19,7 @@ from agtphost.wire import (
     serialize_request,
     serialize_response,
 )
-from tests.fuzz.wire_target import CORPUS, RESPONSES, agrees_with_oracle, check, inputs
+from tests.fuzz.wire_target import CORPUS, RESPONSES, check, inputs, read_alike
 from tests.programmes import length
 from tests.wire.cases import CASES
 from tests.wire.deliveries import connect, deliver, event
@@ -74,28 +74,28 @@ def test_mutated_responses() -> None:
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-def test_the_parser_agrees_with_the_oracle() -> None:
+def test_the_parser_agrees_with_the_second_reading() -> None:
     """P4: an independent parser reads every mutated input alike."""
     for number, octets, _ in inputs(SEED + 1, EXECUTIONS, CORPUS):
-        assert agrees_with_oracle(octets), f"seed {SEED + 1}, input {number}: {octets!r}"
+        assert read_alike(octets), f"seed {SEED + 1}, input {number}: {octets!r}"
 
 
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.role == "server" and not case.strict], ids=lambda case: case.id
 )
-def test_the_oracle_agrees_with_the_table(case: object) -> None:
-    """P4: the oracle reads the named cases as the table says, the large ones too."""
-    assert agrees_with_oracle(case.octets)  # type: ignore[attr-defined]
+def test_the_second_reading_agrees_with_the_table(case: object) -> None:
+    """P4: the second reading reads the named cases as the table says, the large ones too."""
+    assert read_alike(case.octets)  # type: ignore[attr-defined]
 
 
 def found_within(executions: int, **loosened: object) -> bool:
-    """Whether the differential test notices a loosened oracle."""
-    return any(not agrees_with_oracle(octets, **loosened) for _, octets, _ in inputs(SEED + 1, executions, CORPUS))  # type: ignore[arg-type]
+    """Whether the differential test notices a loosened second_reading."""
+    return any(not read_alike(octets, **loosened) for _, octets, _ in inputs(SEED + 1, executions, CORPUS))  # type: ignore[arg-type]
 
 
 def loose_length(value: bytes) -> int:
     """Content-Length as int() takes it."""
-    from tests.wire.oracle import Illegal
+    from tests.wire.second_reading import Illegal
 
     try:
         return max(0, int(value.decode()))
@@ -103,8 +103,8 @@ def loose_length(value: bytes) -> int:
         raise Illegal from error
 
 
-def test_control_a_loosened_oracle_is_noticed() -> None:
-    """P4's control: an oracle that takes int()'s Content-Length disagrees soon."""
+def test_control_a_loosened_second_reading_is_noticed() -> None:
+    """P4's control: a second reading that takes int()'s Content-Length disagrees soon."""
     assert found_within(10_000, length_of=loose_length)
 
 
@@ -182,7 +182,7 @@ def test_any_octets_behind_a_version(octets: bytes, seed: int) -> None:
         b"AGTP/1.0 QUERY /\r\nTask-ID: ",
     ):
         check(front + octets, random)
-        assert agrees_with_oracle(front + octets)
+        assert read_alike(front + octets)
 
 
 def test_every_prefix_of_a_legal_stream_waits() -> None:

@@ -13,7 +13,7 @@ from random import Random
 
 from agtphost.errors import LocalProtocolError
 from agtphost.wire import Connection, Request, Response, Role, serialize_request, serialize_response
-from tests.wire import oracle
+from tests.wire import second_reading
 from tests.wire.case import Message
 from tests.wire.cases import CASES
 from tests.wire.deliveries import connect, deliver, event
@@ -105,14 +105,14 @@ def survives_or_is_refused(message: Message) -> None:
     assert [event(again) for again in outcome.messages] == [sent]
 
 
-def agrees_with_oracle(octets: bytes, length_of: Callable[[bytes], int] = oracle.strict_length) -> bool:
-    """Whether the parser and the oracle read a server's octets alike."""
+def read_alike(octets: bytes, length_of: Callable[[bytes], int] = second_reading.strict_length) -> bool:
+    """Whether the parser and the second reading read a server's octets alike."""
     outcome = deliver(connect("server"), [octets])
-    messages, verdict = oracle.read(octets, length_of)
+    messages, verdict = second_reading.read(octets, length_of)
     if list(outcome.messages) != messages:
         return False
     if outcome.refusal and verdict == "header":
         # Refused before the head ended: then nothing could have made it legal.
-        return oracle.read(octets + b"\r\n\r\n", length_of)[1] == "refused"
+        return second_reading.read(octets + b"\r\n\r\n", length_of)[1] == "refused"
     ours = "refused" if outcome.refusal else outcome.waiting or "complete"
     return ours == verdict

@@ -37,7 +37,7 @@ def issued(name: str, *, hosted: bool = True, status: str = "active") -> Agent:
 DESK = issued("desk")
 
 
-class World:
+class AdmittingHost:
     """A host's directory, states, state items and ledger."""
 
     def __init__(self, folder: Path, *agents: Agent) -> None:
@@ -80,8 +80,8 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path, *agents: Agent) -> AsyncIterator[World]:
-    made = World(folder, *agents)
+async def running(folder: Path, *agents: Agent) -> AsyncIterator[AdmittingHost]:
+    made = AdmittingHost(folder, *agents)
     made.ledger.start()
     try:
         yield made
@@ -93,7 +93,7 @@ async def world(folder: Path, *agents: Agent) -> AsyncIterator[World]:
 async def test_what_was_issued_before_the_start_is_recorded_once(tmp_path: Path) -> None:
     """AGTP-170: of issued agents that are active; a suspended one is recorded by its ACTIVATE, as ever."""
     asleep, plain = issued("asleep", status="suspended"), agent("plain", hosted=True)
-    async with world(tmp_path, DESK, asleep, plain) as host:
+    async with running(tmp_path, DESK, asleep, plain) as host:
         host.uptake.startService()
         await host.done()
         assert [host.entries(who) for who in (DESK, asleep, plain)] == [1, 0, 0]
@@ -109,7 +109,7 @@ async def test_what_was_issued_before_the_start_is_recorded_once(tmp_path: Path)
 async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
     """AGTP-170: twice in a row is once; those that are known stay the objects they are."""
     known = agent("known", hosted=True)
-    async with world(tmp_path, known) as host:
+    async with running(tmp_path, known) as host:
         assert host.directory.only is known
         caller = issued("caller", hosted=False)
         host.uptake.take_up(AgentDirectory([DESK, caller, replace(known, description="another")]))
@@ -126,7 +126,7 @@ async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> No
     """AGTP-171: on day 1 nobody else gets it; after 90 days an agent with another Agent-ID does."""
     heir = issued("desk")
     heir = replace(heir, agent_id="f" * 64)
-    async with world(tmp_path) as host:
+    async with running(tmp_path) as host:
         await host.end(DESK)
         host.now += days * DAY
         await host.take_up(heir)
@@ -134,7 +134,7 @@ async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> No
         assert host.entries(heir) == int(free)
     folder = tmp_path / "start"
     folder.mkdir()
-    async with world(folder, heir) as host:
+    async with running(folder, heir) as host:
         await host.end(DESK)
         host.now += days * DAY
         if free:
@@ -149,7 +149,7 @@ async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> No
 @pytest_twisted.ensureDeferred
 async def test_a_label_that_is_in_use(tmp_path: Path) -> None:
     """AGTP-170: another agent under the label of a running one is not admitted."""
-    async with world(tmp_path, DESK) as host:
+    async with running(tmp_path, DESK) as host:
         other = replace(DESK, agent_id="e" * 64)
         await host.take_up(other)
         assert host.directory.by_id(other.agent_id) is None and host.directory.by_name("desk") is DESK
@@ -158,7 +158,7 @@ async def test_a_label_that_is_in_use(tmp_path: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_nobody_is_admitted_without_the_entry(tmp_path: Path) -> None:
     """AGTP-170: while the store is down the agent stays outside; the next hang-up takes it up."""
-    async with world(tmp_path) as host:
+    async with running(tmp_path) as host:
         host.ledger.healthy = False
         await host.take_up(DESK)
         assert host.directory.by_id(DESK.agent_id) is None and host.changes == 0

@@ -171,7 +171,7 @@ def test_every_cell_of_the_matrix(auth: LifecycleAuth, caller: str, genesis: boo
     assert not wrong
 
 
-def test_the_oracle_covers_the_whole_matrix() -> None:
+def test_the_expectations_cover_the_whole_matrix() -> None:
     """Every state has a line for every method: a forgotten cell cannot pass unseen."""
     assert set(CELLS) == set(itertools.product(STATES, METHODS))
 

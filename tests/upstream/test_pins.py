@@ -35,7 +35,7 @@ ONE, TWO = sha256(FIRST).hexdigest(), sha256(SECOND).hexdigest()
 BOTH = pytest.mark.parametrize("protocol", ["mcp", "acp"])
 
 
-class World:
+class PinnedHost:
     """Pins over a ledger in memory; another over the same ledger is the next process."""
 
     def __init__(self, protocol: str = "acp", ledger: FakeLedger | None = None) -> None:
@@ -81,41 +81,41 @@ class World:
 @BOTH
 def test_the_first_is_approved_and_a_change_is_told_once(protocol: str) -> None:
     """Off once changed, told of once until an approval, which turns it on; and all is known to the next process."""
-    world = World(protocol)
-    assert world.judged(world.pins(), echo=FIRST) == set()
+    host = PinnedHost(protocol)
+    assert host.judged(host.pins(), echo=FIRST) == set()
     for _ in range(3):
-        assert world.judged(world.pins(), echo=SECOND) == {"echo"}
-    assert world.judged(world.pins(), echo=FIRST) == set()
-    pins = world.pins()
+        assert host.judged(host.pins(), echo=SECOND) == {"echo"}
+    assert host.judged(host.pins(), echo=FIRST) == set()
+    pins = host.pins()
     called: list[bool] = []
     pins.on_approval = lambda: called.append(True)
-    assert world.judged(pins, echo=SECOND) == {"echo"}
+    assert host.judged(pins, echo=SECOND) == {"echo"}
     first = [] if protocol == "mcp" else [PINNED]
-    assert world.told() == [*first, CHANGED]
+    assert host.told() == [*first, CHANGED]
     named = {"protocol": protocol, "upstream": "bee", "name": "echo"}
-    assert world.events[-1].chain == HOST_CHAIN
-    assert world.events[-1].fields == {**named, "sha256": TWO, "approved_sha256": ONE}
-    changes, event = world.pins().approval("echo", TWO, "operator")
+    assert host.events[-1].chain == HOST_CHAIN
+    assert host.events[-1].fields == {**named, "sha256": TWO, "approved_sha256": ONE}
+    changes, event = host.pins().approval("echo", TWO, "operator")
     assert event.event_type == APPROVED
     assert event.fields == {**named, "sha256": TWO, "replaced_sha256": ONE, "approved_by": "operator"}
     assert not called
-    world.commit(changes, event)
-    assert called == [True] and world.judged(pins, echo=SECOND) == set()
-    assert world.judged(world.pins(), echo=FIRST) == {"echo"}
-    assert world.told() == [*first, CHANGED, APPROVED, CHANGED]
+    host.commit(changes, event)
+    assert called == [True] and host.judged(pins, echo=SECOND) == set()
+    assert host.judged(host.pins(), echo=FIRST) == {"echo"}
+    assert host.told() == [*first, CHANGED, APPROVED, CHANGED]
 
 
 def test_the_items_are_those_of_earlier_versions() -> None:
     """Kinds, keys and members: what was approved before an upgrade is approved after it."""
-    web, tools = World(), World("mcp")
-    for world in (web, tools):
-        world.judged(world.pins(), echo=FIRST)
-        world.judged(world.pins(), echo=SECOND)
+    web, tools = PinnedHost(), PinnedHost("mcp")
+    for host in (web, tools):
+        host.judged(host.pins(), echo=FIRST)
+        host.judged(host.pins(), echo=SECOND)
     items = {
         (kind, item.key): item.value
-        for world in (web, tools)
+        for host in (web, tools)
         for kind in (PIN, TOOL_PIN, TOLD, DEFINITION)
-        for item in world.ledger.held.all(kind)
+        for item in host.ledger.held.all(kind)
     }
     text = {"sha256": ONE, "text": FIRST.decode()}
     assert items == {
@@ -129,58 +129,58 @@ def test_the_items_are_those_of_earlier_versions() -> None:
 
 def test_the_configuration_wins() -> None:
     """A digest that the operator wrote down is neither learned nor replaced."""
-    world = World()
-    assert world.judged(world.pins(), echo=FIRST) == set()
-    pins = world.pins({"echo": TWO})
-    assert world.judged(pins, echo=FIRST) == {"echo"} and world.judged(pins, echo=SECOND) == set()
+    host = PinnedHost()
+    assert host.judged(host.pins(), echo=FIRST) == set()
+    pins = host.pins({"echo": TWO})
+    assert host.judged(pins, echo=FIRST) == {"echo"} and host.judged(pins, echo=SECOND) == set()
     assert pins.fixed("echo") and not pins.fixed("other")
 
 
 @BOTH
 def test_nothing_is_approved_that_would_be_forgotten(protocol: str) -> None:
     """Store down: what is new is not approved; what was approved before is."""
-    world = World(protocol)
-    assert world.judged(world.pins(), old=FIRST) == set()
-    world.ledger.failing = True
-    assert world.judged(world.pins(), old=FIRST) == set()
+    host = PinnedHost(protocol)
+    assert host.judged(host.pins(), old=FIRST) == set()
+    host.ledger.failing = True
+    assert host.judged(host.pins(), old=FIRST) == set()
     with pytest.raises(NotApproved):
-        world.judged(world.pins(), old=FIRST, new=SECOND)
-    world.ledger.failing = False
-    assert world.judged(world.pins(), new=FIRST) == set()
+        host.judged(host.pins(), old=FIRST, new=SECOND)
+    host.ledger.failing = False
+    assert host.judged(host.pins(), new=FIRST) == set()
 
 
 @BOTH
 def test_of_two_approvals_the_second_is_told_so(protocol: str) -> None:
     """Both were decided on the same pin: one is kept, and the other is refused where it is written."""
-    world = World(protocol)
-    world.judged(world.pins(), echo=FIRST)
-    one, two = world.pins().approval("echo", TWO, "desk"), world.pins().approval("echo", "3" * 64, "desk")
-    world.commit(*one)
+    host = PinnedHost(protocol)
+    host.judged(host.pins(), echo=FIRST)
+    one, two = host.pins().approval("echo", TWO, "desk"), host.pins().approval("echo", "3" * 64, "desk")
+    host.commit(*one)
     with pytest.raises(StaleChange):
-        world.commit(*two)
-    assert world.pins().approved("echo") == TWO
+        host.commit(*two)
+    assert host.pins().approved("echo") == TWO
 
 
 @BOTH
 def test_a_first_sight_that_comes_second_is_no_approval(protocol: str) -> None:
     """Two processes see something new at once: the first one's is the measure, and hides no swap."""
-    world = World(protocol)
-    late, kept = world.pins(), world.ledger.held.watch
-    world.ledger.held.watch = lambda kind, watcher: None  # type: ignore[method-assign]
-    unaware = world.pins()
-    world.ledger.held.watch = kept  # type: ignore[method-assign]
-    assert world.judged(late, echo=FIRST, other=FIRST) == set()
-    assert world.judged(unaware, echo=SECOND, third=FIRST) == {"echo", "third"}
+    host = PinnedHost(protocol)
+    late, kept = host.pins(), host.ledger.held.watch
+    host.ledger.held.watch = lambda kind, watcher: None  # type: ignore[method-assign]
+    unaware = host.pins()
+    host.ledger.held.watch = kept  # type: ignore[method-assign]
+    assert host.judged(late, echo=FIRST, other=FIRST) == set()
+    assert host.judged(unaware, echo=SECOND, third=FIRST) == {"echo", "third"}
     assert {name: late.approved(name) for name in ("echo", "third")} == {"echo": ONE, "third": ONE}
 
 
 def test_the_text_of_what_was_approved_is_kept() -> None:
     """For the next process too; a longer one is not, and only its digest is known."""
-    world = World()
-    world.judged(world.pins(), echo=FIRST)
+    host = PinnedHost()
+    host.judged(host.pins(), echo=FIRST)
     long = b'{"says":"' + b"x" * LONGEST + b'"}'
-    world.judged(world.pins(), long=long)
-    pins = world.pins()
+    host.judged(host.pins(), long=long)
+    pins = host.pins()
     assert pins.shown("echo", SECOND) == {
         "approved": {"sha256": ONE, "definition": FIRST.decode()},
         "present": {"sha256": TWO, "definition": SECOND.decode()},
@@ -189,18 +189,18 @@ def test_the_text_of_what_was_approved_is_kept() -> None:
     unknown = pins.shown("long", SECOND)
     assert unknown is not None and set(unknown["approved"]) == {"sha256", "unknown"}
     # What is shown as approved has the approved digest, whatever is kept.
-    assert (world.pins({"echo": "3" * 64}).shown("echo", FIRST) or {})["approved"].keys() == {"sha256", "unknown"}
+    assert (host.pins({"echo": "3" * 64}).shown("echo", FIRST) or {})["approved"].keys() == {"sha256", "unknown"}
     assert pins.shown("nobody", None) is None
 
 
 def test_an_upstream_that_makes_up_definitions_fills_no_store() -> None:
     """1 MiB of one upstream is kept; the pins are kept all the same."""
-    world = World()
+    host = PinnedHost()
     texts = {f"a{number}": b'{"n":%d,"says":"%s"}' % (number, b"x" * 60_000) for number in range(30)}
-    assert world.judged(world.pins(), **texts) == set()
-    kept = list(world.ledger.held.all(DEFINITION))
+    assert host.judged(host.pins(), **texts) == set()
+    kept = list(host.ledger.held.all(DEFINITION))
     assert 10 < len(kept) < 20 and sum(item.octets for item in kept) <= MOST_OF_ONE + (64 << 10)
-    assert all(world.pins().approved(name) for name in texts)
+    assert all(host.pins().approved(name) for name in texts)
 
 
 def test_an_upstream_that_makes_up_names_fills_no_store() -> None:
@@ -215,49 +215,49 @@ def test_an_upstream_that_makes_up_names_fills_no_store() -> None:
 
 def test_a_server_that_changes_all_day_fills_no_ledger() -> None:
     """At most so many definitions of one tool until one is approved; other tools are told of all the same."""
-    world = World("mcp")
-    pins = world.pins({"work": ONE, "other": ONE})
+    host = PinnedHost("mcp")
+    pins = host.pins({"work": ONE, "other": ONE})
     for number in range(100):
-        assert world.off(pins, work=str(number)) == {"work"}
-    assert len(world.events) == MOST_TOLD
-    world.off(pins, other="1")
-    assert len(world.events) == MOST_TOLD + 1
+        assert host.off(pins, work=str(number)) == {"work"}
+    assert len(host.events) == MOST_TOLD
+    host.off(pins, other="1")
+    assert len(host.events) == MOST_TOLD + 1
 
 
 def test_many_tools_are_told_together() -> None:
     """One write for up to a hundred tools."""
-    world = World("mcp")
+    host = PinnedHost("mcp")
     names = [f"tool-{number}" for number in range(250)]
-    world.off(world.pins(dict.fromkeys(names, ONE)), **dict.fromkeys(names, TWO))
-    assert len(world.events) == 250
-    assert len(world.ledger.drafts) == 3
+    host.off(host.pins(dict.fromkeys(names, ONE)), **dict.fromkeys(names, TWO))
+    assert len(host.events) == 250
+    assert len(host.ledger.drafts) == 3
 
 
 @BOTH
 def test_a_store_that_is_down_is_asked_again(protocol: str) -> None:
     """What changed is off meanwhile; the event is written once the store is back, and nothing is retried afterwards."""
-    world = World(protocol)
-    pins = world.pins({"echo": ONE})
-    world.ledger.failing = True
-    assert world.off(pins, echo=TWO) == {"echo"}
-    assert world.events == []
-    world.ledger.failing = False
-    world.clock.advance(1.0)
-    assert world.told() == [CHANGED]
-    assert not world.clock.getDelayedCalls()
+    host = PinnedHost(protocol)
+    pins = host.pins({"echo": ONE})
+    host.ledger.failing = True
+    assert host.off(pins, echo=TWO) == {"echo"}
+    assert host.events == []
+    host.ledger.failing = False
+    host.clock.advance(1.0)
+    assert host.told() == [CHANGED]
+    assert not host.clock.getDelayedCalls()
 
 
 @BOTH
 def test_what_another_process_told_meanwhile_is_not_told_again(protocol: str) -> None:
     """Both waited for the store: the write of the second is refused, or found out to be superfluous."""
-    world = World(protocol)
-    other = World(protocol, world.ledger)
-    one, two = world.pins({"echo": ONE}), other.pins({"echo": ONE})
-    world.ledger.failing = True
-    assert world.off(one, echo=TWO) == other.off(two, echo=TWO) == {"echo"}
-    world.ledger.failing = False
-    world.clock.advance(1.0)
-    world.ledger.failing = True
+    host = PinnedHost(protocol)
+    other = PinnedHost(protocol, host.ledger)
+    one, two = host.pins({"echo": ONE}), other.pins({"echo": ONE})
+    host.ledger.failing = True
+    assert host.off(one, echo=TWO) == other.off(two, echo=TWO) == {"echo"}
+    host.ledger.failing = False
+    host.clock.advance(1.0)
+    host.ledger.failing = True
     other.clock.advance(1.0)
     assert not other.clock.getDelayedCalls()
-    assert world.told() == [CHANGED]
+    assert host.told() == [CHANGED]

@@ -22,7 +22,7 @@ from agtphost.upstream.ownership import TaskOwnership
 from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile, reply
 from tests.adapters.mcp.hosting import pause, until
-from tests.adapters.peers import Book, Stage, kept, seconds
+from tests.adapters.peers import AdapterCalls, Book, kept, seconds
 
 DEADLINE = 0.5
 SLACK = 1.0
@@ -43,7 +43,7 @@ def card(port: int, **changes: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncIterator[Stage]:
+async def calling(server: Server, *, wait: bool = True, **settings: Any) -> AsyncIterator[AdapterCalls]:
     """A hostile agent behind the adapter."""
     book = Book()
     made = A2AAgentSection(
@@ -51,13 +51,13 @@ async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncI
     )
     agent = A2AAgent(reactor, made, jitter=lambda: 0.5)
     async with kept(agent, wait=wait):
-        yield Stage(A2AAdapter([agent], TaskOwnership(book, "a2a-task")), book)
+        yield AdapterCalls(A2AAdapter([agent], TaskOwnership(book, "a2a-task")), book)
 
 
 MESSAGE = {"message": {"parts": [{"text": "hello"}]}}
 
 
-async def outcome(on: Stage, *, stream: bool = False) -> tuple[Refusal, float]:
+async def outcome(on: AdapterCalls, *, stream: bool = False) -> tuple[Refusal, float]:
     """How a call ends, and when."""
     began = seconds()
     with pytest.raises(Refusal) as caught:
@@ -72,7 +72,7 @@ async def test_every_call_ends_by_its_deadline(fault: Script, status: int) -> No
     async with hostile() as server:
         server.page(PATH, card(server.port))
         server.fault = fault
-        async with stage(server) as on:
+        async with calling(server) as on:
             refusal, took = await outcome(on)
             assert (refusal.status, took < DEADLINE + SLACK) == (status, True), str(refusal)
             assert sum(b"POST /rpc" in seen for seen in server.seen) == 1
@@ -85,7 +85,7 @@ async def test_every_stream_ends_by_its_deadline(fault: Script, status: int) -> 
     async with hostile() as server:
         server.page(PATH, card(server.port))
         server.fault = fault
-        async with stage(server) as on:
+        async with calling(server) as on:
             refusal, took = await outcome(on, stream=True)
             assert (refusal.status, took < DEADLINE + SLACK) == (status, True), str(refusal)
 
@@ -95,16 +95,16 @@ async def test_without_a_deadline_a_silent_agent_would_hang() -> None:
     """The control: the same silent agent and a deadline far away keep the call waiting."""
     async with hostile() as server:
         server.page(PATH, card(server.port))
-        async with stage(server, timeout=30.0) as on:
+        async with calling(server, timeout=30.0) as on:
             from twisted.internet.defer import Deferred
 
-            calling = Deferred.fromCoroutine(on.call("a2a.message.send", MESSAGE))
+            waiting = Deferred.fromCoroutine(on.call("a2a.message.send", MESSAGE))
             await until(lambda: any(b"POST /rpc" in seen for seen in server.seen))
             began = seconds()
             await until(lambda: seconds() - began > DEADLINE + SLACK)
-            assert not calling.called
-            calling.addErrback(lambda failure: failure.trap(Refusal))
-            calling.cancel()
+            assert not waiting.called
+            waiting.addErrback(lambda failure: failure.trap(Refusal))
+            waiting.cancel()
 
 
 @pytest_twisted.ensureDeferred
@@ -112,7 +112,7 @@ async def test_a_dead_agent_is_503_and_comes_back() -> None:
     """A connection refused is 503 with Retry-After at once, the state is visible, and the next attempt succeeds."""
     server = Server()
     server.page(PATH, card(server.port))
-    async with stage(server) as on:
+    async with calling(server) as on:
         await server.stop()
         await pause(0.05)
         refusal, took = await outcome(on)
@@ -173,7 +173,7 @@ async def test_a_lying_card_is_not_believed(lie: Any, why: str) -> None:
     """T-SS: a card cannot send requests elsewhere, nor can it be nonsense; no request follows it."""
     async with hostile() as server:
         server.page(PATH, lie(server.port))
-        async with stage(server, wait=False) as on:
+        async with calling(server, wait=False) as on:
             service = on.adapter.agents["liar"]
             await until(lambda: service.state is State.BACKOFF)
             assert why in service.snapshot().reason
@@ -188,7 +188,7 @@ async def test_a_card_that_does_not_come(fault: Script, status: int) -> None:
     """Whatever happens to the card, the agent is down with a reason, and others are not harmed."""
     async with hostile() as server:
         server.fault = fault
-        async with stage(server, wait=False, start_timeout=DEADLINE) as on:
+        async with calling(server, wait=False, start_timeout=DEADLINE) as on:
             service = on.adapter.agents["liar"]
             await until(lambda: service.state is State.BACKOFF, 3.0)
             assert service.snapshot().reason
@@ -199,7 +199,7 @@ async def test_a_changed_card_is_off_until_it_is_approved() -> None:
     """Design decision 16: the card approved first stays the only one; its return brings the agent back."""
     async with hostile() as server:
         server.page(PATH, card(server.port))
-        async with stage(server, refresh=0.1) as on:
+        async with calling(server, refresh=0.1) as on:
             service = on.adapter.agents["liar"]
             server.page(PATH, card(server.port, description="I now also take money"))
             await until(lambda: service.state is State.BACKOFF)
@@ -254,7 +254,7 @@ async def test_one_more_than_may_wait_is_429() -> None:
 
     async with hostile() as server:
         server.page(PATH, card(server.port))
-        async with stage(server, timeout=5.0, max_concurrency=1, max_queue=1) as on:
+        async with calling(server, timeout=5.0, max_concurrency=1, max_queue=1) as on:
             calls = [Deferred.fromCoroutine(on.call("a2a.message.send", MESSAGE)) for _ in range(2)]
             refusal, took = await outcome(on)
             assert (refusal.status, refusal.reason) == (429, "upstream-busy")
@@ -277,7 +277,7 @@ async def test_events_about_another_task_are_refused() -> None:
     async with hostile() as server:
         server.page(PATH, card(server.port))
         server.fault = lambda connection: reply(connection, events(begun, mixed), kind="text/event-stream")
-        async with stage(server) as on:
+        async with calling(server) as on:
             refusal, _ = await outcome(on, stream=True)
             assert (refusal.status, refusal.reason) == (500, "upstream-answer-refused")
             assert refusal.details["a2a_task_id"] == "t1"
@@ -314,7 +314,7 @@ async def test_an_error_event_ends_the_call_as_an_error(
         interface = {"url": f"http://127.0.0.1:{server.port}/rpc", "protocolBinding": binding, "protocolVersion": "1.0"}
         server.page(PATH, card(server.port, supportedInterfaces=[interface]))
         server.fault = lambda connection: reply(connection, octets, kind="text/event-stream")
-        async with stage(server) as on:
+        async with calling(server) as on:
             refusal, _ = await outcome(on, stream=True)
             shown: Any = refusal.details["result"]
             assert (refusal.reason, shown["error"]["code"]) == (reason, code)

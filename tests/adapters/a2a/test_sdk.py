@@ -16,7 +16,7 @@ from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.errors import Refusal
 from agtphost.upstream.ownership import TaskOwnership
-from tests.adapters.peers import BOB, Book, Stage, kept, python
+from tests.adapters.peers import BOB, AdapterCalls, Book, kept, python
 
 SCRIPT = Path(__file__).with_name("servers") / "sdk_agent.py"
 STYLES = ("jsonrpc", "rest", "old")
@@ -30,7 +30,7 @@ def port(request: Any) -> Iterator[int]:
 
 
 @asynccontextmanager
-async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
+async def calling(port: int, **settings: Any) -> AsyncIterator[AdapterCalls]:
     """The agent behind the adapter."""
     book = Book()
     made = A2AAgentSection(
@@ -40,7 +40,7 @@ async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
     links = TaskOwnership(book, "a2a-task")
     adapter = A2AAdapter([agent], links)
     async with kept(agent):
-        yield Stage(adapter, book)
+        yield AdapterCalls(adapter, book)
 
 
 def text(words: str, **members: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ async def refused(calling: Any) -> Refusal:
 @pytest_twisted.ensureDeferred
 async def test_a_message_becomes_a_task_of_the_task_id(port: int) -> None:
     """AGTP-277: the Task-ID stands for the agent's own task id, durably, and reads the task again."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         answer = await on.call("a2a.message.send", text("echo hello"), task_id="T-1")
         assert (answer.status, said(answer.result["task"])) == (200, "hello")
         assert answer.result["task_id"] == "T-1"
@@ -80,7 +80,7 @@ async def test_a_message_becomes_a_task_of_the_task_id(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_task_is_nobody_elses(port: int) -> None:
     """The agent knows this host as one client: what Alice began, Bob can neither read, cancel nor go on with."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         begun = await on.call("a2a.message.send", text("ask"), task_id="T-2")
         remote, context = begun.result["a2a_task_id"], begun.result["task"]["contextId"]
         for action in ("a2a.tasks.get", "a2a.tasks.cancel", "a2a.tasks.subscribe"):
@@ -97,7 +97,7 @@ async def test_a_task_is_nobody_elses(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_input_is_asked_for_and_given(port: int) -> None:
     """Design decision 11: 202 input_required, then the same Task-ID with inputResponses and requestState."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         asked = await on.call("a2a.message.send", text("ask"), task_id="T-3")
         assert (asked.status, asked.result["resultType"]) == (202, "input_required")
         question = asked.result["inputRequests"]["message"]["message"]
@@ -116,7 +116,7 @@ async def test_input_is_asked_for_and_given(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_stream_is_interim_messages(port: int) -> None:
     """Each event of SendStreamingMessage is an interim message; the mapping is durable before the first."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         answer = await on.call("a2a.message.send", text("stream"), task_id="T-4", stream=True)
         assert said(answer.result["task"]) == "onetwothree"
         assert answer.status == 200
@@ -135,7 +135,7 @@ async def test_a_stream_is_interim_messages(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_tasks_that_do_not_succeed(port: int, word: str, status: int, reason: str) -> None:
     """FAILED, REJECTED and AUTH_REQUIRED are 550, 422 and 262, with the task as the agent told it."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         refusal = await refused(on.call("a2a.message.send", text(word), task_id=f"T-{word}"))
         assert (refusal.status, refusal.reason) == (status, reason)
         shown: Any = refusal.details["result"]
@@ -147,7 +147,7 @@ async def test_tasks_that_do_not_succeed(port: int, word: str, status: int, reas
 @pytest_twisted.ensureDeferred
 async def test_an_error_in_the_middle_of_a_stream_ends_the_call(port: int) -> None:
     """The SDK's events of type ``error`` are no end like any other."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         refusal = await refused(on.call("a2a.message.send", text("break"), task_id="T-break", stream=True))
         shown: Any = refusal.details["result"]
         if "error" in shown:
@@ -161,7 +161,7 @@ async def test_an_error_in_the_middle_of_a_stream_ends_the_call(port: int) -> No
 @pytest_twisted.ensureDeferred
 async def test_a_message_without_a_task(port: int) -> None:
     """An agent may answer with a message alone; the Session-ID stands for its context from then on."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         answer = await on.call("a2a.message.send", text("say hi"), session_id="S-1")
         assert answer.result["message"]["parts"][0]["text"] == "hi"
         context = answer.result["message"]["contextId"]
@@ -174,7 +174,7 @@ async def test_a_message_without_a_task(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_running_tasks_are_left_followed_and_cancelled(port: int) -> None:
     """returnImmediately answers 202; the task is cancelled; a second cancel is 409."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         payload = {**text("slow"), "configuration": {"returnImmediately": True}}
         begun = await on.call("a2a.message.send", payload, task_id="T-5")
         assert begun.status == 202
@@ -189,7 +189,7 @@ async def test_payload_identity_goes_no_further(port: int, caplog: Any) -> None:
     """AGTP-272: claims in metadata are noted in the record and not passed on; the caller's own name is, if wanted."""
     claims = {"agtp.agent_id": "f" * 64, "Authority-Scope": "*:*", "taskId": "other", "colour": "red"}
     payload = {**text("metadata", metadata=claims), "metadata": claims}
-    async with stage(port, forward_identity=True) as on:
+    async with calling(port, forward_identity=True) as on:
         answer = await on.call("a2a.message.send", payload, task_id="T-6")
         told = json.loads(said(answer.result["task"]))
         assert told["request"] == {"agtp.agent_id": "a" * 64, "colour": "red"}
@@ -201,7 +201,7 @@ async def test_payload_identity_goes_no_further(port: int, caplog: Any) -> None:
 async def test_no_callback_is_taken_from_a_request(port: int) -> None:
     """T-SS: a URL to push to is refused wherever it stands, before the agent hears of it."""
     place = {"url": "http://169.254.169.254/"}
-    async with stage(port) as on:
+    async with calling(port) as on:
         for name in ("taskPushNotificationConfig", "pushNotificationConfig"):
             refusal = await refused(on.call("a2a.message.send", {**text("echo x"), "configuration": {name: place}}))
             assert (refusal.status, refusal.reason) == (422, "callback-refused")
@@ -216,7 +216,7 @@ async def test_no_callback_is_taken_from_a_request(port: int) -> None:
 async def test_the_operator_says_where_to_push() -> None:
     """With push_url the task alone is named; what comes back has no secrets."""
     with python(SCRIPT, "jsonrpc") as port:
-        async with stage(port, push_url="https://push.example.com/a2a") as on:
+        async with calling(port, push_url="https://push.example.com/a2a") as on:
             await on.call("a2a.message.send", text("echo x"), task_id="T-8")
             made = await on.call("a2a.push.create", {"taskId": "T-8"})
             assert made.result["push"]["url"] == "https://push.example.com/a2a"
@@ -227,7 +227,7 @@ async def test_the_operator_says_where_to_push() -> None:
 @pytest_twisted.ensureDeferred
 async def test_what_is_listed_is_what_the_card_offers(port: int) -> None:
     """The card's skills, digest and state are in hosted_protocols; actions without a foundation are not listed."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         names = [tool.name for tool in on.adapter.tools()]
         assert "helper.a2a.message.send" in names
         assert "helper.a2a.push.create" not in names
@@ -240,7 +240,7 @@ async def test_what_is_listed_is_what_the_card_offers(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_an_operation_is_relayed_in_every_dialect(port: int) -> None:
     """What the front carries: the agent's own answer and errors, in the shapes of 1.0, and nobody else's tasks."""
-    async with stage(port) as on:
+    async with calling(port) as on:
 
         async def relay(operation: str, **more: Any) -> Any:
             params = more.pop("params")

@@ -17,7 +17,7 @@ from agtphost.upstream.ownership import TaskOwnership
 from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile
 from tests.adapters.mcp.hosting import pause, until
-from tests.adapters.peers import Book, Stage, kept, seconds
+from tests.adapters.peers import AdapterCalls, Book, kept, seconds
 
 DEADLINE = 0.5
 SLACK = 1.0
@@ -25,7 +25,7 @@ RUN = {"agent_name": "liar", "input": [{"parts": [{"content": "x"}]}]}
 
 
 @asynccontextmanager
-async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncIterator[Stage]:
+async def calling(server: Server, *, wait: bool = True, **settings: Any) -> AsyncIterator[AdapterCalls]:
     """A hostile server behind the adapter."""
     made = ACPServerSection(
         name="bee", url=f"http://127.0.0.1:{server.port}", scopes=("a:b",), **{"timeout": DEADLINE, **settings}
@@ -33,10 +33,10 @@ async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncI
     upstream = ACPServer(reactor, made, jitter=lambda: 0.5)
     book = Book()
     async with kept(upstream, wait=wait):
-        yield Stage(ACPAdapter([upstream], TaskOwnership(book, "acp-run")), book)
+        yield AdapterCalls(ACPAdapter([upstream], TaskOwnership(book, "acp-run")), book)
 
 
-async def outcome(on: Stage, *, stream: bool = False) -> tuple[Refusal, float]:
+async def outcome(on: AdapterCalls, *, stream: bool = False) -> tuple[Refusal, float]:
     """How a call ends, and when."""
     began = seconds()
     with pytest.raises(Refusal) as caught:
@@ -51,7 +51,7 @@ async def test_every_call_ends_by_its_deadline(fault: Script, status: int) -> No
     async with hostile() as server:
         server.page("/agents", {"agents": [{"name": "liar"}]})
         server.fault = fault
-        async with stage(server) as on:
+        async with calling(server) as on:
             refusal, took = await outcome(on)
             assert (refusal.status, took < DEADLINE + SLACK) == (status, True), str(refusal)
             assert sum(b"POST /runs" in seen for seen in server.seen) == 1
@@ -64,7 +64,7 @@ async def test_every_stream_ends_by_its_deadline(fault: Script, status: int) -> 
     async with hostile() as server:
         server.page("/agents", {"agents": [{"name": "liar"}]})
         server.fault = fault
-        async with stage(server) as on:
+        async with calling(server) as on:
             refusal, took = await outcome(on, stream=True)
             assert (refusal.status, took < DEADLINE + SLACK) == (status, True), str(refusal)
 
@@ -78,7 +78,7 @@ async def test_a_list_that_is_none(listed: Any) -> None:
     """A server whose list of agents is nonsense is down, with a reason."""
     async with hostile() as server:
         server.page("/agents", listed)
-        async with stage(server, wait=False) as on:
+        async with calling(server, wait=False) as on:
             service = on.adapter.servers["bee"]
             await until(lambda: service.state is State.BACKOFF)
             assert service.snapshot().reason
@@ -91,7 +91,7 @@ async def test_a_dead_server_is_503() -> None:
     """A connection refused is 503 with Retry-After at once, and the state is visible."""
     server = Server()
     server.page("/agents", {"agents": [{"name": "liar"}]})
-    async with stage(server) as on:
+    async with calling(server) as on:
         await server.stop()
         await pause(0.05)
         refusal, took = await outcome(on)
@@ -106,7 +106,7 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
     async with hostile() as server:
         server.page("/agents", {"agents": [{"name": "liar"}]})
         sentence = "the configuration names 'lair', which it does not list (did you mean 'liar'?)"
-        async with stage(server, wait=False, unmatched_rules="off", **rules) as on:
+        async with calling(server, wait=False, unmatched_rules="off", **rules) as on:
             service = on.adapter.servers["bee"]
             await until(lambda: service.state is State.BACKOFF)
             assert sentence in service.snapshot().reason
@@ -114,8 +114,8 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
             refusal, _ = await outcome(on)
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
-        async with stage(server, unmatched_rules="warn", **rules) as on:
+        async with calling(server, unmatched_rules="warn", **rules) as on:
             assert on.adapter.servers["bee"].state is State.UP
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
-        async with stage(server, unmatched_rules="off", agents=("liar",)) as on:
+        async with calling(server, unmatched_rules="off", agents=("liar",)) as on:
             assert on.adapter.upstreams()[0]["unmatched_rules"] == []

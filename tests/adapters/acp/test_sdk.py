@@ -17,7 +17,7 @@ from agtphost.errors import Refusal
 from agtphost.upstream.ownership import TaskOwnership
 from tests.adapters.acp.environment import interpreter
 from tests.adapters.mcp.hosting import pause
-from tests.adapters.peers import BOB, Book, Stage, kept, process
+from tests.adapters.peers import BOB, AdapterCalls, Book, kept, process
 
 SCRIPT = Path(__file__).with_name("servers") / "sdk_server.py"
 
@@ -30,7 +30,7 @@ def port() -> Iterator[int]:
 
 
 @asynccontextmanager
-async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
+async def calling(port: int, **settings: Any) -> AsyncIterator[AdapterCalls]:
     """The server behind the adapter."""
     book = Book()
     made = ACPServerSection(
@@ -39,7 +39,7 @@ async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
     server = ACPServer(reactor, made)
     adapter = ACPAdapter([server], TaskOwnership(book, "acp-run"))
     async with kept(server):
-        yield Stage(adapter, book)
+        yield AdapterCalls(adapter, book)
 
 
 def run(agent: str, words: str, **members: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ async def refused(calling: Any) -> Refusal:
 @pytest_twisted.ensureDeferred
 async def test_the_server_and_its_agents(port: int) -> None:
     """ping, agents list and get: the approved manifests, and DESCRIBE's view of them (AGTP-280)."""
-    async with stage(port, agents=("echo", "ask")) as on:
+    async with calling(port, agents=("echo", "ask")) as on:
         assert (await on.call("acp.ping")).result == {"pong": True}
         listed = (await on.call("acp.agents.list")).result["agents"]
         assert [manifest["name"] for manifest in listed] == ["ask", "echo"]
@@ -76,7 +76,7 @@ async def test_the_server_and_its_agents(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_run_of_each_mode(port: int) -> None:
     """sync is 200 with the output, async 202 with the run to read later, stream interim messages."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         done = await on.call("acp.runs.create", run("echo", "hello there"), task_id="R-1")
         assert (done.status, said(done.result["run"]), done.result["task_id"]) == (200, "hello there", "R-1")
         begun = await on.call("acp.runs.create", run("echo", "later on", mode="async"), task_id="R-2")
@@ -104,7 +104,7 @@ async def test_a_run_of_each_mode(port: int) -> None:
 async def test_await_and_resume(port: int, stream: bool) -> None:
     """awaiting is 202 input_required; inputResponses with the same Task-ID, or acp.runs.resume, go on."""
     answer = {"message": {"role": "user", "parts": [{"content": "blue"}]}}
-    async with stage(port) as on:
+    async with calling(port) as on:
         asked = await on.call("acp.runs.create", run("ask", "x"), task_id="R-4", stream=stream)
         assert (asked.status, asked.result["resultType"]) == (202, "input_required")
         question = asked.result["inputRequests"]["await"]["message"]["parts"][0]["content"]
@@ -122,7 +122,7 @@ async def test_await_and_resume(port: int, stream: bool) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_run_is_cancelled_once(port: int) -> None:
     """cancel is 202 at first and 409 for a run that has ended; a run that failed is 500 with what was said."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         await on.call("acp.runs.create", run("slow", "x", mode="async"), task_id="R-6")
         assert (await on.call("acp.runs.cancel", task_id="R-6")).status == 202
         for _ in range(100):
@@ -141,7 +141,7 @@ async def test_a_run_is_cancelled_once(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_sessions_are_the_callers_own(port: int) -> None:
     """The Session-ID stands for the server's session; what a payload calls one is not read (AGTP-272, T-AC)."""
-    async with stage(port) as on:
+    async with calling(port) as on:
         payload = run("echo", "one", session_id="00000000-0000-0000-0000-000000000001")
         first = await on.call("acp.runs.create", payload, session_id="S-1", task_id="R-8")
         assert first.extra["payload_contradicts"] == ["Session-ID"]
@@ -164,7 +164,7 @@ async def test_sessions_are_the_callers_own(port: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_manifest_that_is_not_the_approved_one_is_off(port: int) -> None:
     """Design decision 16: a pinned manifest that changed is off, and the others are on."""
-    async with stage(port, pins={"echo": "0" * 64}) as on:
+    async with calling(port, pins={"echo": "0" * 64}) as on:
         refusal = await refused(on.call("acp.runs.create", run("echo", "x")))
         assert (refusal.status, refusal.reason) == (503, "acp-manifest-changed")
         assert on.adapter.hosted()[0]["changed_agents"] == ["echo"]

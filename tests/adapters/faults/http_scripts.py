@@ -28,9 +28,9 @@ def replies(name: str, carriers: str, answers: Any, does: str, status: str, *fie
     kind = more.pop("kind", "application/json")
     body = more.pop("body", None)
 
-    def play(stage: Any) -> None:
-        octets = stage.good() if body is None else body
-        stage.reply(status, octets, *(field.format(path=stage.path) for field in fields), kind=kind)
+    def play(out: Any) -> None:
+        octets = out.good() if body is None else body
+        out.reply(status, octets, *(field.format(path=out.path) for field in fields), kind=kind)
 
     fault(name, carriers, answers, does, **more)(play)
 
@@ -39,13 +39,13 @@ def raw(name: str, carriers: str, answers: Any, does: str, head: bytes, **more: 
     """Enter a script that sends a head of its own, a good answer, and waits."""
     closing = more.pop("closing", False)
 
-    def play(stage: Any) -> None:
-        good = stage.good()
-        stage.raw(head.replace(b"LENGTH", b"%d" % len(good)) + good)
+    def play(out: Any) -> None:
+        good = out.good()
+        out.raw(head.replace(b"LENGTH", b"%d" % len(good)) + good)
         if closing:
-            stage.leave()
+            out.leave()
         else:
-            stage.hang()
+            out.hang()
 
     fault(name, carriers, answers, does, **more)(play)
 
@@ -78,9 +78,9 @@ replies("forgets-the-session", "H", LOST, "404 in a session", "404 Not Found", b
 
 
 @fault("no-http", "HSAC", LOST, "an SSH server")
-def _(stage: Any) -> None:
-    stage.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
-    stage.leave()
+def _(out: Any) -> None:
+    out.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
+    out.leave()
 
 
 raw("http-0.9", "HSAC", LOST, "an answer without a head", b"", closing=True)
@@ -119,69 +119,69 @@ raw("a-chunk-of-terabytes", "HSAC", either(LATE, UNREADABLE), "a chunk of 2^60 o
 
 
 @fault("a-chunk-extension-without-end", "HSAC", either(LOST, LATE), "a chunk extension of megabytes", heavy=True)
-def _(stage: Any) -> None:
-    stage.head("Transfer-Encoding: chunked")
-    stage.raw(b"5;")
+def _(out: Any) -> None:
+    out.head("Transfer-Encoding: chunked")
+    out.raw(b"5;")
     while True:
-        stage.raw(b"x" * 65536)
+        out.raw(b"x" * 65536)
 
 
 @fault("fields-without-end", "HSAC", LOST, "header fields as fast as they go", heavy=True)
-def _(stage: Any) -> None:
-    stage.raw(b"HTTP/1.1 200 OK\r\n")
+def _(out: Any) -> None:
+    out.raw(b"HTTP/1.1 200 OK\r\n")
     while True:
-        stage.raw((b"X-Field: " + b"x" * 100 + b"\r\n") * 600)
+        out.raw((b"X-Field: " + b"x" * 100 + b"\r\n") * 600)
 
 
 @fault("a-field-without-end", "HSAC", LOST, "one header field as fast as it goes", heavy=True)
-def _(stage: Any) -> None:
-    stage.raw(b"HTTP/1.1 200 OK\r\nX-Field: ")
+def _(out: Any) -> None:
+    out.raw(b"HTTP/1.1 200 OK\r\nX-Field: ")
     while True:
-        stage.raw(b"x" * 65536)
+        out.raw(b"x" * 65536)
 
 
 @fault("interim-answers-without-end", "HSAC", LOST, "100 Continue as fast as it goes", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     while True:
-        stage.raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 2000)
+        out.raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 2000)
 
 
 @fault("a-gzip-bomb", "HSAC", UNREADABLE, "gzip that nobody asked for, of 200 MiB")
-def _(stage: Any) -> None:
-    stage.reply("200 OK", bomb(), "Content-Encoding: gzip")
+def _(out: Any) -> None:
+    out.reply("200 OK", bomb(), "Content-Encoding: gzip")
 
 
 @fault("gzip-unasked", "HSAC", UNREADABLE, "a good answer in gzip that nobody asked for")
-def _(stage: Any) -> None:
-    stage.reply("200 OK", gzip.compress(stage.good()), "Content-Encoding: gzip")
+def _(out: Any) -> None:
+    out.reply("200 OK", gzip.compress(out.good()), "Content-Encoding: gzip")
 
 
 # TLS
 
 
 @fault("tls-never-shakes-hands", "HSAC", either(LATE, DOWN), "accepts and says nothing", port="tls-never-shakes-hands")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     time.sleep(20)
 
 
 @fault("tls-shakes-hands-slowly", "HSAC", either(LATE, DOWN), "a server hello, ten octets a second",
        port="tls-shakes-hands-slowly")  # fmt: skip
-def _(stage: Any) -> None:
-    stage.raw(b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03")
+def _(out: Any) -> None:
+    out.raw(b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03")
     for _ in range(111):
-        stage.raw(b"\x00")
+        out.raw(b"\x00")
         time.sleep(0.1)
 
 
 @fault("tls-speaks-plainly", "HSAC", DOWN, "plain HTTP where TLS is expected", port="tls-speaks-plainly")
-def _(stage: Any) -> None:
-    stage.connection.recv(65536)
-    stage.reply("200 OK", b"{}")
+def _(out: Any) -> None:
+    out.connection.recv(65536)
+    out.reply("200 OK", b"{}")
 
 
 @fault("tls-closes-at-once", "HSAC", DOWN, "closes before the handshake", port="tls-closes-at-once")
-def _(stage: Any) -> None:
-    stage.leave()
+def _(out: Any) -> None:
+    out.leave()
 
 
 for _name, _port, _does in (
@@ -189,121 +189,121 @@ for _name, _port, _does in (
     ("tls-of-a-stranger", "stranger", "a certificate of its own"),
     ("tls-of-another-name", "misnamed", "a certificate for another name"),
 ):
-    says(_name, "HSAC", DOWN, _does, lambda stage: stage.good(), port=_port)
+    says(_name, "HSAC", DOWN, _does, lambda out: out.good(), port=_port)
 
 # Event streams
 
 
 @fault("a-silent-stream", "HAC", LATE, "a stream without events", streamed=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.hang()
+def _(out: Any) -> None:
+    out.stream()
+    out.hang()
 
 
 @fault("a-stream-of-comments", "HAC", LATE, "comments for ever", streamed=True)
-def _(stage: Any) -> None:
-    stage.stream()
+def _(out: Any) -> None:
+    out.stream()
     while True:
-        stage.put(b": still here\n\n")
+        out.put(b": still here\n\n")
         time.sleep(0.02)
 
 
 @fault("comments-without-end", "HAC", either(LATE, LOST), "comments as fast as they go", streamed=True, heavy=True)
-def _(stage: Any) -> None:
-    stage.stream()
+def _(out: Any) -> None:
+    out.stream()
     while True:
-        stage.put(b":\n" * 32768)
+        out.put(b":\n" * 32768)
 
 
 @fault("events-of-another-type", "HAC", LATE, "events that are no messages", streamed=True)
-def _(stage: Any) -> None:
-    stage.stream()
+def _(out: Any) -> None:
+    out.stream()
     while True:
-        stage.event(stage.good(), b"event: noise\n")
+        out.event(out.good(), b"event: noise\n")
         time.sleep(0.02)
 
 
 @fault("an-endless-event", "HAC", TOO_LONG, "one event that never ends", streamed=True, heavy=True)
-def _(stage: Any) -> None:
-    stage.stream()
+def _(out: Any) -> None:
+    out.stream()
     while True:
-        stage.put(b"data: " + b"x" * 65536 + b"\n")
+        out.put(b"data: " + b"x" * 65536 + b"\n")
 
 
 @fault("an-endless-event-line", "HAC", TOO_LONG, "one line that never ends", streamed=True, heavy=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.put(b"data: ")
+def _(out: Any) -> None:
+    out.stream()
+    out.put(b"data: ")
     while True:
-        stage.put(b"x" * 65536)
+        out.put(b"x" * 65536)
 
 
 @fault("an-event-of-empty-lines", "HAC", UNREADABLE, "one event of lines that are empty", streamed=True, heavy=True)
-def _(stage: Any) -> None:
-    stage.stream()
+def _(out: Any) -> None:
+    out.stream()
     while True:
-        stage.put(b"data:\n" * 10_000)
+        out.put(b"data:\n" * 10_000)
 
 
 @fault("an-event-in-pieces", "HAC", OK, "a good event, octet by octet", streamed=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    for octet in b"id: 1\r\nevent: message\r\ndata: " + stage.good() + b"\r\n\r\n":
-        stage.put(bytes((octet,)))
-    stage.finish()
+def _(out: Any) -> None:
+    out.stream()
+    for octet in b"id: 1\r\nevent: message\r\ndata: " + out.good() + b"\r\n\r\n":
+        out.put(bytes((octet,)))
+    out.finish()
 
 
 @fault("a-stream-that-stays-open", "H", OK, "a good event, and a stream that never ends", streamed=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.event(stage.good())
-    stage.hang()
+def _(out: Any) -> None:
+    out.stream()
+    out.event(out.good())
+    out.hang()
 
 
 @fault("a-stream-of-nothing", "HAC", UNREADABLE, "a stream that ends at once", streamed=True, H=LOST["H"])
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.finish()
+def _(out: Any) -> None:
+    out.stream()
+    out.finish()
 
 
 @fault("a-stream-cut-in-an-event", "HAC", LOST, "a stream that is cut in its first event", streamed=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.put(b"data: " + stage.good()[:20])
-    stage.leave()
+def _(out: Any) -> None:
+    out.stream()
+    out.put(b"data: " + out.good()[:20])
+    out.leave()
 
 
 @fault("garbage-events", "HAC", UNREADABLE, "events that are no JSON, for ever", streamed=True, H=LATE["H"])
-def _(stage: Any) -> None:
-    stage.stream()
+def _(out: Any) -> None:
+    out.stream()
     while True:
-        stage.event(b"garbage")
+        out.event(b"garbage")
         time.sleep(0.02)
 
 
 @fault("a-stream-to-resume", "H", LOST, "an event id, no wait, the end; again and again", streamed=True, resumed=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.put(b"id: 7\nretry: 0\ndata:\n\n")
-    stage.finish()
+def _(out: Any) -> None:
+    out.stream()
+    out.put(b"id: 7\nretry: 0\ndata:\n\n")
+    out.finish()
 
 
 @fault("a-stream-to-resume-for-ever", "H", LATE, "the same, and each time another id", streamed=True, resumed=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.put(b"id: %d\nretry: 0\ndata:\n\n" % time.monotonic_ns())
-    stage.finish()
+def _(out: Any) -> None:
+    out.stream()
+    out.put(b"id: %d\nretry: 0\ndata:\n\n" % time.monotonic_ns())
+    out.finish()
 
 
 @fault("an-id-of-a-megabyte", "H", OK, "an event id of 1 MiB, and a good event", streamed=True)
-def _(stage: Any) -> None:
-    stage.stream()
-    stage.event(stage.good(), b"id: " + b"x" * (1 << 20) + b"\n")
-    stage.finish()
+def _(out: Any) -> None:
+    out.stream()
+    out.event(out.good(), b"id: " + b"x" * (1 << 20) + b"\n")
+    out.finish()
 
 
 @fault("a-stream-unasked", "SC", UNREADABLE, "a stream where a single answer was asked for")
-def _(stage: Any) -> None:
-    stage.head("Transfer-Encoding: chunked", kind="text/event-stream")
-    stage.put(b"data: " + stage.good() + b"\n\n")
-    stage.finish()
+def _(out: Any) -> None:
+    out.head("Transfer-Encoding: chunked", kind="text/event-stream")
+    out.put(b"data: " + out.good() + b"\n\n")
+    out.finish()

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.adapters.faults.carriers import Carrier, PipeCarrier
 from tests.adapters.faults.registry import FAULTS, Fault
-from tests.adapters.faults.stages import PipeStage, Stage
 
 VERSION = "2025-11-25"
 
@@ -28,36 +28,36 @@ def tools(fault: Fault) -> list[dict[str, Any]]:
     return fault.listed(listed) if fault.listed is not None else listed
 
 
-def serve(stage: Stage, fault: Fault, message: dict[str, Any]) -> None:
+def serve(out: Carrier, fault: Fault, message: dict[str, Any]) -> None:
     """Answer one MCP message."""
     method, params = message.get("method"), message.get("params") or {}
     if "id" not in message or method is None:
         return
     if method == fault.at and (method != "tools/call" or params.get("name") == "work"):
-        fault.play(stage)
+        fault.play(out)
     elif method == "initialize":
         result = {
             "protocolVersion": params.get("protocolVersion", VERSION),
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": {"name": "faulty", "version": "0"},
         }
-        stage.say(stage.text(json.dumps(result).encode()))
+        out.say(out.text(json.dumps(result).encode()))
     elif method == "tools/list":
-        stage.say(stage.text(json.dumps({"tools": tools(fault)}).encode()))
+        out.say(out.text(json.dumps({"tools": tools(fault)}).encode()))
     elif method == "tools/call":
-        stage.say(stage.good())
+        out.say(out.good())
     else:
-        stage.say(stage.error(b'{"code":-32601,"message":"Method not found"}'))
+        out.say(out.error(b'{"code":-32601,"message":"Method not found"}'))
 
 
 def stdio(fault: Fault) -> None:
     if fault.at == "exec":
-        fault.play(PipeStage("stdio", 1))
+        fault.play(PipeCarrier("stdio", 1))
     if fault.stubborn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin:
         message = json.loads(line)
-        serve(PipeStage("stdio", message.get("id")), fault, message)
+        serve(PipeCarrier("stdio", message.get("id")), fault, message)
 
 
 if __name__ == "__main__":

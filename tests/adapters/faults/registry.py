@@ -2,7 +2,7 @@
 What an upstream can do wrong: one named script each, and what the host then answers, by carrier.
 
 Carriers are written as letters: ``P`` MCP over pipes (stdio), ``H`` MCP over HTTP, ``S`` an external service over
-HTTPS, ``A`` an A2A agent, ``C`` an ACP server. The scripts play on a :class:`.stages.Stage`; the host's answers are
+HTTPS, ``A`` an A2A agent, ``C`` an ACP server. The scripts play on a :class:`.stages.Carrier`; the host's answers are
 the five that AGTP-API section 12.3 mandates, by the names that each carrier has for them.
 """
 
@@ -96,4 +96,4 @@ def fault(name: str, carriers: str, answers: Answers, does: str, **more: Any) ->
 
 def says(name: str, carriers: str, answers: Answers, does: str, make: Callable[[Any], bytes], **more: Any) -> None:
     """Enter a script that answers once, whole, with other octets."""
-    fault(name, carriers, answers, does, **more)(lambda stage: stage.say(make(stage)))
+    fault(name, carriers, answers, does, **more)(lambda out: out.say(make(out)))

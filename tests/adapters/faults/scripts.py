@@ -15,44 +15,44 @@ from tests.adapters.faults.registry import DOWN, ERROR, LATE, LOST, OK, TOO_LONG
 
 
 @fault("never-answers", "PHSAC", LATE, "reads the request and says nothing")
-def _(stage: Any) -> None:
-    stage.hang()
+def _(out: Any) -> None:
+    out.hang()
 
 
 @fault("answers-too-late", "PHSAC", LATE, "a good answer, two seconds after the deadline")
-def _(stage: Any) -> None:
-    stage.hang(3.0)
-    stage.say(stage.good())
+def _(out: Any) -> None:
+    out.hang(3.0)
+    out.say(out.good())
 
 
 @fault("dribbles-an-answer", "PHSAC", LATE, "a good answer, octet by octet, ten a second")
-def _(stage: Any) -> None:
-    stage.begin()
-    for octet in stage.good() * 9:
-        stage.put(bytes((octet,)))
+def _(out: Any) -> None:
+    out.begin()
+    for octet in out.good() * 9:
+        out.put(bytes((octet,)))
         time.sleep(0.1)
 
 
 @fault("stops-in-the-middle", "PHSAC", LATE, "half of a good answer and then silence")
-def _(stage: Any) -> None:
-    stage.begin()
-    stage.put(stage.good()[:20])
-    stage.hang()
+def _(out: Any) -> None:
+    out.begin()
+    out.put(out.good()[:20])
+    out.hang()
 
 
 @fault("sends-blanks", "PHSAC", LATE, "white space for ever, as some servers do to keep a connection")
-def _(stage: Any) -> None:
-    stage.begin()
+def _(out: Any) -> None:
+    out.begin()
     while True:
-        stage.put(b" \n" if stage.carrier == "stdio" else b" ")
+        out.put(b" \n" if out.carrier == "stdio" else b" ")
         time.sleep(0.05)
 
 
 @fault("dribbles-the-head", "HSAC", LATE, "a header field that goes on and on, slowly")
-def _(stage: Any) -> None:
-    stage.raw(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+def _(out: Any) -> None:
+    out.raw(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while True:
-        stage.raw(b"x")
+        out.raw(b"x")
         time.sleep(0.05)
 
 
@@ -60,89 +60,89 @@ def _(stage: Any) -> None:
 
 
 @fault("closes-at-once", "PHSAC", LOST, "goes away instead of answering")
-def _(stage: Any) -> None:
-    stage.leave()
+def _(out: Any) -> None:
+    out.leave()
 
 
 @fault("closes-in-the-middle", "PHSAC", LOST, "half of a good answer, then goes away")
-def _(stage: Any) -> None:
-    stage.begin()
-    stage.put(stage.good()[:20])
-    stage.leave()
+def _(out: Any) -> None:
+    out.begin()
+    out.put(out.good()[:20])
+    out.leave()
 
 
 @fault("closes-in-the-head", "HSAC", LOST, "goes away in the middle of a header field")
-def _(stage: Any) -> None:
-    stage.raw(b"HTTP/1.1 200 OK\r\nContent-Ty")
-    stage.leave()
+def _(out: Any) -> None:
+    out.raw(b"HTTP/1.1 200 OK\r\nContent-Ty")
+    out.leave()
 
 
 @fault("resets", "HSAC", LOST, "resets the connection")
-def _(stage: Any) -> None:
-    stage.reset()
+def _(out: Any) -> None:
+    out.reset()
 
 
 @fault("resets-in-the-middle", "HSAC", LOST, "half of a good answer, then a reset")
-def _(stage: Any) -> None:
-    stage.begin()
-    stage.put(stage.good()[:20])
+def _(out: Any) -> None:
+    out.begin()
+    out.put(out.good()[:20])
     time.sleep(0.05)
-    stage.reset()
+    out.reset()
 
 
 @fault("exits-with-a-code", "P", LOST, "exits with code 3")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     os._exit(3)
 
 
 @fault("exits-after-answering", "P", OK, "answers well and exits")
-def _(stage: Any) -> None:
-    stage.say(stage.good())
+def _(out: Any) -> None:
+    out.say(out.good())
     os._exit(0)
 
 
 @fault("kills-itself", "P", LOST, "ends by SIGKILL")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @fault("dumps-core", "P", LOST, "ends by SIGSEGV")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
 @fault("ignores-sigterm", "P", LATE, "never answers, and is deaf to SIGTERM", stubborn=True)
-def _(stage: Any) -> None:
-    stage.hang()
+def _(out: Any) -> None:
+    out.hang()
 
 
 @fault("closes-its-input", "P", LOST, "closes standard input and lives on")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     os.close(0)
-    stage.hang()
+    out.hang()
 
 
 @fault("closes-its-output", "P", LOST, "closes standard output and lives on")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     os.close(1)
-    stage.hang()
+    out.hang()
 
 
 @fault("leaves-a-grandchild-with-the-pipe", "P", LOST, "exits while a child of its own holds the pipes")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     subprocess.Popen(["/bin/sleep", "600"])
     os._exit(4)
 
 
 @fault("leaves-thirty-children", "P", LOST, "starts thirty children in sessions of their own, and exits")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     for _ in range(30):
         subprocess.Popen(["/bin/sleep", "600"], start_new_session=True)
     os._exit(5)
 
 
 @fault("stops-itself", "P", LATE, "stops by SIGSTOP, which no handler sees")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -150,109 +150,109 @@ def _(stage: Any) -> None:
 
 
 @fault("an-endless-line", "PHSAC", TOO_LONG, "one text that never ends, as fast as it goes", heavy=True, P=LATE["P"])
-def _(stage: Any) -> None:
-    stage.begin()
-    stage.put(stage.good()[:20])
+def _(out: Any) -> None:
+    out.begin()
+    out.put(out.good()[:20])
     while True:
-        stage.put(b"x" * 65536)
+        out.put(b"x" * 65536)
 
 
 @fault("a-huge-answer", "PHSAC", TOO_LONG, "a good answer of 20 MiB", heavy=True)
-def _(stage: Any) -> None:
-    stage.say(stage.spoilt(b'"' + b"x" * (20 << 20) + b'"'))
+def _(out: Any) -> None:
+    out.say(out.spoilt(b'"' + b"x" * (20 << 20) + b'"'))
 
 
 @fault("garbage-without-end", "P", LATE, "100 MiB/s of lines that are no JSON", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     while True:
-        stage.put(b"garbage garbage garbage garbage\n" * 4096)
+        out.put(b"garbage garbage garbage garbage\n" * 4096)
 
 
 @fault("short-garbage-without-end", "P", LATE, "lines of two octets, as fast as they go", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     while True:
-        stage.put(b"[\n" * 32768)
+        out.put(b"[\n" * 32768)
 
 
 @fault("screams-on-stderr", "P", OK, "standard error without end, and a good answer", heavy=True)
-def _(stage: Any) -> None:
-    stage.scream()
+def _(out: Any) -> None:
+    out.scream()
     time.sleep(0.2)
-    stage.say(stage.good())
+    out.say(out.good())
 
 
 @fault("notifications-without-end", "PH", LATE, "log messages as fast as they go, and no answer", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     while True:
-        stage.note(b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}')
+        out.note(b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}')
 
 
 @fault("many-small-notifications", "PH", LATE, "the shortest notifications there are, in large pieces", heavy=True)
-def _(stage: Any) -> None:
-    if stage.carrier != "stdio":
-        stage.stream()
+def _(out: Any) -> None:
+    if out.carrier != "stdio":
+        out.stream()
     while True:
-        stage.put((b'{"method":"x"}\n' if stage.carrier == "stdio" else b'data:{"method":"x"}\n\n') * 4096)
+        out.put((b'{"method":"x"}\n' if out.carrier == "stdio" else b'data:{"method":"x"}\n\n') * 4096)
 
 
 @fault("progress-without-end", "PH", LATE, "progress of the call as fast as it goes", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     while True:
-        stage.note(
+        out.note(
             b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1}}'
-            % stage.call_id
+            % out.call_id
         )
 
 
 @fault("asks-without-end", "PH", LATE, "sampling requests as fast as they go", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     number = 0
     while True:
         number += 1
-        stage.note(b'{"jsonrpc":"2.0","id":"s%d","method":"sampling/createMessage","params":{}}' % number)
+        out.note(b'{"jsonrpc":"2.0","id":"s%d","method":"sampling/createMessage","params":{}}' % number)
 
 
 @fault("pings-without-end", "PH", LATE, "ping requests in large pieces", heavy=True)
-def _(stage: Any) -> None:
-    if stage.carrier != "stdio":
-        stage.stream()
+def _(out: Any) -> None:
+    if out.carrier != "stdio":
+        out.stream()
     ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     while True:
-        stage.put((ping + b"\n" if stage.carrier == "stdio" else b"data:" + ping + b"\n\n") * 1024)
+        out.put((ping + b"\n" if out.carrier == "stdio" else b"data:" + ping + b"\n\n") * 1024)
 
 
 @fault("a-storm-of-list-changes", "PH", OK, "2,000 times the news that its tools changed, then an answer", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     for _ in range(2000):
-        stage.note(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
-    stage.last(stage.good())
+        out.note(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+    out.last(out.good())
 
 
 @fault("late-answers-without-end", "P", LATE, "answers to calls that were over long ago", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     while True:
-        stage.put(b'{"jsonrpc":"2.0","id":1,"result":{}}\n' * 2048)
+        out.put(b'{"jsonrpc":"2.0","id":1,"result":{}}\n' * 2048)
 
 
 @fault("batches", "P", LATE, "JSON arrays of a thousand messages", heavy=True)
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     while True:
-        stage.put(b"[" + b",".join([b'{"method":"x"}'] * 1000) + b"]\n")
+        out.put(b"[" + b",".join([b'{"method":"x"}'] * 1000) + b"]\n")
 
 
 @fault("does-not-read", "P", OK, "answers, and never reads its input again")
-def _(stage: Any) -> None:
-    stage.say(stage.good())
-    stage.hang()
+def _(out: Any) -> None:
+    out.say(out.good())
+    out.hang()
 
 
 # Text
 
-says("says-hello", "PHSAC", UNREADABLE, "text that is no JSON", lambda stage: b"hello world", P=LATE["P"])
-says("says-nothing", "PHSAC", UNREADABLE, "an empty text", lambda stage: b"", P=LATE["P"])
+says("says-hello", "PHSAC", UNREADABLE, "text that is no JSON", lambda out: b"hello world", P=LATE["P"])
+says("says-nothing", "PHSAC", UNREADABLE, "an empty text", lambda out: b"", P=LATE["P"])
 says("half-a-text", "PHSAC", UNREADABLE, "half of an answer as if it were all", lambda s: s.good()[:-9], P=LATE["P"])
 says("two-texts-in-one", "PHSAC", UNREADABLE, "two answers with nothing between", lambda s: s.good() * 2, P=LATE["P"])
-says("invalid-utf-8", "PHSAC", UNREADABLE, "text that is no UTF-8", lambda stage: stage.spoilt(b'"\xff\xfe"'))
+says("invalid-utf-8", "PHSAC", UNREADABLE, "text that is no UTF-8", lambda out: out.spoilt(b'"\xff\xfe"'))
 says(
     "utf-16",
     "PHSAC",
@@ -262,40 +262,40 @@ says(
     P=either(LATE, UNREADABLE)["P"],
 )
 says("a-byte-order-mark", "PHSAC", UNREADABLE, "a byte order mark first", lambda s: b"\xef\xbb\xbf" + s.good())
-says("nul-octets", "PHSAC", UNREADABLE, "NUL in a string", lambda stage: stage.spoilt(b'"a\0b"'))
+says("nul-octets", "PHSAC", UNREADABLE, "NUL in a string", lambda out: out.spoilt(b'"a\0b"'))
 says("nested-deeply", "PHSAC", UNREADABLE, "10,000 lists in each other",
-     lambda stage: stage.spoilt(b"[" * 10000 + b"]" * 10000), P=either(LATE, UNREADABLE)["P"])  # fmt: skip
+     lambda out: out.spoilt(b"[" * 10000 + b"]" * 10000), P=either(LATE, UNREADABLE)["P"])  # fmt: skip
 says("nested-too-deeply", "PHSAC", UNREADABLE, "100 lists in each other", lambda s: s.spoilt(b"[" * 100 + b"]" * 100))
-says("a-huge-integer", "PHSAC", UNREADABLE, "5,000 digits", lambda stage: stage.spoilt(b"9" * 5000))
-says("a-huge-exponent", "PHSAC", UNREADABLE, "1e999999", lambda stage: stage.spoilt(b"1e999999"))
-says("not-a-number", "PHSAC", UNREADABLE, "NaN", lambda stage: stage.spoilt(b"NaN"))
-says("a-lone-surrogate", "PHSAC", UNREADABLE, "half of a character", lambda stage: stage.spoilt(b'"\\ud800"'))
-says("a-member-twice", "PHSAC", UNREADABLE, "two members of one name", lambda stage: stage.spoilt(b'1,"more":2'))
-says("a-bare-number", "PHSAC", UNREADABLE, "42", lambda stage: b"42", P=LATE["P"], S="500 invalid-output")
-says("a-bare-list", "PHSAC", UNREADABLE, "a list", lambda stage: b"[1]", P=LATE["P"], S="500 invalid-output")
-says("null", "PHSAC", UNREADABLE, "null", lambda stage: b"null", P=LATE["P"], S="500 invalid-output")
-says("another-object", "PHSAC", UNREADABLE, "an object of another protocol", lambda stage: b'{"a":1}', P=LATE["P"],
+says("a-huge-integer", "PHSAC", UNREADABLE, "5,000 digits", lambda out: out.spoilt(b"9" * 5000))
+says("a-huge-exponent", "PHSAC", UNREADABLE, "1e999999", lambda out: out.spoilt(b"1e999999"))
+says("not-a-number", "PHSAC", UNREADABLE, "NaN", lambda out: out.spoilt(b"NaN"))
+says("a-lone-surrogate", "PHSAC", UNREADABLE, "half of a character", lambda out: out.spoilt(b'"\\ud800"'))
+says("a-member-twice", "PHSAC", UNREADABLE, "two members of one name", lambda out: out.spoilt(b'1,"more":2'))
+says("a-bare-number", "PHSAC", UNREADABLE, "42", lambda out: b"42", P=LATE["P"], S="500 invalid-output")
+says("a-bare-list", "PHSAC", UNREADABLE, "a list", lambda out: b"[1]", P=LATE["P"], S="500 invalid-output")
+says("null", "PHSAC", UNREADABLE, "null", lambda out: b"null", P=LATE["P"], S="500 invalid-output")
+says("another-object", "PHSAC", UNREADABLE, "an object of another protocol", lambda out: b'{"a":1}', P=LATE["P"],
      S="200")  # fmt: skip
 says("500,000-values", "PHSAC", UNREADABLE, "1 MB of empty lists", lambda s: s.spoilt(b"[" + b"[]," * 349000 + b"0]"),
      heavy=True)  # fmt: skip
 
 # JSON-RPC
 
-says("a-result-that-is-a-list", "PHA", UNREADABLE, "a list for its result", lambda stage: stage.text(b"[1,2]"))
-says("a-result-that-is-null", "PHA", UNREADABLE, "null for its result", lambda stage: stage.text(b"null"))
+says("a-result-that-is-a-list", "PHA", UNREADABLE, "a list for its result", lambda out: out.text(b"[1,2]"))
+says("a-result-that-is-null", "PHA", UNREADABLE, "null for its result", lambda out: out.text(b"null"))
 says("the-wrong-id", "PHA", UNREADABLE, "the answer to a call that nobody made", lambda s: s.text(s.result(), 999_999),
      P=LATE["P"])  # fmt: skip
 says("the-id-as-text", "PHA", UNREADABLE, "its id in quotes", lambda s: s.text(s.result(), str(s.call_id)),
      P=LATE["P"])  # fmt: skip
 says("the-id-of-an-earlier-call", "PHA", UNREADABLE, "the answer of a call that is over",
-     lambda stage: stage.text(stage.result(), 0), P=LATE["P"])  # fmt: skip
+     lambda out: out.text(out.result(), 0), P=LATE["P"])  # fmt: skip
 says("no-id", "PHA", UNREADABLE, "an answer to nobody", lambda s: s.text(s.result(), None), P=LATE["P"])
 says("neither-result-nor-error", "PHA", UNREADABLE, "an id alone", lambda s: s.text(b"1")[:-11] + b"}",
      P=LATE["P"])  # fmt: skip
-says("result-and-error", "PHA", ERROR, "both", lambda stage: stage.error(
+says("result-and-error", "PHA", ERROR, "both", lambda out: out.error(
     b'{"code":-32603,"message":"no"}')[:-1] + b',"result":{}}')  # fmt: skip
-says("an-error-that-is-text", "PHA", ERROR, "text for its error", lambda stage: stage.error(b'"no"'))
-says("an-error-without-a-code", "PHA", ERROR, "no code", lambda stage: stage.error(b'{"message":"no"}'))
+says("an-error-that-is-text", "PHA", ERROR, "text for its error", lambda out: out.error(b'"no"'))
+says("an-error-without-a-code", "PHA", ERROR, "no code", lambda out: out.error(b'{"message":"no"}'))
 says("an-error-with-a-text-code", "PHA", ERROR, "a code in quotes", lambda s: s.error(b'{"code":"-32602","message":1}'))
 says("an-error-of-its-own", "PHA", ERROR, "a code nobody knows, with data", lambda s: s.error(
     b'{"code":-32000,"message":"\\u001b[31m","data":{"a":[1]}}'))  # fmt: skip
@@ -306,8 +306,8 @@ says("a-huge-error", "PHA", ERROR, "an error message of 2 MiB", lambda s: s.erro
 
 
 @fault("answers-twice", "P", OK, "its answer, and the same again")
-def _(stage: Any) -> None:
-    stage.put((stage.good() + b"\n") * 2)
+def _(out: Any) -> None:
+    out.put((out.good() + b"\n") * 2)
 
 
 # Structured output and lists of tools
@@ -318,7 +318,7 @@ def _typed(tools: list[Any]) -> list[Any]:
     return [{**tool, "outputSchema": schema} if tool["name"] == "work" else tool for tool in tools]
 
 
-says("breaks-its-own-schema", "PH", UNREADABLE, "structured output unlike the tool's schema", lambda stage: stage.text(
+says("breaks-its-own-schema", "PH", UNREADABLE, "structured output unlike the tool's schema", lambda out: out.text(
     b'{"content":[],"structuredContent":{"n":"text"}}'), listed=_typed, settings="validate_output = true",
     P="500 invalid-output", H="500 invalid-output")  # fmt: skip
 
@@ -341,35 +341,35 @@ def _hostile(tools: list[Any]) -> list[Any]:
     return tools[1:] + costly
 
 
-says("a-hostile-schema", "PH", OK, "tools whose schemas cost, fetch, or are none", lambda stage: stage.good(),
+says("a-hostile-schema", "PH", OK, "tools whose schemas cost, fetch, or are none", lambda out: out.good(),
      listed=_hostile)  # fmt: skip
-says("a-thousand-tools", "PH", OK, "1,000 tools beside the two", lambda stage: stage.good(),
+says("a-thousand-tools", "PH", OK, "1,000 tools beside the two", lambda out: out.good(),
      listed=lambda tools: tools + [{**tools[0], "name": f"more{number}"} for number in range(1000)])  # fmt: skip
-says("tools-that-are-none", "PH", OK, "numbers, lists and twins among its tools", lambda stage: stage.good(),
+says("tools-that-are-none", "PH", OK, "numbers, lists and twins among its tools", lambda out: out.good(),
      listed=lambda tools: [1, [], None, {"name": 3}, *[{**tools[1], "name": "twin"}] * 2, *tools])  # fmt: skip
 
 # The start
 
 
 @fault("never-starts", "PHAC", either(DOWN, LATE), "says nothing when it is asked what it is", at="initialize")
-def _(stage: Any) -> None:
-    stage.hang()
+def _(out: Any) -> None:
+    out.hang()
 
 
 @fault("exits-when-started", "P", DOWN, "a message on standard error, and exit code 3", at="exec")
-def _(stage: Any) -> None:
+def _(out: Any) -> None:
     sys.stderr.write("cannot start: no licence\n")
     sys.exit(3)
 
 
 @fault("leaves-when-asked", "PHAC", DOWN, "goes away when it is asked what it is", at="initialize")
-def _(stage: Any) -> None:
-    stage.leave()
+def _(out: Any) -> None:
+    out.leave()
 
 
-says("starts-with-garbage", "PHAC", either(DOWN, LATE), "garbage when it is asked what it is", lambda stage: b"garbage",
+says("starts-with-garbage", "PHAC", either(DOWN, LATE), "garbage when it is asked what it is", lambda out: b"garbage",
      at="initialize")  # fmt: skip
-says("starts-with-a-list", "PHAC", either(DOWN, LATE), "a list when it is asked what it is", lambda stage: b"[{}]",
+says("starts-with-a-list", "PHAC", either(DOWN, LATE), "a list when it is asked what it is", lambda out: b"[{}]",
      at="initialize")  # fmt: skip
 says("starts-huge", "PHAC", either(DOWN, LATE), "20 MiB when it is asked what it is", lambda s: s.spoilt(
     b'"' + b"x" * (20 << 20) + b'"'), at="initialize", heavy=True)  # fmt: skip
@@ -383,5 +383,5 @@ says("lists-without-end", "PH", either(DOWN, LATE), "always one more page of too
 
 
 @fault("leaves-when-listing", "PH", DOWN, "goes away when its tools are listed", at="tools/list")
-def _(stage: Any) -> None:
-    stage.leave()
+def _(out: Any) -> None:
+    out.leave()

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.adapters.faults import http_scripts, scripts
+from tests.adapters.faults.carriers import SocketCarrier
 from tests.adapters.faults.program import serve
 from tests.adapters.faults.registry import FAULTS, Fault
-from tests.adapters.faults.stages import SocketStage
 
 assert scripts
 
@@ -63,27 +63,27 @@ class Exchange:
         fault = FAULTS[name]
         message = json.loads(body) if body else {}
         numbered = carrier in ("mcp", "a2a") and method == "POST"
-        stage = SocketStage(carrier, message.get("id") if numbered else None, self._connection, path)
+        out = SocketCarrier(carrier, message.get("id") if numbered else None, self._connection, path)
         beginning = {"a2a": ".well-known", "acp": "agents"}.get(carrier)
         if carrier == "mcp":
-            self._mcp(stage, fault, method, message)
+            self._mcp(out, fault, method, message)
         elif more and more[0] == beginning:
             if fault.at in ("initialize", "exec"):
-                fault.play(stage)
+                fault.play(out)
             else:
-                stage.say(self._introduction(carrier, name))
+                out.say(self._introduction(carrier, name))
         else:
-            fault.play(stage)
+            fault.play(out)
 
-    def _mcp(self, stage: SocketStage, fault: Fault, method: str, message: dict[str, Any]) -> None:
+    def _mcp(self, out: SocketCarrier, fault: Fault, method: str, message: dict[str, Any]) -> None:
         if method == "GET" and fault.resumed and b"last-event-id" in self._heard.lower():
-            fault.play(stage)
+            fault.play(out)
         elif method != "POST":
-            stage.reply("405 Method Not Allowed", b"")
+            out.reply("405 Method Not Allowed", b"")
         elif "id" not in message or "method" not in message:
-            stage.reply("202 Accepted", b"", kind="")
+            out.reply("202 Accepted", b"", kind="")
         else:
-            serve(stage, fault, message)
+            serve(out, fault, message)
 
     def _introduction(self, carrier: str, name: str) -> bytes:
         if carrier == "acp":
@@ -127,7 +127,7 @@ def secured(certificate: Path) -> Any:
 def unsecured(fault: Fault) -> Any:
     def answer(connection: socket.socket) -> None:
         try:
-            fault.play(SocketStage("https", None, connection))
+            fault.play(SocketCarrier("https", None, connection))
         except OSError:
             pass
         finally:

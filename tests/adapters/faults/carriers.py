@@ -1,5 +1,5 @@
 """
-Where a fault script plays: a pipe or a socket, and what a proper answer looks like there.
+What a fault script writes to, a pipe or a socket, and what a proper answer looks like there.
 
 Standard library alone, and blocking: nothing of the host's own code is on this side.
 """
@@ -32,7 +32,7 @@ RESULTS = {
 """What a good result is, as the last event of a stream has it."""
 
 
-class Stage:
+class Carrier:
     """
     One request that is to be answered badly.
 
@@ -97,7 +97,7 @@ class Stage:
         raise NotImplementedError
 
 
-class PipeStage(Stage):
+class PipeCarrier(Carrier):
     """A request on standard input, answered on standard output."""
 
     def put(self, octets: bytes) -> None:
@@ -128,7 +128,7 @@ class PipeStage(Stage):
         threading.Thread(target=forever, daemon=True).start()
 
 
-class SocketStage(Stage):
+class SocketCarrier(Carrier):
     """
     A request on a connection.
 
