@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent / "agtphost"
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent / "agtphost"
 
 EVERYONE = {"errors", "vocabulary", "iagtp", "extras"}
 
@@ -31,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "adapters": EVERYONE | {"config", "contract", "handlers", "identity", "audit", "upstream"},
     "dispatch": EVERYONE | {"config", "wire", "identity", "contract", "handlers", "audit"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
-    "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
+    "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
     "client": EVERYONE | {"upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     "bridge": EVERYONE | {"client", "contract", "identity", "protocols"},

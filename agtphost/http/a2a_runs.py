@@ -18,6 +18,7 @@ from agtphost.http.a2a_messages import RpcFault, invalid
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer, Withdrawable
+from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request as AgtpRequest
 from agtphost.wire.events import Response
@@ -66,19 +67,6 @@ class TaskTable(Protocol):
         """Whether somebody ended its call."""
 
 
-class Turns(Protocol):
-    """Who may begin; :class:`agtphost.upstream.queue.CallQueue` is one."""
-
-    def take(self, caller: str | None = None) -> bool:
-        """Take a turn if one is free."""
-
-    def wait(self, timeout: float, caller: str | None = None) -> Deferred[None]:
-        """Wait for one at most so many seconds; fails where none came, and at once where too many wait."""
-
-    def give_back(self, caller: str | None = None) -> None:
-        """End it."""
-
-
 @dataclass(eq=False, kw_only=True)
 class Run:
     """One task whose call is under way."""
@@ -125,7 +113,7 @@ class Runs:
     :param turns: at keeping new ones, by client: who begins many at once does so behind whoever begins one.
     """
 
-    def __init__(self, dispatcher: IDispatcher, tasks: TaskTable, turns: Turns) -> None:
+    def __init__(self, dispatcher: IDispatcher, tasks: TaskTable, turns: CallQueue) -> None:
         self._turns = turns
         self._dispatcher = dispatcher
         self._tasks = tasks

@@ -36,8 +36,9 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.delegation.decision import Hop
-from agtphost.methods.delegation.execution import Done, Turns, shown_hop
+from agtphost.methods.delegation.execution import Done, shown_hop
 from agtphost.methods.oversight import notification
+from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
@@ -108,7 +109,7 @@ class AsynchronousTasks:
         directory: IAgentDirectory,
         ledger: ILedger,
         clock: IReactorTime,
-        turns: Turns | None = None,
+        turns: CallQueue | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.turns = turns

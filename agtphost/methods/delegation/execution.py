@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
@@ -25,6 +25,7 @@ from agtphost.methods.delegation.decision import (
     RemoteHost,
 )
 from agtphost.methods.delegation.task import Call
+from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
@@ -34,19 +35,6 @@ PASSED_ON = {
     Status.ZONE_VIOLATION: "zone-violation",
 }
 """Refusals of the delegatee's host that say the same of this hop here as there; others fail the task."""
-
-
-class Turns(Protocol):
-    """Who may be at work; :class:`agtphost.upstream.queue.CallQueue` is one."""
-
-    def take(self, caller: str | None = None) -> bool:
-        """Take a turn if one is free."""
-
-    def wait(self, timeout: float, caller: str | None = None) -> Deferred[None]:
-        """Wait for one at most so many seconds."""
-
-    def give_back(self, caller: str | None = None) -> None:
-        """End it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +60,7 @@ class Work:
         self._clock = clock
 
     async def do(
-        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, turns: Turns | None = None
+        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, turns: CallQueue | None = None
     ) -> Done:
         """
         :param task_id: the token's.
@@ -94,7 +82,7 @@ class Work:
         return hop.failed(lineage, error, f"The task did not end within its {seconds:g} seconds.", "Give it more time.")
 
     async def _in_turn(
-        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float, turns: Turns | None
+        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float, turns: CallQueue | None
     ) -> Done:
         owner, host = hop.delegator.agent_id, hop.target.host
         if turns is not None and not turns.take(owner):
