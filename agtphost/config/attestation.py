@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from agtphost.config import secret
 from agtphost.config.upstreams import web_url
-from agtphost.config.values import Section, around
+from agtphost.config.values import Section, load_context
 
 LONGEST = 6_000
 """Characters: a header line has 8,192 octets at most."""
@@ -21,7 +21,7 @@ def _evidence(value: Any, info: ValidationInfo) -> str:
     text = secret.text_of(value)
     if text.startswith("file:"):
         try:
-            text = (around(info).folder / text.removeprefix("file:")).read_text("ascii").strip()
+            text = (load_context(info).folder / text.removeprefix("file:")).read_text("ascii").strip()
         except (OSError, ValueError) as error:
             raise ValueError(f"names a file that cannot be read as ASCII text: {error}") from None
     return text

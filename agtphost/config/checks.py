@@ -17,7 +17,7 @@ from agtphost.config.oauth_checks import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection
-from agtphost.config.values import Surroundings
+from agtphost.config.values import LoadContext
 from agtphost.config.web_upstreams_checks import web_upstream_faults
 from agtphost.config.witnessing_checks import witnessing_faults
 from agtphost.identity.authorities import REMEDY, ambiguity
@@ -30,7 +30,7 @@ from agtphost.vocabulary.tomltext import Location
 INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
 
 
-def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
+def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     """Every fault of a configuration whose single keys are sound."""
     yield from _host(config)
     yield from _listen(config)
@@ -45,7 +45,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _issuers(config)
     yield from _anchor_faults(config)
     yield from _method_policy(config)
-    yield from _mcp(config, surroundings)
+    yield from _mcp(config, context)
     yield from web_upstream_faults(config)
     yield from published_faults(config)
     yield from oauth_faults(config)
@@ -298,7 +298,7 @@ def _method_policy(config: Config) -> Iterator[Fault]:
             yield Fault(location=where, message="leads to itself")
 
 
-def _mcp(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
+def _mcp(config: Config, context: LoadContext) -> Iterator[Fault]:
     seen: dict[str, int] = {}
     for index, server in enumerate(config.mcp.server):
         where: Location = ("mcp", "server", index)
@@ -308,7 +308,7 @@ def _mcp(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
             yield Fault(location=(*where, "name"), message=f"is that of number {seen[server.name] + 1} already")
         seen.setdefault(server.name, index)
         yield from _transport(server, where)
-        yield from _program(server, where, surroundings)
+        yield from _program(server, where, context)
 
 
 def _transport(server: MCPServerSection, where: Location) -> Iterator[Fault]:
@@ -332,14 +332,14 @@ def _has_transport(server: MCPServerSection) -> bool:
     return server.command is not None or server.url is not None
 
 
-def _program(server: MCPServerSection, where: Location, surroundings: Surroundings) -> Iterator[Fault]:
+def _program(server: MCPServerSection, where: Location, context: LoadContext) -> Iterator[Fault]:
     if server.ca is not None and not server.ca.is_file():
         yield Fault(location=(*where, "ca"), message=f"names a file that does not exist: {server.ca}")
     if server.command is None:
         return
     if not server.cwd.is_dir():
         yield Fault(location=(*where, "cwd"), message=f"names a directory that does not exist: {server.cwd}")
-    path = server.env["PATH"].reveal() if "PATH" in server.env else surroundings.environ.get("PATH")
+    path = server.env["PATH"].reveal() if "PATH" in server.env else context.environ.get("PATH")
     if shutil.which(server.command[0], path=path) is None:
         yield Fault(
             location=(*where, "command"),

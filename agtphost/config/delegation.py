@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
-from agtphost.config.values import CanonicalAgentID, FilePath, Items, Seconds, Section, Table, Token, around
+from agtphost.config.values import CanonicalAgentID, FilePath, Items, Seconds, Section, Table, Token, load_context
 from agtphost.config.witnessing import HostURI
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 
@@ -18,7 +18,7 @@ def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
     text = secret.text_of(value)
     try:
         if text.startswith("file:"):
-            return VerifyingKey.load(around(info).folder / text.removeprefix("file:"))
+            return VerifyingKey.load(load_context(info).folder / text.removeprefix("file:"))
         return VerifyingKey.from_text(text)
     except (KeyFormatError, OSError) as error:
         raise ValueError(f"is not an Ed25519 public key in base64url, nor file:PATH of one: {error}") from None

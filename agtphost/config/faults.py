@@ -19,7 +19,7 @@ from typing import Any, TypeVar, Union
 from pydantic import BaseModel, ValidationError
 
 from agtphost.config.secret import Secret
-from agtphost.config.values import Surroundings
+from agtphost.config.values import LoadContext
 from agtphost.vocabulary.tomltext import Location
 
 LATER = {
@@ -67,7 +67,7 @@ class Fault:
     """Other keys the fault was concluded from; if one of those is itself faulty, it is no conclusion."""
 
 
-def admit(model: type[M], tree: dict[str, Any], surroundings: Surroundings) -> tuple[M, list[Fault], list[Location]]:
+def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[Fault], list[Location]]:
     """
     Validate ``tree``, taking out what is faulty.
 
@@ -78,7 +78,7 @@ def admit(model: type[M], tree: dict[str, Any], surroundings: Surroundings) -> t
     removed: list[Location] = []
     while True:
         try:
-            return model.model_validate(tree, context=surroundings), faults, removed
+            return model.model_validate(tree, context=context), faults, removed
         except ValidationError as error:
             found = [(_in_file(tree, details["loc"]), details) for details in error.errors(include_url=False)]
             if not all(location for location, _ in found):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Va
 
 from agtphost.config import secret
 from agtphost.config.oauth import algorithm
-from agtphost.config.values import Items, Line, Section, around
+from agtphost.config.values import Items, Line, Section, load_context
 from agtphost.identity.bearer import read_keys
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def _keys(value: Any, info: ValidationInfo) -> KeySet:
     if hasattr(value, "as_dict"):  # Read before: a section is validated again without its faulty keys.
         return value  # type: ignore[no-any-return]
-    path = around(info).folder / secret.text_of(value)
+    path = load_context(info).folder / secret.text_of(value)
     try:
         keys = read_keys(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agtphost.config.faults import admit
-from agtphost.config.reading import read, surroundings_of
+from agtphost.config.reading import context_of, read
 from agtphost.config.values import FilePath, Fingerprint, Section, Table, Token
 from agtphost.errors import ConfigurationError, Problem
 
@@ -55,7 +55,7 @@ def load_profile(name: str, environ: Mapping[str, str] = os.environ) -> Profile:
     :raises ConfigurationError: the file is wrong, or has no such profile.
     """
     document = read(profile_file(environ))
-    profiles, faults, _ = admit(Profiles, copy.deepcopy(document.tree), surroundings_of(document, environ))
+    profiles, faults, _ = admit(Profiles, copy.deepcopy(document.tree), context_of(document, environ))
     if faults:
         raise ConfigurationError(document.problems(faults))
     found = profiles.profile.get(name)

@@ -12,7 +12,7 @@ from typing import Any
 from agtphost.config.checks import check
 from agtphost.config.faults import Fault, admit, concluded, subject
 from agtphost.config.sections import Config
-from agtphost.config.values import Surroundings
+from agtphost.config.values import LoadContext
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
@@ -69,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> HostFile:
         raise ConfigurationError([problem]) from None
 
 
-def surroundings_of(document: HostFile, environ: Mapping[str, str]) -> Surroundings:
+def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
     """What the document's values are read against."""
     folder = document.file.parent
     host = document.tree.get("host")
@@ -80,7 +80,7 @@ def surroundings_of(document: HostFile, environ: Mapping[str, str]) -> Surroundi
         state = folder / Path(named).expanduser()
     else:
         state = folder / DEFAULT_STATE
-    return Surroundings(folder=folder, state_dir=state, environ=environ)
+    return LoadContext(folder=folder, state_dir=state, environ=environ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +109,10 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
 
 
 def _examined(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
-    surroundings = surroundings_of(document, environ)
-    config, faults, removed = admit(Config, copy.deepcopy(document.tree), surroundings)
+    context = context_of(document, environ)
+    config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
     config = config.model_copy(update={"file": document.file})
-    concerning = (fault for fault in check(config, surroundings) if fault.location not in apart_from)
+    concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
     faults.extend(concluded(concerning, removed))
     return Reading(
         config=config,

@@ -33,8 +33,8 @@ from agtphost.config.values import (
     Table,
     Token,
     absent,
-    around,
     in_state,
+    load_context,
 )
 from agtphost.config.web_upstreams import A2A, ACP
 from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
@@ -115,8 +115,8 @@ def _store_url(value: Any, info: ValidationInfo) -> str:
         raise ValueError("PostgreSQL is not supported by this version; write sqlite:PATH")
     if scheme != "sqlite" or not separator or path.startswith("//") or "\0" in path:
         raise ValueError("must be sqlite: or sqlite:PATH")
-    surroundings = around(info)
-    database = surroundings.folder / path if path else surroundings.state_dir / "agtphost.sqlite3"
+    context = load_context(info)
+    database = context.folder / path if path else context.state_dir / "agtphost.sqlite3"
     return f"sqlite:{database}"
 
 

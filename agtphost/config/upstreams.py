@@ -18,16 +18,16 @@ from agtphost.config.values import (
     HeaderValue,
     InlineOrSecret,
     Items,
+    LoadContext,
     MinAssurance,
     Scope,
     Seconds,
     SecretReference,
     Section,
-    Surroundings,
     Table,
     Token,
-    around,
     beside_file,
+    load_context,
 )
 from agtphost.identity.peer import Assurance
 
@@ -55,14 +55,14 @@ def _command(value: Any, info: ValidationInfo) -> tuple[str, ...]:
         raise ValueError("must be a list of text arguments")
     if not value or not value[0]:
         raise ValueError("must not be empty")
-    return (_program(value[0], around(info)), *value[1:])
+    return (_program(value[0], load_context(info)), *value[1:])
 
 
-def _program(name: str, surroundings: Surroundings) -> str:
+def _program(name: str, context: LoadContext) -> str:
     """A program with a slash in its name is a file beside the TOML file; one without is searched on PATH."""
     if name == PYTHON:
         return sys.executable
-    return str(surroundings.folder / Path(name).expanduser()) if "/" in name else name
+    return str(context.folder / Path(name).expanduser()) if "/" in name else name
 
 
 def web_url(value: Any) -> str:

@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"[\x21-\x7e]{1,253}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class LoadContext:
     """What values are read against; pydantic carries it as the validation context."""
 
     folder: Path
@@ -46,11 +46,11 @@ class Surroundings:
     environ: Mapping[str, str]
 
 
-def around(info: ValidationInfo) -> Surroundings:
+def load_context(info: ValidationInfo) -> LoadContext:
     """What a validator runs in; a section made in code is where the process is, with nothing of the environment."""
     if info.context is None:
-        return Surroundings(folder=Path.cwd(), state_dir=Path.cwd() / "state", environ={})
-    assert isinstance(info.context, Surroundings)
+        return LoadContext(folder=Path.cwd(), state_dir=Path.cwd() / "state", environ={})
+    assert isinstance(info.context, LoadContext)
     return info.context
 
 
@@ -77,15 +77,15 @@ def _path(value: Any, info: ValidationInfo) -> Path:
     text = secret.text_of(value)
     if "\0" in text:
         raise ValueError("must be a path")
-    surroundings = around(info)
-    folder = surroundings.state_dir if isinstance(value, _StateFile) else surroundings.folder
+    context = load_context(info)
+    folder = context.state_dir if isinstance(value, _StateFile) else context.folder
     return folder / Path(text).expanduser()
 
 
 def _state_dir(value: Any, info: ValidationInfo) -> Path:
     _path(value, info)
-    surroundings = around(info)
-    return surroundings.state_dir
+    context = load_context(info)
+    return context.state_dir
 
 
 def _as_tuple(value: Any) -> Any:
@@ -154,8 +154,8 @@ def _optional_secret(value: Any, info: ValidationInfo) -> Secret:
     """For keys that may hold ordinary values too, such as an environment; all are kept as secrets."""
     if isinstance(value, Secret):
         return value
-    surroundings = around(info)
-    resolved = secret.resolve(secret.text_of(value), surroundings.environ, surroundings.folder)
+    context = load_context(info)
+    resolved = secret.resolve(secret.text_of(value), context.environ, context.folder)
     if "\0" in resolved.reveal():
         raise ValueError("contains a NUL character")
     return resolved
@@ -213,5 +213,5 @@ def beside_file() -> Any:
 
 
 def absent() -> Any:
-    """A section that may be missing from the file and has defaults that depend on its surroundings."""
+    """A section that may be missing from the file and has defaults that depend on its context."""
     return Field(default_factory=dict, validate_default=True)

@@ -235,9 +235,9 @@ def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path)
 
 def said(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A command on the host's machine, with the package."""
-    surroundings = {**os.environ, "NO_COLOR": "1", **environ(installed)}
+    context = {**os.environ, "NO_COLOR": "1", **environ(installed)}
     return subprocess.run(
-        [str(BIN / "agtp"), *words], capture_output=True, text=True, timeout=60, env=surroundings, check=False
+        [str(BIN / "agtp"), *words], capture_output=True, text=True, timeout=60, env=context, check=False
     )
 
 
@@ -291,8 +291,8 @@ FAULTS: dict[str, tuple[Arrange, str]] = {
 
 def checked(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
     command = [str(BIN / "agtp"), "check", str(config)]
-    surroundings = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(target)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=surroundings)
+    context = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(target)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=context)
 
 
 @pytest.mark.parametrize("name", FAULTS)
