@@ -34,7 +34,7 @@ from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
-from agtphost.host.services import Keeping, OrderedServices
+from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.host.uptake import Uptake
@@ -157,7 +157,7 @@ def _keeping(
     """Services that look after what is on record; the ledger first."""
     config, evidence, directory = on.config, on.evidence, on.materials.directory
     held, states, ledger, publication = evidence.held, evidence.states, evidence.ledger, shown.publication
-    yield Keeping(ledger)
+    yield LedgerService(ledger)
     yield evidence.observers
     yield evidence.summarizing
     yield Partings(on.reactor, negotiating, ledger)

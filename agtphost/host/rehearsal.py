@@ -26,7 +26,7 @@ from agtphost.host import materials
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_new
 from agtphost.host.materials import RESTS_ON, Materials, Parts
-from agtphost.host.services import Keeping
+from agtphost.host.services import LedgerService
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listening import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
@@ -147,7 +147,7 @@ def _assembled(
     else:
         for service in () if running else services:
             # A plugin's store was not opened, and the empty one in its place would contradict every witness.
-            if isinstance(service, IPrecondition) and not (config.store.plugin and isinstance(service, Keeping)):
+            if isinstance(service, IPrecondition) and not (config.store.plugin and isinstance(service, LedgerService)):
                 yield from service.in_the_way()
         store.close()
 

@@ -41,7 +41,7 @@ class OrderedServices(MultiService):
                 log.failure("{service} did not stop cleanly", service=service)
 
 
-class Keeping(Service):
+class LedgerService(Service):
     """The ledger as a service: first to start, last to stop."""
 
     name = "ledger"

@@ -17,7 +17,7 @@ from twisted.logger import globalLogPublisher
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.host.listener import PATIENCE, Announcement
-from agtphost.host.services import Keeping, OrderedServices
+from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.stores import MemoryStore
 from agtphost.upstream.supervision import State
@@ -106,7 +106,7 @@ def test_a_ledger_is_kept_from_start_to_stop() -> None:
 
     clock = CallQueue()
     ledger = Ledger(MemoryStore(), KEY, clock, server_id="agtp.test", lifecycle=LifecycleTable())  # type: ignore[arg-type]
-    keeping = Keeping(ledger)
+    keeping = LedgerService(ledger)
     assert not ledger.healthy
     keeping.startService()
     assert ledger.healthy
