@@ -4,7 +4,7 @@ The composition root: the only place that knows concrete classes.
 What is built, in order:
 
 - :mod:`.materials`: configuration in, everything loaded and checked out; from :mod:`.agents`, :mod:`.bindings`,
-  :mod:`.handling` and :mod:`.recipes`; :mod:`.unmatched` finds names that match nothing
+  :mod:`.handler_factory` and :mod:`.recipes`; :mod:`.unmatched` finds names that match nothing
 - :mod:`.assembly`: materials and reactor in, services out; reads as a bill of materials
 - :mod:`.evidence` and :mod:`.traces`: store, ledger, witnesses (:mod:`.witnesses`), summaries (:mod:`.refusals`)
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called

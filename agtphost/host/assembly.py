@@ -24,7 +24,7 @@ from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.domains import DomainWatch
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
-from agtphost.host.handling import Workshop
+from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.materials import Materials
 from agtphost.host.merchant import Market
@@ -61,15 +61,15 @@ def assemble(
     """
     for remark in unmatched(materials):
         log.warn("{remark}", remark=remark)
-    workshop = Workshop(reactor, materials.config.endpoints.threads)
+    factory = HandlerFactory(reactor, materials.config.endpoints.threads)
     on = Foundation.of(materials, reactor, keep_evidence(materials, reactor, store))
-    core = compose(on, upstreams(on, environ), workshop)
+    core = compose(on, upstreams(on, environ), factory)
     connected, shown, methods, admission = core.connected, core.shown, core.methods, core.admission
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     for service in (
         *_keeping(on, shown, core.negotiating, core.propagation, admission),
-        workshop,
+        factory,
         # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
         _together((*connected.services, *connected.web.cancellations)),
         methods.delegating.service,
@@ -94,12 +94,12 @@ class Core:
     """The operator's endpoints."""
 
 
-def compose(on: Foundation, connected: Upstreams, workshop: Workshop) -> Core:
+def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:
     """
     Build what answers requests. It starts nothing, and listens nowhere.
 
     :param connected: MCP servers, A2A agents and ACP servers.
-    :param workshop: what handlers are made with.
+    :param factory: what handlers are made with.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
     config, materials, reactor, evidence = on.config, on.materials, on.reactor, on.evidence
@@ -115,7 +115,7 @@ def compose(on: Foundation, connected: Upstreams, workshop: Workshop) -> Core:
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
-    bound = market.quoting(prepared.bind(workshop) for prepared in materials.bound)
+    bound = market.quoting(prepared.bind(factory) for prepared in materials.bound)
     propagation = Propagation(reactor, config, evidence.held, evidence.records, evidence.ledger)
     methods = built_in_methods(on, connected, shown, market, negotiating, propagation, bound)
     table = on.registry.freeze(methods.bindings, bound)

@@ -17,7 +17,7 @@ from agtphost.errors import Problem
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
-from agtphost.host import handling, recipes
+from agtphost.host import handler_factory, recipes
 from agtphost.host.recipes import RecipeBook
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance
@@ -103,7 +103,7 @@ class Given:
     declared: Callable[[Rules], tuple[Sequence[Endpoint], Sequence[Problem]]]
     """The sound ones, and what is wrong with the others."""
 
-    find: handling.Resolve = resolve
+    find: handler_factory.Resolve = resolve
     """Finds their functions."""
 
 
@@ -114,7 +114,7 @@ def endpoints(
     problems: list[Problem],
     environ: Mapping[str, str],
     given: Given | None = None,
-) -> tuple[list[Endpoint], list[handling.Prepared], RecipeBook]:
+) -> tuple[list[Endpoint], list[handler_factory.Prepared], RecipeBook]:
     """
     Tier B: the operator's endpoints with whatever their handlers need, and the recipes.
 
@@ -132,11 +132,12 @@ def endpoints(
         declared, wrong = [*declared, *further], [*wrong, *faults]
     find = resolve if given is None else given.find
     problems.extend(wrong)
-    ready: dict[str, handling.Prepared] = {}
+    ready: dict[str, handler_factory.Prepared] = {}
 
     def prepare(endpoint: Endpoint, book: RecipeBook) -> None:
         try:
-            ready[endpoint.name] = handling.prepare(endpoint, _agent_ids(endpoint, directory), book, environ, find)
+            ids = _agent_ids(endpoint, directory)
+            ready[endpoint.name] = handler_factory.prepare(endpoint, ids, book, environ, find)
         except UnresolvableFunction as error:
             message = f"{endpoint.name}: {error}"
             line = _plugin_line(endpoint) if endpoint.handler.plugin else endpoint.line

@@ -17,7 +17,7 @@ from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, bindings
-from agtphost.host.handling import Bindable
+from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, plugins
 from agtphost.host.recipes import RecipeBook
 from agtphost.identity.agent_files import AS_ISSUED

@@ -16,7 +16,7 @@ from agtphost.contract.binding import Binding
 from agtphost.host.assembly import Core, compose
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
-from agtphost.host.handling import Workshop
+from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.listener import connection_limits
 from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.iagtp import IDispatcher
@@ -138,11 +138,11 @@ class MemoryHost:
         key = self.key if self.config.audit.signing else None
         materials = materials_of(self.config, self._environ, self.directory, self._declarations, key)
         materials = replace(materials, bound=(*materials.bound, *map(_Bound, self._bindings)))
-        workshop = Workshop(self.clock, self.config.endpoints.threads)
-        workshop.threads = InTurn(self.clock)
+        factory = HandlerFactory(self.clock, self.config.endpoints.threads)
+        factory.threads = InTurn(self.clock)
         evidence = keep_evidence(materials, self.clock, self.store, PromptLedger, self.seconds)
         on = self.foundation(Foundation.of(materials, self.clock, evidence, self.seconds))
-        core = compose(on, self.upstreams(on), workshop)
+        core = compose(on, self.upstreams(on), factory)
         evidence.ledger.start()
         return core
 
@@ -276,5 +276,5 @@ class _Bound:
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
 
-    def bind(self, workshop: Workshop) -> Binding:
+    def bind(self, factory: HandlerFactory) -> Binding:
         return self._binding

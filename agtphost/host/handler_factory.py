@@ -33,7 +33,7 @@ GRACE = 5.0
 """Seconds by which an endpoint outlives its upstream's timeout, so that callers hear of the upstream."""
 
 
-class Workshop(Service):
+class HandlerFactory(Service):
     """
     What handlers are made with, and what they keep open.
 
@@ -66,20 +66,20 @@ class Prepared:
 
     endpoint: Endpoint
     agent_ids: tuple[str, ...]
-    make: Callable[[Workshop], IHandler] = field(repr=False)
+    make: Callable[[HandlerFactory], IHandler] = field(repr=False)
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members of its records."""
 
-    def bind(self, workshop: Workshop) -> Binding:
+    def bind(self, factory: HandlerFactory) -> Binding:
         """The endpoint with its handler."""
-        binding = self.endpoint.bind(self.make(workshop), self.agent_ids)
+        binding = self.endpoint.bind(self.make(factory), self.agent_ids)
         return replace(binding, extra={**binding.extra, **self.extra}) if self.extra else binding
 
 
 class Bindable(Protocol):
     """What a host makes a binding of once it runs."""
 
-    def bind(self, workshop: Workshop) -> Binding:
+    def bind(self, factory: HandlerFactory) -> Binding:
         """The endpoint with its handler."""
 
 
@@ -115,7 +115,7 @@ def prepare(
         return Prepared(
             endpoint=endpoint,
             agent_ids=ids,
-            make=lambda workshop: Composition(recipe, workshop.reactor),
+            make=lambda factory: Composition(recipe, factory.reactor),
             extra=extra,
         )
     function = _plugin(reference.plugin, reference.settings) if reference.plugin else find(reference.function)
@@ -123,9 +123,9 @@ def prepare(
         return Prepared(
             endpoint=endpoint,
             agent_ids=ids,
-            make=lambda workshop: BlockingFunction(function, workshop.threads, workshop.reactor),
+            make=lambda factory: BlockingFunction(function, factory.threads, factory.reactor),
         )
-    return Prepared(endpoint=endpoint, agent_ids=ids, make=lambda workshop: RegisteredFunction(function))
+    return Prepared(endpoint=endpoint, agent_ids=ids, make=lambda factory: RegisteredFunction(function))
 
 
 def _plugin(name: str, settings: Mapping[str, Any]) -> Function:
@@ -136,7 +136,9 @@ def _plugin(name: str, settings: Mapping[str, Any]) -> Function:
     return provider.handle
 
 
-def _external(service: ServiceReference, folder: Path, environ: Mapping[str, str]) -> Callable[[Workshop], IHandler]:
+def _external(
+    service: ServiceReference, folder: Path, environ: Mapping[str, str]
+) -> Callable[[HandlerFactory], IHandler]:
     try:
         headers = headers_of(service, environ, folder)
     except ValueError as error:
@@ -144,10 +146,10 @@ def _external(service: ServiceReference, folder: Path, environ: Mapping[str, str
         raise UnresolvableFunction(str(error), hint) from None
     trust = _trust(folder / service.ca) if service.ca else trust_of(None)
 
-    def make(workshop: Workshop) -> IHandler:
+    def make(factory: HandlerFactory) -> IHandler:
         # Secrets are opened here, for the one upstream that the operator named them for.
         opened = {name: value.reveal() for name, value in headers.items()}
-        handler: IHandler = workshop.external(service, opened, trust)
+        handler: IHandler = factory.external(service, opened, trust)
         return handler
 
     return make

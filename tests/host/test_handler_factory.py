@@ -12,7 +12,7 @@ from agtphost.errors import ConfigurationError
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, RegisteredFunction
-from agtphost.host.handling import Workshop
+from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.materials import Materials, gather
 from tests.handlers.upstreams import Authority
 from tests.system.hosting import sample
@@ -81,16 +81,16 @@ def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
     )
     from twisted.internet import reactor
 
-    workshop = Workshop(reactor, 2)
-    bindings = {prepared.endpoint.path: prepared.bind(workshop) for prepared in materials.bound}
+    factory = HandlerFactory(reactor, 2)
+    bindings = {prepared.endpoint.path: prepared.bind(factory) for prepared in materials.bound}
     assert isinstance(bindings["/weather"].handler, ExternalService)
     assert bindings["/weather"].timeout == 8.0
     assert isinstance(bindings["/slow"].handler, BlockingFunction)
     assert isinstance(bindings["/text"].handler, RegisteredFunction)
     assert "canary" not in repr(materials), "secrets are not shown"
-    workshop.startService()  # type: ignore[no-untyped-call]
+    factory.startService()  # type: ignore[no-untyped-call]
     done: list[Any] = []
-    workshop.stopService().addCallback(done.append)
+    factory.stopService().addCallback(done.append)
     assert done
 
 
@@ -100,7 +100,7 @@ def test_a_composition_carries_the_union_and_its_lineage(tmp_path: Path) -> None
     from twisted.internet import reactor
 
     (prepared,) = [one for one in materials.bound if one.endpoint.path == "/reading"]
-    binding = prepared.bind(Workshop(reactor, 1))
+    binding = prepared.bind(HandlerFactory(reactor, 1))
     assert isinstance(binding.handler, Composition)
     assert set(binding.required_scopes) == {"documents:query", "booking:room"}
     assert binding.extra == {"recipe": "reading-stay", "recipe_version": "1.0"}
