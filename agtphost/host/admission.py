@@ -25,7 +25,7 @@ from agtphost.dispatch.sealing import AttestingSealer, Sealer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.foundation import Foundation
 from agtphost.host.materials import Materials
-from agtphost.host.merchant import Market
+from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import IssuerKeys, acting_principals
 from agtphost.host.plugins import problems_of
@@ -59,7 +59,7 @@ def admitting(
     table: EndpointTable,
     methods: Methods,
     upstreams: Upstreams,
-    market: Market,
+    purchase: PurchaseFeature,
     negotiating: Negotiator,
     bound: Sequence[Binding],
 ) -> Admission:
@@ -94,7 +94,7 @@ def admitting(
             rate=rate,
             bounds=(*bounds(config, bound), *methods.delegating.gates),
             sessions=methods.floor.gate,
-            merchant=market.gate,
+            merchant=purchase.gate,
             ledger=evidence.ledger,
             negotiator=negotiating,
             yaml=config.wire.yaml,

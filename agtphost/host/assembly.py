@@ -27,7 +27,7 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.materials import Materials
-from agtphost.host.merchant import Market
+from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing, following
 from agtphost.host.negotiation import negotiator
 from agtphost.host.partings import Partings
@@ -107,7 +107,7 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Co
     negotiating = negotiator(materials, evidence.held, on.registry.all, on.authorization, reactor, on.seconds)
     shown = disclosing(on, connected, negotiating)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.
-    market = Market(
+    purchase = PurchaseFeature(
         config,
         evidence.held,
         evidence.states.state_of,
@@ -115,11 +115,11 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Co
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
-    bound = market.quoting(prepared.bind(factory) for prepared in materials.bound)
+    bound = purchase.quoting(prepared.bind(factory) for prepared in materials.bound)
     propagation = Propagation(reactor, config, evidence.held, evidence.records, evidence.ledger)
-    methods = built_in_methods(on, connected, shown, market, negotiating, propagation, bound)
+    methods = built_in_methods(on, connected, shown, purchase, negotiating, propagation, bound)
     table = on.registry.freeze(methods.bindings, bound)
-    admission = admitting(on, table, methods, connected, market, negotiating, bound)
+    admission = admitting(on, table, methods, connected, purchase, negotiating, bound)
     _tell_each_other(on, shown, methods, admission)
     return Core(
         on=on,

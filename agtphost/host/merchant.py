@@ -22,7 +22,7 @@ from agtphost.methods.merchant import QUOTE, Estimates, Quotation, quoting
 from agtphost.vocabulary.catalog import Catalog
 
 
-class Market:
+class PurchaseFeature:
     """
     What PURCHASE and QUOTE are made of.
 

@@ -18,7 +18,7 @@ from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import Foundation, now
-from agtphost.host.merchant import Market
+from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
 from agtphost.host.upstreams import Upstreams
@@ -108,7 +108,7 @@ def built_in_methods(
     on: Foundation,
     upstreams: Upstreams,
     shown: Disclosure,
-    market: Market,
+    purchase: PurchaseFeature,
     negotiating: Negotiator,
     propagation: Propagation,
     bound: Sequence[Binding],
@@ -134,7 +134,7 @@ def built_in_methods(
     fronted = a2a_front.fronted_tasks(config, evidence.held, evidence.ledger)
     own = bindings.built_ins(
         materials.catalog,
-        discover=_discovery(on, shown, market, negotiating),
+        discover=_discovery(on, shown, purchase, negotiating),
         describe=_description(on, shown, floor),
         inspect=_inspection(on, upstreams, negotiating, tasks),
         change=_lifecycle(on, propagation, negotiating),
@@ -150,7 +150,7 @@ def built_in_methods(
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
             *witnessing(config, evidence.held, materials.key),
-            *market.built_in(materials.catalog, bound),
+            *purchase.built_in(materials.catalog, bound),
         ),
         floor=floor,
         delegating=tasks,
@@ -183,7 +183,9 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
     )
 
 
-def _discovery(on: Foundation, shown: Disclosure, market: Market, negotiating: Negotiator) -> IBuiltInHandler:
+def _discovery(
+    on: Foundation, shown: Disclosure, purchase: PurchaseFeature, negotiating: Negotiator
+) -> IBuiltInHandler:
     materials, catalog = on.materials, on.materials.catalog
     return Discovery(
         materials.directory,
@@ -200,12 +202,12 @@ def _discovery(on: Foundation, shown: Disclosure, market: Market, negotiating: N
             shown.visibility,
             categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
             continuations=on.continuations,
-            merchants=market.manifest_of,
+            merchants=purchase.manifest_of,
         ),
         overrides=Overrides(materials.overrides),
         patterns=negotiating.patterns,
         contracts=negotiating.contracts,
-        merchants=market.manifest_of,
+        merchants=purchase.manifest_of,
     )
 
 
