@@ -18,8 +18,8 @@ Services:
 
 - :mod:`.services`: start and stop in order
 - :mod:`.listener`, :mod:`.bootstrap`, :mod:`.a2a_front`: where connections come in, and the line that says ready
-- :mod:`.propagation`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.partings`, :mod:`.uptake`: what follows
-  from what happens to agents
+- :mod:`.propagation`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.partings`, :mod:`.agent_admission`: what
+  follows from what happens to agents
 - :mod:`.rotation` and :mod:`.revision`: keys and endpoint files that change; :mod:`.anchors`: trust that is fetched
 
 The process:

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from agtphost.contract.binding import Binding
 from agtphost.host import a2a_front
 from agtphost.host.admission import Admission, admitting
+from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.anchors import anchors
 from agtphost.host.bootstrap import sidecar
 from agtphost.host.certificate_notices import CertificateNotices
@@ -37,7 +38,6 @@ from agtphost.host.rotation import Rotation
 from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreams, upstreams
-from agtphost.host.uptake import Uptake
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
@@ -182,7 +182,7 @@ def _keeping(
         publication.renew()
         watch.look()
 
-    yield Uptake(directory, states, held, ledger, known)
+    yield AgentAdmission(directory, states, held, ledger, known)
     yield watch
     yield evidence.witnesses
     yield from admission.issuer_keys

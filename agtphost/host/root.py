@@ -173,7 +173,7 @@ class Host(Service):
             if front is not None:
                 self._service("a2a front").renew(front)
             self._service("rotation").look()
-            self._service("agents").take_up(materials.directory)
+            self._service("agents").admit(materials.directory)
             self._service("refusals").write()
         log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
         self._conclude(outcome)

@@ -18,7 +18,7 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError
-from agtphost.host.uptake import Uptake
+from agtphost.host.agent_admission import AgentAdmission
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.stores import Selection
@@ -56,7 +56,8 @@ class AdmittingHost:
             now=lambda: self.now,  # type: ignore[arg-type]
         )
         self.changes = 0
-        self.uptake = Uptake(self.directory, self.states, self.held, self.ledger, self.changed, now=lambda: self.now)
+        known = (self.directory, self.states, self.held, self.ledger)
+        self.admission = AgentAdmission(*known, self.changed, now=lambda: self.now)
 
     def changed(self) -> None:
         self.changes += 1
@@ -66,13 +67,13 @@ class AdmittingHost:
         changes = retention.retained(who, LifecycleStatus.RETIRED, {}, self.now)
         await self.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=changes))
 
-    async def take_up(self, *agents: Agent) -> None:
-        self.uptake.take_up(AgentDirectory(agents))
+    async def admit(self, *agents: Agent) -> None:
+        self.admission.admit(AgentDirectory(agents))
         await self.done()
 
     async def done(self) -> None:
-        assert self.uptake._recording is not None
-        await self.uptake._recording
+        assert self.admission._recording is not None
+        await self.admission._recording
 
     def entries(self, who: Agent) -> int:
         found = self.store.reader().records(Selection())
@@ -94,13 +95,13 @@ async def test_what_was_issued_before_the_start_is_recorded_once(tmp_path: Path)
     """AGTP-170: of issued agents that are active; a suspended one is recorded by its ACTIVATE, as ever."""
     asleep, plain = issued("asleep", status="suspended"), agent("plain", hosted=True)
     async with running(tmp_path, DESK, asleep, plain) as host:
-        host.uptake.startService()
+        host.admission.startService()
         await host.done()
         assert [host.entries(who) for who in (DESK, asleep, plain)] == [1, 0, 0]
         state = host.states.recorded(DESK.agent_id)
         assert state is not None and state.status is LifecycleStatus.ACTIVE
-        await host.take_up(DESK)
-        host.uptake.startService()
+        await host.admit(DESK)
+        host.admission.startService()
         await host.done()
         assert host.entries(DESK) == 1 and host.changes == 0
 
@@ -112,8 +113,8 @@ async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
     async with running(tmp_path, known) as host:
         assert host.directory.only is known
         caller = issued("caller", hosted=False)
-        host.uptake.take_up(AgentDirectory([DESK, caller, replace(known, description="another")]))
-        await host.take_up(DESK, caller)
+        host.admission.admit(AgentDirectory([DESK, caller, replace(known, description="another")]))
+        await host.admit(DESK, caller)
         assert host.entries(DESK) == host.entries(caller) == host.changes == 1
         assert host.directory.by_id(known.agent_id) is known and host.directory.by_id(caller.agent_id) is caller
         assert host.directory.by_name("desk") is DESK and host.directory.by_name("caller") is None
@@ -129,7 +130,7 @@ async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> No
     async with running(tmp_path) as host:
         await host.end(DESK)
         host.now += days * DAY
-        await host.take_up(heir)
+        await host.admit(heir)
         assert (host.directory.by_id(heir.agent_id) is heir) is free
         assert host.entries(heir) == int(free)
     folder = tmp_path / "start"
@@ -138,11 +139,11 @@ async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> No
         await host.end(DESK)
         host.now += days * DAY
         if free:
-            host.uptake.startService()
+            host.admission.startService()
             await host.done()
             return
         with pytest.raises(ConfigurationError) as caught:
-            host.uptake.startService()
+            host.admission.startService()
         assert "label-reserved" in str(caught.value.problems[0])
 
 
@@ -151,7 +152,7 @@ async def test_a_label_that_is_in_use(tmp_path: Path) -> None:
     """AGTP-170: another agent under the label of a running one is not admitted."""
     async with running(tmp_path, DESK) as host:
         other = replace(DESK, agent_id="e" * 64)
-        await host.take_up(other)
+        await host.admit(other)
         assert host.directory.by_id(other.agent_id) is None and host.directory.by_name("desk") is DESK
 
 
@@ -160,8 +161,8 @@ async def test_nobody_is_admitted_without_the_entry(tmp_path: Path) -> None:
     """AGTP-170: while the store is down the agent stays outside; the next hang-up takes it up."""
     async with running(tmp_path) as host:
         host.ledger.healthy = False
-        await host.take_up(DESK)
+        await host.admit(DESK)
         assert host.directory.by_id(DESK.agent_id) is None and host.changes == 0
         host.ledger.healthy = True
-        await host.take_up(DESK)
+        await host.admit(DESK)
         assert host.directory.by_id(DESK.agent_id) is DESK and host.entries(DESK) == 1

@@ -32,7 +32,7 @@ UNREGISTERED = "unregistered"
 log = Logger()
 
 
-class Uptake(Service):
+class AgentAdmission(Service):
     """
     Takes agents up.
 
@@ -82,7 +82,7 @@ class Uptake(Service):
         super().stopService()  # type: ignore[no-untyped-call]
         return self._recording
 
-    def take_up(self, found: AgentDirectory) -> None:
+    def admit(self, found: AgentDirectory) -> None:
         """
         Admit what is in the directories and not known yet. What is wrong is logged, and that agent is not admitted.
 

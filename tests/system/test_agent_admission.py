@@ -31,7 +31,7 @@ def https_port() -> int:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for all; the tests use agents of their own."""
     here = f'\n[wellknown]\nlisten = "ssl:{https_port()}:interface=127.0.0.1"\n'
-    with running(sample(tmp_path_factory.mktemp("uptake"), append=here)) as started:
+    with running(sample(tmp_path_factory.mktemp("admission"), append=here)) as started:
         yield started
 
 
