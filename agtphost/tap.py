@@ -38,13 +38,13 @@ def makeService(options: Options) -> IService:
     from twisted.internet import reactor
 
     from agtphost.config import load
-    from agtphost.host.materials import gather
+    from agtphost.host.loaded import load_host
     from agtphost.host.root import Host
     from agtphost.host.standing_down import StandardError, reasons
 
     path = Path(options["config"])
     try:
-        return Host(gather(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
+        return Host(load_host(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
     except ConfigurationError as error:
         print(reasons(path, error.problems), file=sys.stderr)
         raise SystemExit(1) from None

@@ -63,7 +63,7 @@ class OpenHost(MemoryHost):
     :param floor: how surely a caller of what changes state must be known; by default what the settings say.
     :param auth: who may change lifecycles, also what no production host may be told.
     :param held: durable state; by default the ledger's.
-    :param materials: members of :class:`agtphost.host.materials.Materials` to put others in place of.
+    :param loaded: members of :class:`agtphost.host.loaded.Loaded` to put others in place of.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class OpenHost(MemoryHost):
         floor: Assurance | None = None,
         auth: str | None = None,
         held: StateTable | None = None,
-        **materials: Any,
+        **loaded: Any,
     ) -> None:
         super().__init__(settings)
         self.ledger = FakeLedger() if ledger is None else ledger
@@ -89,7 +89,7 @@ class OpenHost(MemoryHost):
             lifecycle = self.config.lifecycle.model_copy(update={"auth": auth})
             self.config = self.config.model_copy(update={"lifecycle": lifecycle})
         self._held = getattr(self.ledger, "held", None) if held is None else held
-        self._records, self._adapter, self._floor, self._materials = records, adapter, floor, materials
+        self._records, self._adapter, self._floor, self._loaded = records, adapter, floor, loaded
         if isinstance(self.ledger, FakeLedger):
             self.ledger.held._now = self.seconds
         self.directory.admit(agents)
@@ -104,7 +104,7 @@ class OpenHost(MemoryHost):
     def foundation(self, on: Foundation) -> Foundation:
         """With what was exchanged."""
         floor = on.floor if self._floor is None else self._floor
-        materials = replace(on.materials, **self._materials)
+        loaded = replace(on.loaded, **self._loaded)
         kept = on.evidence
         evidence = replace(
             kept,
@@ -115,11 +115,11 @@ class OpenHost(MemoryHost):
         )
         return replace(
             on,
-            materials=materials,
+            loaded=loaded,
             evidence=evidence,
             floor=floor,
-            authorization=Authorization(self.config.audit.operators, materials.directory, floor),
-            registry=Registry(materials.policy),
+            authorization=Authorization(self.config.audit.operators, loaded.directory, floor),
+            registry=Registry(loaded.policy),
         )
 
     def upstreams(self, on: Foundation) -> Upstreams:

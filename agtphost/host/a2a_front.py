@@ -19,7 +19,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem, Refusal
 from agtphost.host.listener import http_limits
-from agtphost.host.materials import mandates
+from agtphost.host.loaded import mandates
 from agtphost.http.a2a_clients import Clients, Principal
 from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed

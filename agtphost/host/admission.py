@@ -24,7 +24,7 @@ from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealing import AttestingSealer, Sealer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.foundation import Foundation
-from agtphost.host.materials import Materials
+from agtphost.host.loaded import Loaded
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import IssuerKeys, acting_principals
@@ -70,21 +70,21 @@ def admitting(
     :param bound: the operator's endpoints.
     :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
     """
-    config, materials, evidence = on.config, on.materials, on.evidence
-    catalog, policy = materials.catalog, materials.policy
+    config, loaded, evidence = on.config, on.loaded, on.evidence
+    catalog, policy = loaded.catalog, loaded.policy
     principal, issuer_keys = acting_principals(on.reactor, config.policies.oauth)
     rate = RateGate(config.limits)
     order = gates(
         Collaborators(
-            directory=materials.directory,
+            directory=loaded.directory,
             states=evidence.states.state_of,
-            by_server_name=_server_names(materials),
-            revocations=materials.tls.revocations,
-            authorities=materials.tls.authorities,
+            by_server_name=_server_names(loaded),
+            revocations=loaded.tls.revocations,
+            authorities=loaded.tls.authorities,
             agents_at=config.identity.redirect_to or "",
             own=Authority(*public_authority(config)),
             catalog=catalog,
-            other_catalogs=materials.catalogs.others,
+            other_catalogs=loaded.catalogs.others,
             custom_methods=policy.custom,
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
@@ -105,7 +105,7 @@ def admitting(
     )
     order = _with_operators(on, order)
     # What may be called is asked of these very gates (design decision 14).
-    decisions = Decisions(Decider(order).decide, materials.directory, on.authorization)
+    decisions = Decisions(Decider(order).decide, loaded.directory, on.authorization)
     on.registry.tell({"decision": decisions})
     sealer = _sealer(on, catalog.warnings)
     running = RunningCalls(evidence.states.state_of, on.reactor)
@@ -138,7 +138,7 @@ def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
     :raises agtphost.errors.ConfigurationError: one is to stand where it cannot.
     """
     seconds, faults = on.config.limits.request_timeout, []
-    for at, (section, gate) in enumerate(on.materials.plugins.gates):
+    for at, (section, gate) in enumerate(on.loaded.plugins.gates):
         own = OperatorGate(gate, on.reactor, seconds)
         try:
             order = placed(order, [(section.after, own)])
@@ -157,13 +157,13 @@ def _sealer(on: Foundation, warnings: Mapping[str, str]) -> Sealer:
     return AttestingSealer(server_id, methods, warnings, kind=given.type, evidence=given.evidence, floor=on.floor)
 
 
-def _server_names(materials: Materials) -> Mapping[str, str]:
+def _server_names(loaded: Loaded) -> Mapping[str, str]:
     """
     Which hosted agent a name asked for by SNI stands for.
 
     :raises agtphost.errors.ConfigurationError: it is none of this host's.
     """
-    config = materials.config
+    config = loaded.config
     wrong = [
         Problem(
             message=f"[identity] server_names: {name} stands for {label}, and no hosted agent has that label",
@@ -171,7 +171,7 @@ def _server_names(materials: Materials) -> Mapping[str, str]:
             hint="`agtp agent ls` lists them",
         )
         for name, label in config.identity.server_names.items()
-        if materials.directory.by_name(label) is None
+        if loaded.directory.by_name(label) is None
     ]
     if wrong:
         raise ConfigurationError(wrong)

@@ -1,5 +1,5 @@
 """
-Materials and reactor in, services out: the bill of materials of a host.
+What is loaded and a reactor in, services out: the bill of materials of a host.
 
 Each part is made by one function that returns it complete, from the parts
 above it. What is told of before it is known, everything that can be called, is
@@ -27,7 +27,7 @@ from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.listener import Announcement, listening_service
-from agtphost.host.materials import Materials
+from agtphost.host.loaded import Loaded
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing, following
 from agtphost.host.negotiation import negotiator
@@ -47,7 +47,7 @@ log = Logger()
 
 
 def assemble(
-    materials: Materials, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None
+    loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None
 ) -> OrderedServices:
     """
     Build the host.
@@ -59,10 +59,10 @@ def assemble(
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
-    for remark in unmatched(materials):
+    for remark in unmatched(loaded):
         log.warn("{remark}", remark=remark)
-    factory = HandlerFactory(reactor, materials.config.endpoints.threads)
-    on = Foundation.of(materials, reactor, keep_evidence(materials, reactor, store))
+    factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
+    on = Foundation.of(loaded, reactor, keep_evidence(loaded, reactor, store))
     core = compose(on, upstreams(on, environ), factory)
     connected, shown, methods, admission = core.connected, core.shown, core.methods, core.admission
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
@@ -102,20 +102,20 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Co
     :param factory: what handlers are made with.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
-    config, materials, reactor, evidence = on.config, on.materials, on.reactor, on.evidence
+    config, loaded, reactor, evidence = on.config, on.loaded, on.reactor, on.evidence
     # Contracts: state items that stand in for endpoints nobody registered.
-    negotiating = negotiator(materials, evidence.held, on.registry.all, on.authorization, reactor, on.seconds)
+    negotiating = negotiator(loaded, evidence.held, on.registry.all, on.authorization, reactor, on.seconds)
     shown = disclosing(on, connected, negotiating)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.
     purchase = PurchaseFeature(
         config,
         evidence.held,
         evidence.states.state_of,
-        materials.key,
+        loaded.key,
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
-    bound = purchase.quoting(prepared.bind(factory) for prepared in materials.bound)
+    bound = purchase.quoting(prepared.bind(factory) for prepared in loaded.bound)
     propagation = Propagation(reactor, config, evidence.held, evidence.records, evidence.ledger)
     methods = built_in_methods(on, connected, shown, purchase, negotiating, propagation, bound)
     table = on.registry.freeze(methods.bindings, bound)
@@ -155,7 +155,7 @@ def _keeping(
     on: Foundation, shown: Disclosure, negotiating: Negotiator, propagation: Propagation, admission: Admission
 ) -> Iterator[Any]:
     """Services that look after what is on record; the ledger first."""
-    config, evidence, directory = on.config, on.evidence, on.materials.directory
+    config, evidence, directory = on.config, on.evidence, on.loaded.directory
     held, states, ledger, publication = evidence.held, evidence.states, evidence.ledger, shown.publication
     yield LedgerService(ledger)
     yield evidence.observers
@@ -163,7 +163,7 @@ def _keeping(
     yield Partings(on.reactor, negotiating, ledger)
     yield propagation
     withdrawn = CertificateNotices(
-        on.reactor, config, held, directory, states.state_of, on.materials.tls.revocations, propagation, ledger
+        on.reactor, config, held, directory, states.state_of, on.loaded.tls.revocations, propagation, ledger
     )
     states.watch(withdrawn.changed)
     yield withdrawn
@@ -198,24 +198,24 @@ def _serving(
     bound: Sequence[Binding],
 ) -> Iterator[IService]:
     """Services that take what comes from outside: signals, changed files, connections. The ready line comes last."""
-    config, materials, reactor = on.config, on.materials, on.reactor
+    config, loaded, reactor = on.config, on.loaded, on.reactor
     publication = shown.publication
 
     def rotated(_: Succession) -> None:
-        assert materials.key is not None
-        shown.publisher.adopt(fastest_signer(materials.key), materials.key.public)
+        assert loaded.key is not None
+        shown.publisher.adopt(fastest_signer(loaded.key), loaded.key.public)
         publication.renew()
 
-    yield Rotation(reactor, config, materials.tls, materials.key, on.evidence.ledger, rotated)
+    yield Rotation(reactor, config, loaded.tls, loaded.key, on.evidence.ledger, rotated)
     yield Watch(reactor, publication.refresh)
     if config.wellknown.listen is not None:
         yield sidecar(reactor, config, config.wellknown.listen)
     front = a2a_front.a2a_front(
         reactor,
         config,
-        materials.directory,
+        loaded.directory,
         admission.dispatcher,
-        materials.key,
+        loaded.key,
         methods.fronted,
         admission.principal,
         shown.visibility.offered,
@@ -223,13 +223,13 @@ def _serving(
     )
     if front is not None:
         yield front
-    listening = listening_service(reactor, config, materials.tls, admission.dispatcher)
+    listening = listening_service(reactor, config, loaded.tls, admission.dispatcher)
     yield listening
 
     def summary() -> Mapping[str, object]:
         return {
             "server_id": config.host.server_id,
-            "agents": len(materials.directory.hosted()),
+            "agents": len(loaded.directory.hosted()),
             "endpoints": len(bound),
             "tools": len(connected.mcp.tools()),
         }

@@ -18,7 +18,7 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
-from agtphost.host.materials import Materials
+from agtphost.host.loaded import Loaded
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
@@ -193,7 +193,7 @@ class Delegating:
 
 
 def delegating(
-    materials: Materials,
+    loaded: Loaded,
     held: StateTable,
     states: States,
     reactor: Any,
@@ -207,7 +207,7 @@ def delegating(
 
     :raises agtphost.stores.StoreError: a peer cannot be reached as configured.
     """
-    config = materials.config
+    config = loaded.config
     given, server_id = config.delegation, config.host.server_id
     links = [HostLink(reactor, entry) for entry in given.peers]
     by_agent: dict[str, RemoteHost] = {}
@@ -220,13 +220,13 @@ def delegating(
     used = UsedTokens(held)
     # Whatever is accepted has room to wait: an accepted task is never sent away.
     turns = CallQueue(reactor, AT_WORK, waiting=ITEM_KINDS[TASK].in_all, share=AT_WORK_OF_ONE)
-    tasks = AsynchronousTasks(held, materials.directory, ledger, reactor, turns)
+    tasks = AsynchronousTasks(held, loaded.directory, ledger, reactor, turns)
     handler = Delegation(
-        materials.directory,
+        loaded.directory,
         states,
         used,
         server_id=server_id,
-        key=materials.key,
+        key=loaded.key,
         clock=reactor,
         rules=given,
         hosts=by_agent,
@@ -236,7 +236,7 @@ def delegating(
     governance = Governance(given.governance, used, server_id)
     return Delegating(
         bindings=(
-            delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, _statement(materials)),
+            delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, _statement(loaded)),
             task_binding(reading),
         ),
         service=DelegationService(tasks, links, config.limits.drain_timeout),
@@ -276,6 +276,6 @@ def task_binding(reading: TaskReading) -> Binding:
     )
 
 
-def _statement(materials: Materials) -> str:
-    entry = materials.catalog.entry("DELEGATE")
+def _statement(loaded: Loaded) -> str:
+    entry = loaded.catalog.entry("DELEGATE")
     return entry.description if entry is not None else "DELEGATE"

@@ -19,7 +19,7 @@ from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import OperatorWitness, WitnessFile
 from agtphost.config import Config
-from agtphost.host.materials import Materials
+from agtphost.host.loaded import Loaded
 from agtphost.host.observers import Observers
 from agtphost.host.refusals import Summarizing
 from agtphost.host.traces import traces
@@ -53,7 +53,7 @@ class Evidence:
 
 
 def keep_evidence(
-    materials: Materials,
+    loaded: Loaded,
     reactor: Any,
     store: IChainStore | None,
     writing: type[Ledger] = Ledger,
@@ -67,15 +67,15 @@ def keep_evidence(
     :param now: seconds since the Unix epoch.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     """
-    config, key = materials.config, materials.key
+    config, key = loaded.config, loaded.key
     if store is None:
-        store = opened(config, materials.plugins.store, create=is_new(config))
+        store = opened(config, loaded.plugins.store, create=is_new(config))
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
-    operators = (OperatorWitness(each) for each in materials.plugins.witnesses)
-    every = (*(() if materials.volatile else (_witness(materials),)), *operators, *witnesses.witnesses)
+    operators = (OperatorWitness(each) for each in loaded.plugins.witnesses)
+    every = (*(() if loaded.volatile else (_witness(loaded),)), *operators, *witnesses.witnesses)
     known = () if config.host.development else traces(config)
     tree = TreeKeeper(store, config.host.server_id, key, every, now, known)
     signer = None if key is None else fastest_signer(key)
@@ -90,7 +90,7 @@ def keep_evidence(
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,
-        ballast=None if materials.volatile or config.store.plugin else _ballast(config),
+        ballast=None if loaded.volatile or config.store.plugin else _ballast(config),
         answers=replace(
             ANSWERS,
             keys=config.limits.keyed_requests_per_agent,
@@ -99,8 +99,8 @@ def keep_evidence(
             octets_in_all=config.limits.keyed_octets_in_all,
         ),
     )
-    observers = Observers(reactor, materials.plugins.observers)
-    if materials.plugins.observers:
+    observers = Observers(reactor, loaded.plugins.observers)
+    if loaded.plugins.observers:
         ledger.observe = lambda sealed: observers.saw(
             ObservedRecord(audit_id=sealed.audit_id, issued_at=sealed.issued_at, jws=sealed.jws)
         )
@@ -151,8 +151,8 @@ def is_new(config: Config) -> bool:
     return config.host.development or not traces(config)
 
 
-def _witness(materials: Materials) -> WitnessFile:
-    audit, state = materials.config.audit, materials.config.host.state_dir
+def _witness(loaded: Loaded) -> WitnessFile:
+    audit, state = loaded.config.audit, loaded.config.host.state_dir
     if not audit.witnesses and audit.witness.resolve().is_relative_to(state.resolve()):
         log.warn(
             "the witness file {file} lies in the state directory, and no other host witnesses the log: whoever brings "
@@ -160,5 +160,5 @@ def _witness(materials: Materials) -> WitnessFile:
             "another disk, or name [audit] witnesses",
             file=str(audit.witness),
         )
-    keys = () if materials.key is None else every_key(materials.key)
+    keys = () if loaded.key is None else every_key(loaded.key)
     return WitnessFile(audit.witness, keys)

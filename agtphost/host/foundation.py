@@ -15,7 +15,7 @@ from agtphost.config import Config
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
-from agtphost.host.materials import Materials
+from agtphost.host.loaded import Loaded
 from agtphost.host.registry import Registry
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive.summary import Aside
@@ -26,7 +26,7 @@ from agtphost.methods.continuation import Continuations
 class Foundation:
     """Made first, and given to all that builds something."""
 
-    materials: Materials
+    loaded: Loaded
     reactor: Any
     evidence: Evidence
     authorization: Authorization
@@ -40,16 +40,16 @@ class Foundation:
 
     @classmethod
     def of(
-        cls, materials: Materials, reactor: Any, evidence: Evidence, seconds: Callable[[], float] = time.time
+        cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float] = time.time
     ) -> Foundation:
         """That of one host."""
-        config = materials.config
+        config = loaded.config
         return cls(
-            materials=materials,
+            loaded=loaded,
             reactor=reactor,
             evidence=evidence,
-            authorization=Authorization(config.audit.operators, materials.directory, state_changing_floor(config)),
-            registry=Registry(materials.policy),
+            authorization=Authorization(config.audit.operators, loaded.directory, state_changing_floor(config)),
+            registry=Registry(loaded.policy),
             continuations=Continuations(now=seconds),
             floor=state_changing_floor(config),
             seconds=seconds,
@@ -58,7 +58,7 @@ class Foundation:
     @property
     def config(self) -> Config:
         """The whole configuration."""
-        return self.materials.config
+        return self.loaded.config
 
     @property
     def aside(self) -> Aside:

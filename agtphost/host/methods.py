@@ -59,7 +59,7 @@ class Disclosure:
 
 def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
     """The manifest, Identity Documents, and who is shown which agents."""
-    config, materials, evidence = on.config, on.materials, on.evidence
+    config, loaded, evidence = on.config, on.loaded, on.evidence
     visibility = Visibility(
         evidence.states.state_of,
         Zones(config.policies.zones, filtering=config.policies.zone_filtering),
@@ -68,27 +68,27 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
     )
     publication = Publication(
         config,
-        catalog=materials.catalog,
-        policy=materials.policy,
-        endpoints=materials.endpoints,
+        catalog=loaded.catalog,
+        policy=loaded.policy,
+        endpoints=loaded.endpoints,
         built_ins=on.registry.built_ins,
         adapters=upstreams.adapters,
-        hosted=lambda: visibility.offered(materials.directory.hosted()),
-        key=materials.key,
+        hosted=lambda: visibility.offered(loaded.directory.hosted()),
+        key=loaded.key,
         now=now,
         clock=on.reactor,
-        versions_supported=materials.catalogs.versions,
+        versions_supported=loaded.catalogs.versions,
         # Contracts are known once the ledger has read them.
         negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,
-        kept=not materials.volatile,
+        kept=not loaded.volatile,
     )
-    public = None if materials.key is None else materials.key.public
+    public = None if loaded.key is None else loaded.key.public
     return Disclosure(
         visibility=visibility,
         publication=publication,
         publisher=DocumentPublisher(config.host.server_id, evidence.signer, public),
         # A method that the policy shuts out is in no list.
-        adapters=upstreams.adapters if materials.policy.admits("EXECUTE") else (),
+        adapters=upstreams.adapters if loaded.policy.admits("EXECUTE") else (),
     )
 
 
@@ -118,11 +118,11 @@ def built_in_methods(
 
     :param bound: the operator's endpoints.
     """
-    config, materials, evidence = on.config, on.materials, on.evidence
+    config, loaded, evidence = on.config, on.loaded, on.evidence
     carrier = Carrier()
     floor = _floor(on, shown, negotiating, bound)
     tasks = delegating(
-        materials,
+        loaded,
         evidence.held,
         evidence.states.state_of,
         on.reactor,
@@ -133,7 +133,7 @@ def built_in_methods(
     # Tasks of A2A clients that come from outside.
     fronted = a2a_front.fronted_tasks(config, evidence.held, evidence.ledger)
     own = bindings.built_ins(
-        materials.catalog,
+        loaded.catalog,
         discover=_discovery(on, shown, purchase, negotiating),
         describe=_description(on, shown, floor),
         inspect=_inspection(on, upstreams, negotiating, tasks),
@@ -149,8 +149,8 @@ def built_in_methods(
             *floor.bindings,
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
-            *witnessing(config, evidence.held, materials.key),
-            *purchase.built_in(materials.catalog, bound),
+            *witnessing(config, evidence.held, loaded.key),
+            *purchase.built_in(loaded.catalog, bound),
         ),
         floor=floor,
         delegating=tasks,
@@ -160,16 +160,16 @@ def built_in_methods(
 
 
 def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Sequence[Binding]) -> Floor:
-    config, materials, evidence = on.config, on.materials, on.evidence
+    config, loaded, evidence = on.config, on.loaded, on.evidence
     return floor_methods(
-        materials.catalog,
-        directory=materials.directory,
+        loaded.catalog,
+        directory=loaded.directory,
         held=evidence.held,
         records=evidence.records,
         listed=on.registry.admitted,
         adapters=shown.adapters,
         endpoints=bound,
-        library=Library(materials.documents),
+        library=Library(loaded.documents),
         aside=on.aside,
         authorization=on.authorization,
         visibility=shown.visibility,
@@ -186,16 +186,16 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
 def _discovery(
     on: Foundation, shown: Disclosure, purchase: PurchaseFeature, negotiating: Negotiator
 ) -> IBuiltInHandler:
-    materials, catalog = on.materials, on.materials.catalog
+    loaded, catalog = on.loaded, on.loaded.catalog
     return Discovery(
-        materials.directory,
+        loaded.directory,
         on.registry.admitted,
         shown.adapters,
         shown.publication,
         shown.visibility,
         apis=[entry.document() for entry in on.config.api],
         candidates=Candidates(
-            materials.directory,
+            loaded.directory,
             on.registry.admitted,
             shown.adapters,
             on.aside,
@@ -204,7 +204,7 @@ def _discovery(
             continuations=on.continuations,
             merchants=purchase.manifest_of,
         ),
-        overrides=Overrides(materials.overrides),
+        overrides=Overrides(loaded.overrides),
         patterns=negotiating.patterns,
         contracts=negotiating.contracts,
         merchants=purchase.manifest_of,
@@ -212,13 +212,13 @@ def _discovery(
 
 
 def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHandler:
-    config, materials, evidence = on.config, on.materials, on.evidence
+    config, loaded, evidence = on.config, on.loaded, on.evidence
     namespace = Namespace(
-        materials.directory,
+        loaded.directory,
         evidence.states.state_of,
-        materials.key,
+        loaded.key,
         org_domain=config.host.server_id,
-        certificate_fingerprint=materials.tls.fingerprint,
+        certificate_fingerprint=loaded.tls.fingerprint,
         now=now,
         agents_at=config.identity.redirect_to or "",
     )
@@ -231,7 +231,7 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
         authorization=on.authorization,
     )
     return Description(
-        materials.directory,
+        loaded.directory,
         on.registry.methods,
         shown.adapters,
         evidence.states.state_of,
@@ -253,7 +253,7 @@ def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, t
             **tasks.targets,
             "upstreams": UpstreamReport(reports, on.authorization).read,
             "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
-            TARGET: Definitions(on.registry.admitted, on.materials.endpoints, on.materials.catalog).read,
+            TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
         }
@@ -282,7 +282,7 @@ def following(propagation: Propagation) -> Following:
 
 
 def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator) -> IBuiltInHandler:
-    config, directory, evidence = on.config, on.materials.directory, on.evidence
+    config, directory, evidence = on.config, on.loaded.directory, on.evidence
     held, states = evidence.held, evidence.states
 
     def reserved(agent: Agent) -> Mapping[str, Any] | None:

@@ -12,14 +12,14 @@ from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
 from agtphost.host import recipes
-from agtphost.host.materials import Materials
+from agtphost.host.loaded import Loaded
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.negotiation.settings import Settings
 
 
 def negotiator(
-    materials: Materials,
+    loaded: Loaded,
     held: StateTable,
     bindings: Callable[[], Sequence[Binding]],
     authorization: Authorization,
@@ -32,7 +32,7 @@ def negotiator(
     :param bindings: everything registered, complete before the first request.
     :param now: seconds since the Unix epoch.
     """
-    config = materials.config
+    config = loaded.config
     relaxed = config.host.development and config.listen.loopback
     return Negotiator(
         Settings(
@@ -42,11 +42,11 @@ def negotiator(
             min_assurance=Assurance.HEADER if relaxed else Assurance.CERTIFICATE,
         ),
         held,
-        book=materials.recipes,
-        rules=RecipeRules(catalog=materials.catalog, custom=materials.policy.custom, never=recipes.NEVER),
-        endpoints=materials.endpoints,
+        book=loaded.recipes,
+        rules=RecipeRules(catalog=loaded.catalog, custom=loaded.policy.custom, never=recipes.NEVER),
+        endpoints=loaded.endpoints,
         bindings=bindings,
-        policy=materials.policy,
+        policy=loaded.policy,
         authorization=authorization,
         compose=lambda recipe: Composition(recipe, reactor),
         now=now,

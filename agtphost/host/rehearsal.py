@@ -22,10 +22,10 @@ from zope.interface import implementer
 from agtphost.config import Config, examine
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host import materials
+from agtphost.host import loaded
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_new
-from agtphost.host.materials import RESTS_ON, Materials, Parts
+from agtphost.host.loaded import RESTS_ON, Loaded, Parts
 from agtphost.host.services import LedgerService
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listening import SYSTEMD, systemd_faults
@@ -98,7 +98,7 @@ def _beyond(
         return
     aside.fill()
     parts = Parts()
-    gathered = materials.examine(aside.config, environ, parts)
+    found = loaded.examine(aside.config, environ, parts)
     for part, problems in parts.items():
         if not RESTS_ON[part] & faulty:
             yield from problems
@@ -116,8 +116,8 @@ def _beyond(
         )
     if faulty & {"store", "audit", "listen"}:
         return
-    if gathered is not None:
-        yield from _assembled(gathered, config, aside, environ, reactor, running=taken is not None)
+    if found is not None:
+        yield from _assembled(found, config, aside, environ, reactor, running=taken is not None)
     elif taken is None:
         yield from _store_alone(config, aside)
 
@@ -135,11 +135,11 @@ def _unwritable(state: Path) -> Problem | None:
 
 
 def _assembled(
-    gathered: Materials, config: Config, aside: _Aside, environ: Mapping[str, str], reactor: Any, *, running: bool
+    found: Loaded, config: Config, aside: _Aside, environ: Mapping[str, str], reactor: Any, *, running: bool
 ) -> Iterator[Problem]:
     try:
         store = _rehearsed(config, aside, running=running)
-        services = assemble(gathered, reactor, environ, store)
+        services = assemble(found, reactor, environ, store)
     except (StoreError, AmbiguousEndpoints) as error:
         yield Problem(message=str(error))
     except ConfigurationError as error:

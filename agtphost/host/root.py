@@ -22,8 +22,8 @@ from agtphost.host.a2a_front import front_tls
 from agtphost.host.assembly import assemble
 from agtphost.host.bootstrap import sidecar_options
 from agtphost.host.hang_up import TAKEN, Inventory, Outcome, differing, inventory, judged
+from agtphost.host.loaded import Loaded, load_host
 from agtphost.host.log_throttle import LogThrottling
-from agtphost.host.materials import Materials, gather
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.host.standing_down import CannotStart, StandardError
@@ -67,7 +67,7 @@ class Host(Service):
     """
     What ``twistd agtp`` runs.
 
-    :param materials: checked already.
+    :param loaded: checked already.
     :param environ: of which MCP servers get six names, and secrets are resolved from.
     :param said: where a start in vain is told, besides the log.
     """
@@ -75,15 +75,15 @@ class Host(Service):
     name = "agtphost"
 
     def __init__(
-        self, materials: Materials, reactor: Any, environ: Mapping[str, str], said: StandardError | None = None
+        self, loaded: Loaded, reactor: Any, environ: Mapping[str, str], said: StandardError | None = None
     ) -> None:
-        self._materials = materials
+        self._loaded = loaded
         self._reactor = reactor
         self._environ = environ
         self._services: OrderedServices | None = None
         self._signals = Signals(reactor, self.reload)
         self._log = LogThrottling(reactor)
-        config = materials.config
+        config = loaded.config
         self._lock = StateLock(config.host.state_dir, config.store.path)
         self._said = said or StandardError()
         self._files: Inventory = {}
@@ -98,8 +98,8 @@ class Host(Service):
         try:
             # By the process that serves, whose number is in it, and not by the one that a daemon is forked from.
             self._lock.acquire()
-            self._services = assemble(self._materials, self._reactor, self._environ)
-            self._files = inventory(self._materials.config, self._materials.tls)
+            self._services = assemble(self._loaded, self._reactor, self._environ)
+            self._files = inventory(self._loaded.config, self._loaded.tls)
             # Before what says that the host is ready: a SIGHUP right after that would end it.
             self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]
@@ -116,7 +116,7 @@ class Host(Service):
 
     def _refusal(self, problems: Sequence[Problem]) -> CannotStart:
         self._lock.release()
-        self._said.tell(self._materials.config.file, problems)
+        self._said.tell(self._loaded.config.file, problems)
         return CannotStart(1)
 
     def stopService(self) -> Deferred[None]:
@@ -142,27 +142,27 @@ class Host(Service):
         kind of file it is told what was taken, what waits for a restart and
         what failed; the last line sums it up.
         """
-        read = partial(_read, self._materials, self._environ)
+        read = partial(_read, self._loaded, self._environ)
         reading = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), read)
         reading.addCallbacks(self._adopt, self._keep)
 
-    def _adopt(self, read: tuple[Materials, Inventory]) -> None:
-        materials, now = read
-        outcome = judged(self._files, now, self._materials.directory, materials.directory)
-        if materials.config != self._materials.config:
+    def _adopt(self, read: tuple[Loaded, Inventory]) -> None:
+        loaded, now = read
+        outcome = judged(self._files, now, self._loaded.directory, loaded.directory)
+        if loaded.config != self._loaded.config:
             log.warn(
                 "SIGHUP: nothing changed: the configuration file differs from the running one in {tables}, "
                 "which takes a restart",
-                tables=", ".join(differing(self._materials.config, materials.config)),
+                tables=", ".join(differing(self._loaded.config, loaded.config)),
             )
             self._conclude(replace(outcome, taken=()))
             return
-        config = materials.config
+        config = loaded.config
         try:
             # Read before anything is adopted: all of it, or nothing.
             https = sidecar_options(config) if config.wellknown.listen is not None else None
             front = front_tls(config)
-            self._materials.tls.reload()
+            self._loaded.tls.reload()
         except ConfigurationError as error:
             log.error("SIGHUP: nothing changed: {why}", why=str(error))
             self._conclude(replace(outcome, taken=(), failed=("TLS files",)))
@@ -173,7 +173,7 @@ class Host(Service):
             if front is not None:
                 self._service("a2a front").renew(front)
             self._service("rotation").look()
-            self._service("agents").admit(materials.directory)
+            self._service("agents").admit(loaded.directory)
             self._service("refusals").write()
         log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
         self._conclude(outcome)
@@ -196,7 +196,7 @@ class Host(Service):
         self._conclude(Outcome(taken=(), left=(), failed=tuple(files) or ("the configuration",)))
 
 
-def _read(running: Materials, environ: Mapping[str, str]) -> tuple[Materials, Inventory]:
+def _read(running: Loaded, environ: Mapping[str, str]) -> tuple[Loaded, Inventory]:
     config = running.config
-    materials = gather(load(config.file, environ), environ)
-    return materials, inventory(config, running.tls)
+    loaded = load_host(load(config.file, environ), environ)
+    return loaded, inventory(config, running.tls)

@@ -17,14 +17,14 @@ from agtphost.config import Config
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
-from agtphost.host.materials import Materials
+from agtphost.host.loaded import Loaded
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 
 
-def unmatched(materials: Materials) -> Iterator[str]:
+def unmatched(loaded: Loaded) -> Iterator[str]:
     """A sentence for each."""
-    config = materials.config
-    known = materials.directory.known()
+    config = loaded.config
+    known = loaded.directory.known()
     zones = {agent.governance_zone for agent in known if agent.governance_zone}
     for zone, seen in config.policies.zones.items():
         if zone != "*" and zone not in zones:
@@ -33,26 +33,26 @@ def unmatched(materials: Materials) -> Iterator[str]:
             if other != "*" and other not in zones:
                 yield f"[policies.zones] {zone} may look into {other}, and no agent known here is of that zone"
     methods = config.policies.methods
-    served = {endpoint.method for endpoint in materials.endpoints}
+    served = {endpoint.method for endpoint in loaded.endpoints}
     for key, names in (("allow", methods.allow), ("disallow", methods.disallow), ("custom", methods.custom)):
         for name in names if isinstance(names, tuple) else ():
-            if not materials.catalog.knows(name) and name not in served:
+            if not loaded.catalog.knows(name) and name not in served:
                 yield f"[policies.methods] {key} names {name}, which is no method of the catalog or of an endpoint"
-    yield from _renamed(materials, served)
-    yield from _dimensions(materials)
-    yield from _people(materials)
-    yield from _acting(materials, zones, served)
+    yield from _renamed(loaded, served)
+    yield from _dimensions(loaded)
+    yield from _people(loaded)
+    yield from _acting(loaded, zones, served)
     yield from _operators(config)
 
 
-def _renamed(materials: Materials, served: set[str]) -> Iterator[str]:
+def _renamed(loaded: Loaded, served: set[str]) -> Iterator[str]:
     """Aliases and redirects that lead to what nothing here answers."""
-    methods, own = materials.config.policies.methods, {*reserved.RESERVED, *reserved.OPEN}
+    methods, own = loaded.config.policies.methods, {*reserved.RESERVED, *reserved.OPEN}
     known = served | {method for method, _ in own}
     for name, target in methods.aliases.items() if "aliases" in methods.model_fields_set else ():
         if target not in known:
             yield f"[policies.methods] aliases: {name} stands for {target}, which nothing here is bound to"
-    bound = {*own, *((endpoint.method, endpoint.path) for endpoint in materials.endpoints)}
+    bound = {*own, *((endpoint.method, endpoint.path) for endpoint in loaded.endpoints)}
     for entry in methods.redirects:
         path = entry.to_path or entry.from_path
         if not any(method == entry.to_method and (path is None or _fits(path, template)) for method, template in bound):
@@ -67,10 +67,10 @@ def _fits(path: str, template: str) -> bool:
     )
 
 
-def _dimensions(materials: Materials) -> Iterator[str]:
+def _dimensions(loaded: Loaded) -> Iterator[str]:
     """Rules of ``scope_dimensions`` that bind no call: of no endpoint, or of a parameter that none of these has."""
-    fields = list(_parameters(materials))
-    for rule in materials.config.policies.scope_dimensions:
+    fields = list(_parameters(loaded))
+    for rule in loaded.config.policies.scope_dimensions:
         if rule.method == "EXECUTE" and (rule.path is None or rule.path.startswith(CARRIED)):
             continue  # Tools take what their servers say.
         what = f"[policies.scope_dimensions] {rule.name}"
@@ -88,29 +88,29 @@ CARRIED = ("/mcp/", "/a2a/", "/acp/")
 """Paths of EXECUTE whose input is another protocol's."""
 
 
-def _parameters(materials: Materials) -> Iterator[tuple[str, str, frozenset[str]]]:
+def _parameters(loaded: Loaded) -> Iterator[tuple[str, str, frozenset[str]]]:
     """Method, path template and parameters of everything that may be bound here."""
-    declared = {(endpoint.method, endpoint.path) for endpoint in materials.endpoints}
-    for endpoint in materials.endpoints:
+    declared = {(endpoint.method, endpoint.path) for endpoint in loaded.endpoints}
+    for endpoint in loaded.endpoints:
         yield endpoint.method, endpoint.path, frozenset(endpoint.input_schema.schema.get("properties", {}))
     for method, path in (*reserved.RESERVED, *reserved.OPEN):
         if (method, path) not in declared:
             yield method, path, contract_of(method, path).names(path)
 
 
-def _people(materials: Materials) -> Iterator[str]:
+def _people(loaded: Loaded) -> Iterator[str]:
     """Members of groups that are nobody: a message to the group would reach none of its members."""
-    notify = materials.config.notify
-    agents = {name for agent in materials.directory.known() for name in (agent.name, agent.agent_id)}
+    notify = loaded.config.notify
+    agents = {name for agent in loaded.directory.known() for name in (agent.name, agent.agent_id)}
     for group, members in notify.groups.items():
         for member in members:
             if member not in notify.people and member not in agents and member != OPERATOR:
                 yield f"[notify.groups] {group} names {member}, who is no agent known here and none of [notify.people]"
 
 
-def _acting(materials: Materials, zones: set[str], served: set[str]) -> Iterator[str]:
+def _acting(loaded: Loaded, zones: set[str], served: set[str]) -> Iterator[str]:
     """Zones of registrars and client authorities, and methods that need an acting principal, which nothing here has."""
-    config = materials.config
+    config = loaded.config
     for zone in config.identity.registrars:
         if zone != "*" and zone not in zones:
             yield f"[identity.registrars] {zone}: no agent known here is of that zone"
@@ -119,7 +119,7 @@ def _acting(materials: Materials, zones: set[str], served: set[str]) -> Iterator
             if zone not in zones:
                 yield f"[[tls.client_authority]] names {zone}, and no agent known here is of that zone"
     for method in config.policies.oauth.required_on_methods:
-        if not materials.catalog.knows(method) and method not in served:
+        if not loaded.catalog.knows(method) and method not in served:
             yield (
                 f"[policies.oauth] required_on_methods names {method}, which is no method of the catalog or of an "
                 "endpoint, and so no call of it needs a principal"

@@ -112,7 +112,7 @@ def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[Ope
     names = {"a2a", "acp", *(adapter.name for adapter in known)}
     types = {kind for adapter in known for kind in adapter.payload_types}
     faults: list[Fault] = []
-    for at, given in enumerate(on.materials.plugins.adapters):
+    for at, given in enumerate(on.loaded.plugins.adapters):
         adapter = OperatorAdapter(given)
         taken = [adapter.name] if adapter.name in names else sorted(types & adapter.payload_types)
         if taken:

@@ -6,7 +6,7 @@ For tests: a whole host in memory.
 - :class:`.identities.Identities` and :class:`.identities.TestAgent`: agents with real documents, keys and certificates
 - :class:`.connection.MemoryConnection` and :class:`.connection.Answer`: one connection to it, and what comes back
 - :mod:`.declarations`: endpoints as functions, tables or files
-- :mod:`.materials`: configuration and endpoints, without a file
+- :mod:`.loaded`: configuration and endpoints, without a file
 - :mod:`.reactor` and :mod:`.ledger`: time that the test moves, and records that are written at once
 - :mod:`.plugin`: the pytest fixture ``agtp_host``
 - :mod:`.stores`: what every store promises, as tests for a store of your own

@@ -29,7 +29,7 @@ from agtphost.testing.connection import Answer, MemoryConnection
 from agtphost.testing.declarations import Answering, Declarations
 from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
-from agtphost.testing.materials import config_of, materials_of
+from agtphost.testing.loaded import config_of, loaded_of
 from agtphost.testing.reactor import InTurn, MemoryReactor
 from agtphost.wire import Limits
 
@@ -136,12 +136,12 @@ class MemoryHost:
 
     def _build(self) -> Core:
         key = self.key if self.config.audit.signing else None
-        materials = materials_of(self.config, self._environ, self.directory, self._declarations, key)
-        materials = replace(materials, bound=(*materials.bound, *map(_Bound, self._bindings)))
+        loaded = loaded_of(self.config, self._environ, self.directory, self._declarations, key)
+        loaded = replace(loaded, bound=(*loaded.bound, *map(_Bound, self._bindings)))
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
         factory.threads = InTurn(self.clock)
-        evidence = keep_evidence(materials, self.clock, self.store, PromptLedger, self.seconds)
-        on = self.foundation(Foundation.of(materials, self.clock, evidence, self.seconds))
+        evidence = keep_evidence(loaded, self.clock, self.store, PromptLedger, self.seconds)
+        on = self.foundation(Foundation.of(loaded, self.clock, evidence, self.seconds))
         core = compose(on, self.upstreams(on), factory)
         evidence.ledger.start()
         return core

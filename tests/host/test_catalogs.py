@@ -13,7 +13,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 from agtphost.cli.root import agtp
 from agtphost.contract.manifest import Policies
 from agtphost.errors import ConfigurationError
-from agtphost.host.materials import Materials, gather
+from agtphost.host.loaded import Loaded, load_host
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_pin import Pin, place
 from tests.host.hosts import reloaded
@@ -29,7 +29,7 @@ def deployment(directory: Path, *, append: str, files: dict[str, Any]) -> Path:
     return file
 
 
-def started(file: Path) -> tuple[Materials, list[str]]:
+def started(file: Path) -> tuple[Loaded, list[str]]:
     """What the host is made of, and what it told its operator."""
     said: list[str] = []
 
@@ -38,7 +38,7 @@ def started(file: Path) -> tuple[Materials, list[str]]:
 
     globalLogPublisher.addObserver(observe)
     try:
-        return gather(reloaded(file)), said
+        return load_host(reloaded(file)), said
     finally:
         globalLogPublisher.removeObserver(observe)
 
@@ -56,9 +56,9 @@ def endpoint_using(file: Path) -> tuple[str, Path]:
 def test_an_alternative_catalog_is_the_one_that_counts(tmp_path: Path) -> None:
     """API-024, API-012, API-013: its version is the host's, and the only one supported."""
     file = deployment(tmp_path, append='\n[catalog]\npath = "own.json"\n', files={"own.json": document("9.9.9")})
-    materials, _ = started(file)
-    assert materials.catalog.version == "9.9.9"
-    assert materials.catalogs.versions == ("9.9.9",)
+    loaded, _ = started(file)
+    assert loaded.catalog.version == "9.9.9"
+    assert loaded.catalogs.versions == ("9.9.9",)
 
 
 def test_endpoints_of_removed_methods_are_left_out_and_named(tmp_path: Path) -> None:
@@ -67,12 +67,12 @@ def test_endpoints_of_removed_methods_are_left_out_and_named(tmp_path: Path) -> 
     before, _ = started(deployment(tmp_path / "before", append="", files={}))
     method, _ = endpoint_using(file)
     (file.parent / "own.json").write_text(json.dumps(document("2.0.0", **{method: None})))
-    materials, said = started(file)
+    loaded, said = started(file)
     lines = [line for line in said if f"the method {method} was removed" in line]
     assert lines and all(".toml:" in line and "2.0.0" in line for line in lines)
     gone = {endpoint.name for endpoint in before.endpoints if endpoint.method == method}
     assert len(lines) == len(gone)
-    kept = {endpoint.name for endpoint in materials.endpoints}
+    kept = {endpoint.name for endpoint in loaded.endpoints}
     assert kept < {endpoint.name for endpoint in before.endpoints} | {""}
     assert gone.isdisjoint(kept)
     assert "ECHO /text" in kept
@@ -83,10 +83,10 @@ def test_what_needs_a_removed_method_goes_with_it(tmp_path: Path) -> None:
     file = deployment(
         tmp_path, append='\n[catalog]\npath = "own.json"\n', files={"own.json": document("2.0.0", BOOK=None)}
     )
-    materials, said = started(file)
+    loaded, said = started(file)
     assert any("recipes.toml" in line and "BOOK" in line for line in said)
-    assert {endpoint.method for endpoint in materials.endpoints}.isdisjoint({"BOOK"})
-    assert not [endpoint for endpoint in materials.endpoints if endpoint.handler.type == "composition"]
+    assert {endpoint.method for endpoint in loaded.endpoints}.isdisjoint({"BOOK"})
+    assert not [endpoint for endpoint in loaded.endpoints if endpoint.handler.type == "composition"]
 
 
 def test_other_faults_of_endpoints_follow_on_error(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_other_faults_of_endpoints_follow_on_error(tmp_path: Path) -> None:
     method, path = endpoint_using(file)
     path.write_text(path.read_text().replace(f'method = "{method}"', 'method = "FROBNICATE"'))
     with pytest.raises(ConfigurationError, match=r"FROBNICATE is not in catalog 2\.0\.0"):
-        gather(reloaded(file))
+        load_host(reloaded(file))
 
 
 def test_a_pinned_upgrade_remembers_what_it_removed(tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ to_method = "CHECK"
 def test_policy_entries_of_removed_methods_are_skipped_each_with_a_warning(tmp_path: Path) -> None:
     """API-019: allow, disallow and redirects; what is sound besides applies."""
     file = deployment(tmp_path, append=POLICY, files={"own.json": document("2.0.0", AUDIT=None)})
-    materials, said = started(file)
+    loaded, said = started(file)
     skipped = [line for line in said if "AUDIT is not in catalog 2.0.0" in line]
     assert {line.split("] ", 1)[1].split(":", 1)[0] for line in skipped} == {"allow", "disallow", "redirects"}
-    assert materials.policy.disallow == {"TRANSFER"}
-    assert materials.policy.redirects == ()
+    assert loaded.policy.disallow == {"TRANSFER"}
+    assert loaded.policy.redirects == ()
 
 
 def test_several_versions_keep_the_endpoints_of_each(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_several_versions_keep_the_endpoints_of_each(tmp_path: Path) -> None:
     file = deployment(tmp_path, append=append, files={"old.json": document("1.1.0")})
     method, _ = endpoint_using(file)
     (file.parent / "own.json").write_text(json.dumps(document("2.0.0", AUDIT=None, **{method: None})))
-    materials, said = started(file)
-    assert materials.catalogs.versions == ("2.0.0", "1.1.0")
-    assert method in {endpoint.method for endpoint in materials.endpoints}
+    loaded, said = started(file)
+    assert loaded.catalogs.versions == ("2.0.0", "1.1.0")
+    assert method in {endpoint.method for endpoint in loaded.endpoints}
     assert not [line for line in said if "removed" in line or "AUDIT is not in" in line]
 
 
@@ -157,10 +157,10 @@ def test_a_declared_profile_adds_its_methods(tmp_path: Path) -> None:
     file = deployment(tmp_path, append=declared, files={"health.json": HEALTH})
     method, path = endpoint_using(file)
     path.write_text(path.read_text().replace(f'method = "{method}"', 'method = "PRESCRIBE"'))
-    materials, _ = started(file)
-    assert "PRESCRIBE" in {endpoint.method for endpoint in materials.endpoints}
-    assert materials.policy.custom == {"GREETSOMEONE", "PRESCRIBE"}
-    assert materials.policy.document()["profiles"] == ["agtp-profile-healthcare"]
+    loaded, _ = started(file)
+    assert "PRESCRIBE" in {endpoint.method for endpoint in loaded.endpoints}
+    assert loaded.policy.custom == {"GREETSOMEONE", "PRESCRIBE"}
+    assert loaded.policy.document()["profiles"] == ["agtp-profile-healthcare"]
 
 
 def test_a_profile_that_is_not_declared_adds_nothing(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_profile_that_is_not_declared_adds_nothing(tmp_path: Path) -> None:
     method, path = endpoint_using(file)
     path.write_text(path.read_text().replace(f'method = "{method}"', 'method = "PRESCRIBE"'))
     with pytest.raises(ConfigurationError, match="PRESCRIBE is not in catalog"):
-        gather(reloaded(file))
+        load_host(reloaded(file))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_what_is_wrong_keeps_the_host_from_starting_and_check_says_so(
     """API-005, API-088, API-090: with the file that is to blame; ``agtp check`` finds the same without starting."""
     file = deployment(tmp_path, append="\n" + append, files=files)
     with pytest.raises(ConfigurationError) as caught:
-        gather(reloaded(file))
+        load_host(reloaded(file))
     problem = next(problem for problem in caught.value.problems if message in problem.message)
     assert problem.file
     checked = CliRunner().invoke(agtp, ["check", str(file)], prog_name="agtp")

@@ -13,7 +13,7 @@ from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, RegisteredFunction
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.materials import Materials, gather
+from agtphost.host.loaded import Loaded, load_host
 from tests.handlers.upstreams import Authority
 from tests.system.hosting import sample
 
@@ -48,7 +48,7 @@ type = "object"
 ENVIRONMENT = {"WEATHER_TOKEN": "canary-1"}
 
 
-def gathered(folder: Path, environ: dict[str, str], **edits: str) -> Materials:
+def gathered(folder: Path, environ: dict[str, str], **edits: str) -> Loaded:
     """The sample host with the endpoint above."""
     file = sample(folder)
     endpoints = file.parent / "endpoints"
@@ -60,7 +60,7 @@ def gathered(folder: Path, environ: dict[str, str], **edits: str) -> Materials:
     for name in ("reading.toml",):
         if name in edits:
             (endpoints / name).write_text(edits[name])
-    return gather(load(file, environ), environ)
+    return load_host(load(file, environ), environ)
 
 
 def problems(folder: Path, environ: dict[str, str], **edits: str) -> list[str]:
@@ -74,7 +74,7 @@ def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
     """Functions, blocking functions, compositions, services; an endpoint outlives its upstream's time."""
     text = (Path(__file__).parents[2] / "etc/endpoints/text.toml").read_text()
     slow = text.replace('"/text"', '"/slow"').replace('text.echo"', 'text.echo"\nblocking = true')
-    materials = gathered(
+    loaded = gathered(
         tmp_path,
         ENVIRONMENT,
         **{"reading.toml": slow},
@@ -82,12 +82,12 @@ def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
     from twisted.internet import reactor
 
     factory = HandlerFactory(reactor, 2)
-    bindings = {prepared.endpoint.path: prepared.bind(factory) for prepared in materials.bound}
+    bindings = {prepared.endpoint.path: prepared.bind(factory) for prepared in loaded.bound}
     assert isinstance(bindings["/weather"].handler, ExternalService)
     assert bindings["/weather"].timeout == 8.0
     assert isinstance(bindings["/slow"].handler, BlockingFunction)
     assert isinstance(bindings["/text"].handler, RegisteredFunction)
-    assert "canary" not in repr(materials), "secrets are not shown"
+    assert "canary" not in repr(loaded), "secrets are not shown"
     factory.startService()  # type: ignore[no-untyped-call]
     done: list[Any] = []
     factory.stopService().addCallback(done.append)
@@ -96,15 +96,15 @@ def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
 
 def test_a_composition_carries_the_union_and_its_lineage(tmp_path: Path) -> None:
     """API-128: the sample's endpoint; its records name the recipe's version (AGTP-API section 10.5)."""
-    materials = gathered(tmp_path, ENVIRONMENT)
+    loaded = gathered(tmp_path, ENVIRONMENT)
     from twisted.internet import reactor
 
-    (prepared,) = [one for one in materials.bound if one.endpoint.path == "/reading"]
+    (prepared,) = [one for one in loaded.bound if one.endpoint.path == "/reading"]
     binding = prepared.bind(HandlerFactory(reactor, 1))
     assert isinstance(binding.handler, Composition)
     assert set(binding.required_scopes) == {"documents:query", "booking:room"}
     assert binding.extra == {"recipe": "reading-stay", "recipe_version": "1.0"}
-    assert [recipe.identifier for recipe in materials.recipes.all()] == ["reading-stay@1.0"]
+    assert [recipe.identifier for recipe in loaded.recipes.all()] == ["reading-stay@1.0"]
     assert binding.details["handler"] == {"type": "composition"}
 
 
@@ -142,7 +142,7 @@ def test_a_step_that_nothing_answers_keeps_the_host_from_starting(tmp_path: Path
     recipes = file.parent / "recipes.toml"
     recipes.write_text(recipes.read_text().replace('path = "/room"', 'path = "/rooms"'))
     with pytest.raises(ConfigurationError) as caught:
-        gather(load(file, {}), {})
+        load_host(load(file, {}), {})
     first = str(caught.value.problems[0])
     line = recipes.read_text().split("\n").index('path = "/rooms"')
     assert "step 2 calls BOOK /rooms, which nothing answers" in first

@@ -20,7 +20,7 @@ from agtphost.contract.manifest import content_digest, verify_manifest
 from agtphost.contract.manifest_validation import examine
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
-from agtphost.host.materials import Materials, gather
+from agtphost.host.loaded import Loaded, load_host
 from agtphost.host.publication import HISTORY, Publication, Published
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
@@ -38,21 +38,21 @@ def ticking() -> Callable[[], str]:
 
 
 def published(
-    materials: Materials,
+    loaded: Loaded,
     box: Toolbox | None = None,
     now: Callable[[], str] | None = None,
     hosted: Callable[[], Sequence[Agent]] | None = None,
 ) -> Publication:
     """A publication as the assembly builds it."""
     return Publication(
-        materials.config,
-        catalog=materials.catalog,
-        policy=materials.policy,
-        endpoints=materials.endpoints,
+        loaded.config,
+        catalog=loaded.catalog,
+        policy=loaded.policy,
+        endpoints=loaded.endpoints,
         built_ins=tuple,
         adapters=() if box is None else (box,),
-        hosted=hosted or materials.directory.hosted,
-        key=materials.key,
+        hosted=hosted or loaded.directory.hosted,
+        key=loaded.key,
         now=now or ticking(),
         clock=Turns(),
     )
@@ -100,16 +100,16 @@ def document(publication: Publication, disclosed: bool = True) -> Mapping[str, A
     return found
 
 
-def restarted(materials: Materials, append: str = "") -> Publication:
+def restarted(loaded: Loaded, append: str = "") -> Publication:
     """The publication of a host that starts again, with more in its configuration."""
-    file = materials.config.file
+    file = loaded.config.file
     file.write_text(file.read_text() + append)
-    return published(gather(reloaded(file)))
+    return published(load_host(reloaded(file)))
 
 
 @pytest.fixture
-def materials(tmp_path: Path) -> Materials:
-    return gather(configured(tmp_path))
+def loaded(tmp_path: Path) -> Loaded:
+    return load_host(configured(tmp_path))
 
 
 def version(manifest: Any) -> tuple[str, str, str]:
@@ -121,18 +121,18 @@ def a_tool(name: str, description: str = "Does it.") -> Binding:
     return Binding(method="EXECUTE", path="files", handler=Recorder(), tier="B", name=name, description=description)
 
 
-def test_the_manifest_is_signed_by_the_hosts_key(materials: Materials) -> None:
+def test_the_manifest_is_signed_by_the_hosts_key(loaded: Loaded) -> None:
     """API-081: the signature verifies with the host's key, covers every member, and fails with another key."""
-    manifest = dict(document(published(materials)))
-    assert materials.key is not None
-    keys = {materials.key.kid: materials.key.public}
+    manifest = dict(document(published(loaded)))
+    assert loaded.key is not None
+    keys = {loaded.key.kid: loaded.key.public}
     verify_manifest(manifest, keys)
     for changed in ("server", "directory", "policies"):
         with pytest.raises(JWSError):
             verify_manifest({**manifest, changed: {}}, keys)
     with pytest.raises(JWSError):
         verify_manifest(manifest, {})
-    assert manifest["server"]["signing_keys"][0]["kid"] == materials.key.kid
+    assert manifest["server"]["signing_keys"][0]["kid"] == loaded.key.kid
 
 
 def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
     )
     box = Toolbox()
     box.hosted = lambda: [{"protocol": "MCP", "method": "EXECUTE", "path": "/mcp/files"}]  # type: ignore[method-assign]
-    manifest = document(published(gather(config), box))
+    manifest = document(published(load_host(config), box))
     assert [finding for finding in examine(manifest) if finding.fault] == []
     assert manifest["custom_methods"] == ["PRESCRIBE"]
     assert manifest["server"]["domain"] == "agents.example"
@@ -166,28 +166,28 @@ def test_features_are_those_the_host_has(tmp_path: Path) -> None:
     """AGTP-API section 8.3: no MCP server, no key, no synthesis: none of them is claimed."""
     without = (("synthesis_enabled = true", "synthesis_enabled = false"),)
     config = configured(tmp_path, edit=without, append="\n[audit]\nsigning = false\n")
-    manifest = document(published(gather(config)))
+    manifest = document(published(load_host(config)))
     assert manifest["server"]["supported_features"] == ["endpoint-registry"]
 
 
-def test_the_same_content_keeps_its_version_over_restarts(materials: Materials) -> None:
+def test_the_same_content_keeps_its_version_over_restarts(loaded: Loaded) -> None:
     """API-073, API-085: a restart changes neither version, times, ETag nor a single octet."""
     clock = ticking()
-    first = published(materials, now=clock)
+    first = published(loaded, now=clock)
     before = version(document(first))
-    again = published(gather(reloaded(materials.config.file)), now=clock)
+    again = published(load_host(reloaded(loaded.config.file)), now=clock)
     assert version(document(again)) == before
     assert served(again, True).body == served(first, True).body
     assert served(again, True).headers == served(first, True).headers
 
 
-def test_changed_content_gets_the_next_version(materials: Materials) -> None:
+def test_changed_content_gets_the_next_version(loaded: Loaded) -> None:
     """API-073, API-085: a changed endpoint moves version, ``updated`` and ETag; ``issued`` and server_id stay."""
     clock = ticking()
-    before = published(materials, now=clock)
+    before = published(loaded, now=clock)
     first, tag = document(before), served(before, True).headers[0]
-    (materials.config.file.parent / "endpoints" / "text.toml").unlink()
-    after = published(gather(reloaded(materials.config.file)), now=clock)
+    (loaded.config.file.parent / "endpoints" / "text.toml").unlink()
+    after = published(load_host(reloaded(loaded.config.file)), now=clock)
     second = document(after)
     assert second["document_version"] != first["document_version"]
     assert second["server"]["issued"] == first["server"]["issued"]
@@ -196,15 +196,15 @@ def test_changed_content_gets_the_next_version(materials: Materials) -> None:
     assert served(after, True).headers[0] != tag
 
 
-def test_a_version_is_never_used_for_two_contents(materials: Materials) -> None:
+def test_a_version_is_never_used_for_two_contents(loaded: Loaded) -> None:
     """Going back to an earlier content still takes a new document_version, ETag and AGTP-API-Version."""
     clock = ticking()
-    text = materials.config.file.parent / "endpoints" / "text.toml"
+    text = loaded.config.file.parent / "endpoints" / "text.toml"
     content = text.read_text()
     seen = []
     for change in (lambda: None, text.unlink, lambda: text.write_text(content)):
         change()
-        publication = published(gather(reloaded(materials.config.file)), now=clock)
+        publication = published(load_host(reloaded(loaded.config.file)), now=clock)
         seen.append(
             (document(publication)["document_version"], served(publication).headers[0], publication.api_version)
         )
@@ -212,14 +212,14 @@ def test_a_version_is_never_used_for_two_contents(materials: Materials) -> None:
     assert (len(set(versions)), len(set(tags)), list(numbers)) == (3, 3, [1, 2, 3])
 
 
-def test_the_two_forms_are_two_documents(materials: Materials) -> None:
+def test_the_two_forms_are_two_documents(loaded: Loaded) -> None:
     """API-075: with and without the hosted agents: different contents never share a version or an ETag."""
-    publication = published(materials)
+    publication = published(loaded)
     open_form, reserved = document(publication, True), document(publication, False)
     assert open_form["document_version"] != reserved["document_version"]
     assert served(publication).headers[0] != served(publication, False).headers[0]
     assert "librarian" in str(open_form)
-    assert materials.directory.hosted()[0].agent_id not in str(reserved)
+    assert loaded.directory.hosted()[0].agent_id not in str(reserved)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_the_two_forms_are_two_documents(materials: Materials) -> None:
 )
 def test_cache_headers(tmp_path: Path, edit: tuple[tuple[str, str], ...], expected: str) -> None:
     """API-085: Cache-Control from the configuration, private where the answer depends on who asks; a strong ETag."""
-    headers = dict(served(published(gather(configured(tmp_path, edit=edit))), False).headers)
+    headers = dict(served(published(load_host(configured(tmp_path, edit=edit))), False).headers)
     assert headers["Cache-Control"] == expected
     assert headers["ETag"].startswith('"')
     assert headers["ETag"].endswith('"')
@@ -242,29 +242,29 @@ def test_cache_headers(tmp_path: Path, edit: tuple[tuple[str, str], ...], expect
 def test_max_age_is_configured(tmp_path: Path) -> None:
     """API-085: ``[manifest] max_age``."""
     config = configured(tmp_path, append="\n[manifest]\nmax_age = 5\n")
-    assert dict(served(published(gather(config))).headers)["Cache-Control"] == "max-age=5"
+    assert dict(served(published(load_host(config))).headers)["Cache-Control"] == "max-age=5"
 
 
 def test_a_private_host_shows_no_agent(tmp_path: Path) -> None:
     """API-075: whoever asks."""
     edit = (('agent_disclosure = "public"', 'agent_disclosure = "private"'),)
-    publication = published(gather(configured(tmp_path, edit=edit)))
+    publication = published(load_host(configured(tmp_path, edit=edit)))
     assert document(publication, True)["hosted_agents"] == document(publication, False)["hosted_agents"] == []
 
 
 # Caching
 
 
-def many(materials: Materials, number: int) -> Materials:
+def many(loaded: Loaded, number: int) -> Loaded:
     """The same host with so many endpoints."""
-    endpoint = materials.endpoints[0]
+    endpoint = loaded.endpoints[0]
     endpoints = [dataclasses.replace(endpoint, path=f"/generated/{n}") for n in range(number)]
-    return dataclasses.replace(materials, endpoints=endpoints)
+    return dataclasses.replace(loaded, endpoints=endpoints)
 
 
-def test_a_thousand_endpoints_are_encoded_once(materials: Materials) -> None:
+def test_a_thousand_endpoints_are_encoded_once(loaded: Loaded) -> None:
     """The manifest of 1,000 endpoints is served from a cache: the very same octets, one build for each form."""
-    publication = published(many(materials, 1000))
+    publication = published(many(loaded, 1000))
     answers = [served(publication) for _ in range(50)]
     assert all(answer is answers[0] for answer in answers)
     assert len(document(publication)["endpoints"]) == 1000
@@ -272,13 +272,13 @@ def test_a_thousand_endpoints_are_encoded_once(materials: Materials) -> None:
     assert publication.builds == 2
 
 
-def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(materials: Materials) -> None:
+def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded: Loaded) -> None:
     """Of 13 MB, agents and signature are new after each change; no turn is long, and who was stopped is not in it."""
-    (agent, *_) = materials.directory.hosted()
+    (agent, *_) = loaded.directory.hosted()
     hosted = [
         dataclasses.replace(agent, agent_id=f"{number:064x}", name=f"a{number}", genesis=None) for number in range(5000)
     ]
-    publication = published(many(materials, 5000), hosted=lambda: hosted)
+    publication = published(many(loaded, 5000), hosted=lambda: hosted)
     publication.announce_to(lambda number: None)
     form(publication)
     longest = []
@@ -296,14 +296,14 @@ def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(materi
     found = json.loads(octets)
     assert found == made.document
     assert (len(found["endpoints"]), len(found["hosted_agents"])) == (5000, len(hosted))
-    assert materials.key is not None
-    verify_manifest(found, {materials.key.kid: materials.key.public})
+    assert loaded.key is not None
+    verify_manifest(found, {loaded.key.kid: loaded.key.public})
 
 
-def test_who_asks_after_a_change_is_not_told_what_was_being_built(materials: Materials) -> None:
+def test_who_asks_after_a_change_is_not_told_what_was_being_built(loaded: Loaded) -> None:
     """Who asked before it may be; of those who ask meanwhile, each has the agents of a moment after its question."""
-    hosted = list(materials.directory.hosted())
-    publication = published(many(materials, 3000), hosted=lambda: tuple(hosted))
+    hosted = list(loaded.directory.hosted())
+    publication = published(many(loaded, 3000), hosted=lambda: tuple(hosted))
     publication.announce_to(lambda number: None)
     outcomes: list[Published] = []
     for _ in range(2):
@@ -320,7 +320,7 @@ def test_who_asks_after_a_change_is_not_told_what_was_being_built(materials: Mat
     assert publication.builds == 2
 
 
-def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(materials: Materials) -> None:
+def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(loaded: Loaded) -> None:
     """Serving the manifest of 1,000 endpoints takes no longer than that of 10, the octets aside."""
 
     def cost(publication: Publication) -> float:
@@ -333,13 +333,13 @@ def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(materials: Mater
             rounds.append(time.process_time() - began)
         return min(rounds)
 
-    few, lots = published(many(materials, 10)), published(many(materials, 1000))
+    few, lots = published(many(loaded, 10)), published(many(loaded, 1000))
     assert cost(lots) < 5 * cost(few) + 0.01
 
 
-def test_a_manifest_encoded_anew_would_be_noticed(materials: Materials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manifest_encoded_anew_would_be_noticed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a publication that forgets its forms builds other octets objects each time, and counts them."""
-    publication = published(materials)
+    publication = published(loaded)
     first = served(publication)
     monkeypatch.setattr(publication, "_forms", {})
     second = served(publication)
@@ -350,56 +350,56 @@ def test_a_manifest_encoded_anew_would_be_noticed(materials: Materials, monkeypa
 # AGTP-API-Version
 
 
-def test_the_api_version_is_a_number_that_outlives_the_host(materials: Materials) -> None:
+def test_the_api_version_is_a_number_that_outlives_the_host(loaded: Loaded) -> None:
     """AGTP-269: 1 at first, announced once, and the same after a restart without changes."""
     heard: list[int] = []
-    publication = published(materials)
+    publication = published(loaded)
     publication.announce_to(heard.append)
     publication.refresh()
     assert heard == [publication.api_version] == [1]
-    assert restarted_number(materials) == 1
+    assert restarted_number(loaded) == 1
 
 
-def restarted_number(materials: Materials, append: str = "") -> int:
+def restarted_number(loaded: Loaded, append: str = "") -> int:
     heard: list[int] = []
-    restarted(materials, append).announce_to(heard.append)
+    restarted(loaded, append).announce_to(heard.append)
     return heard[-1]
 
 
-def test_what_raises_the_api_version(materials: Materials) -> None:
+def test_what_raises_the_api_version(loaded: Loaded) -> None:
     """AGTP-269: a new endpoint, a changed semantic block, a custom method and a data class each raise it."""
-    published(materials).refresh()
-    endpoints = materials.config.file.parent / "endpoints"
+    published(loaded).refresh()
+    endpoints = loaded.config.file.parent / "endpoints"
     text = endpoints / "text.toml"
     content = text.read_text()
     numbers = [1]
     text.write_text(content.replace('intent = "', 'intent = "Now: ', 1))
     assert text.read_text() != content
-    numbers.append(restarted_number(materials))
+    numbers.append(restarted_number(loaded))
     text.unlink()
-    numbers.append(restarted_number(materials))
+    numbers.append(restarted_number(loaded))
     text.write_text(content)
-    numbers.append(restarted_number(materials))
-    numbers.append(restarted_number(materials, '\n[[data_class]]\nname = "location"\n'))
-    file = materials.config.file
+    numbers.append(restarted_number(loaded))
+    numbers.append(restarted_number(loaded, '\n[[data_class]]\nname = "location"\n'))
+    file = loaded.config.file
     file.write_text(file.read_text().replace("[policies]\n", '[policies]\nmethods.custom = ["PRESCRIBE"]\n', 1))
-    numbers.append(restarted_number(materials))
+    numbers.append(restarted_number(loaded))
     assert numbers == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_does_not_raise_the_api_version(materials: Materials) -> None:
+def test_what_does_not_raise_the_api_version(loaded: Loaded) -> None:
     """The control of AGTP-269: operator and fronted APIs change the document, and not what can be called."""
-    first = published(materials)
+    first = published(loaded)
     before = document(first)["document_version"]
-    again = restarted(materials, '\n[[api]]\nname = "shop"\nbase_url = "https://shop.example/"\n')
+    again = restarted(loaded, '\n[[api]]\nname = "shop"\nbase_url = "https://shop.example/"\n')
     assert document(again)["document_version"] != before
     assert again.api_version == first.api_version == 1
 
 
-def test_the_state_of_an_upstream_is_no_content(materials: Materials) -> None:
+def test_the_state_of_an_upstream_is_no_content(loaded: Loaded) -> None:
     """A tool server that restarts moves neither version: what was last known of it is shown."""
     box = Toolbox(a_tool("files.list"))
-    publication = published(materials, box)
+    publication = published(loaded, box)
     first = served(publication)
     tools, box.bound, box.state = box.bound, (), "backoff"
     assert served(publication) is first
@@ -409,13 +409,13 @@ def test_the_state_of_an_upstream_is_no_content(materials: Materials) -> None:
     assert "ready" not in str(document(publication)["hosted_protocols"])
 
 
-def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(materials: Materials) -> None:
+def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(loaded: Loaded) -> None:
     """AGTP-269: a restart with slow tool servers is no change; neither is their coming up."""
-    publication = published(materials, Toolbox(a_tool("files.list")))
+    publication = published(loaded, Toolbox(a_tool("files.list")))
     publication.refresh()
     box = Toolbox()
     box.state = "starting"
-    again = published(gather(reloaded(materials.config.file)), box)
+    again = published(load_host(reloaded(loaded.config.file)), box)
     heard: list[int] = []
     again.announce_to(heard.append)
     box.bound, box.state = (a_tool("files.list"),), "ready"
@@ -423,10 +423,10 @@ def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(materials: Mate
     assert heard == [1]
 
 
-def test_changed_tools_move_both_versions_while_the_host_runs(materials: Materials) -> None:
+def test_changed_tools_move_both_versions_while_the_host_runs(loaded: Loaded) -> None:
     """AGTP-269: a new tool, and another definition of a known one; each is announced, and the manifest is new."""
     box = Toolbox(a_tool("files.list"))
-    publication = published(materials, box)
+    publication = published(loaded, box)
     heard: list[int] = []
     publication.announce_to(heard.append)
     versions = [document(publication)["document_version"]]
@@ -441,10 +441,10 @@ def test_changed_tools_move_both_versions_while_the_host_runs(materials: Materia
     assert heard == [1, 2, 3], "the same definitions, listed again"
 
 
-def test_a_number_that_cannot_be_written_is_not_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_that_cannot_be_written_is_not_seen(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     """AGTP-268 in spirit: with a full disk the old number stays, and the next look tries again."""
     box = Toolbox(a_tool("files.list"))
-    publication = published(materials, box)
+    publication = published(loaded, box)
     heard: list[int] = []
     publication.announce_to(heard.append)
 
@@ -466,24 +466,24 @@ def test_a_number_that_cannot_be_written_is_not_seen(materials: Materials, monke
 # The rest
 
 
-def test_the_history_is_private_and_replaced_whole(materials: Materials) -> None:
+def test_the_history_is_private_and_replaced_whole(loaded: Loaded) -> None:
     """What was published when is for the host alone."""
-    served(published(materials))
-    history = materials.config.host.state_dir / HISTORY
+    served(published(loaded))
+    history = loaded.config.host.state_dir / HISTORY
     assert history.stat().st_mode & 0o077 == 0
 
 
 def test_an_unsigned_host_publishes_an_unsigned_manifest(tmp_path: Path) -> None:
     """API-082: without a key the member is null, and verification says so."""
-    manifest = document(published(gather(configured(tmp_path, append="\n[audit]\nsigning = false\n"))))
+    manifest = document(published(load_host(configured(tmp_path, append="\n[audit]\nsigning = false\n"))))
     assert manifest["manifest_signature"] is None
     with pytest.raises(JWSError):
         verify_manifest(manifest, {})
 
 
-def test_the_directory_is_part_of_what_is_signed_and_counted(materials: Materials) -> None:
+def test_the_directory_is_part_of_what_is_signed_and_counted(loaded: Loaded) -> None:
     """Spec reading 35: the manifest carries the directory; a host with another one has another content."""
-    manifest = document(published(materials))
+    manifest = document(published(loaded))
     assert {"path": "/methods", "tier": "A"} in manifest["directory"]
     assert content_digest(manifest) != content_digest({**manifest, "directory": []})
 
@@ -497,9 +497,9 @@ sensitivity = "high"
 """
 
 
-def test_strangers_are_told_less_of_data_classes(materials: Materials) -> None:
+def test_strangers_are_told_less_of_data_classes(loaded: Loaded) -> None:
     """AGIS-058: two forms, each with its own ETag; the full one is for no shared cache, and counts no version."""
-    publication = restarted(materials, CLASS)
+    publication = restarted(loaded, CLASS)
     publication.refresh()
     version = publication.api_version
     forms = [form(publication, True, known) for known in (False, True)]
@@ -510,10 +510,10 @@ def test_strangers_are_told_less_of_data_classes(materials: Materials) -> None:
     assert heads[0]["ETag"] != heads[1]["ETag"]
     assert "private" not in heads[0]["Cache-Control"] and "private" in heads[1]["Cache-Control"]
     assert publication.api_version == version
-    assert form(published(materials), True, True) is not None
+    assert form(published(loaded), True, True) is not None
 
 
-def test_without_data_classes_there_is_one_form(materials: Materials) -> None:
+def test_without_data_classes_there_is_one_form(loaded: Loaded) -> None:
     """Nothing is signed twice for the same content."""
-    publication = published(materials)
+    publication = published(loaded)
     assert form(publication, True, True) is form(publication, True, False)

@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from agtphost.contract.reserved import LIFECYCLE as METHODS
 from agtphost.errors import ConfigurationError
-from agtphost.host.materials import RESERVED, gather
+from agtphost.host.loaded import RESERVED, load_host
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import provision_development
 from tests.host.hosts import configured, reloaded
@@ -21,25 +21,25 @@ from tests.system.hosting import sample
 def problems(directory: Path, **options: object) -> list[str]:
     """Every reason why a host does not start."""
     with pytest.raises(ConfigurationError) as caught:
-        gather(configured(directory, **options))  # type: ignore[arg-type]
+        load_host(configured(directory, **options))  # type: ignore[arg-type]
     return [str(problem) for problem in caught.value.problems]
 
 
 def test_the_sample_deployment_is_sound(tmp_path: Path) -> None:
     """The samples under ``etc/`` make a host: one hosted agent, the caller demo, three endpoints, TLS and a key."""
-    materials = gather(configured(tmp_path))
-    assert [agent.name for agent in materials.directory.hosted()] == ["librarian"]
+    loaded = load_host(configured(tmp_path))
+    assert [agent.name for agent in loaded.directory.hosted()] == ["librarian"]
     demo = json.loads((tmp_path / "etc/state/agents/demo/document.json").read_text())
-    known = materials.directory.by_id(demo["agent_id"])
+    known = loaded.directory.by_id(demo["agent_id"])
     assert known is not None and not known.hosted
-    assert len(materials.endpoints) == len(materials.bound) == 4
-    assert materials.key is not None
+    assert len(loaded.endpoints) == len(loaded.bound) == 4
+    assert loaded.key is not None
 
 
 def test_what_was_made_once_is_kept(tmp_path: Path) -> None:
     """A second start makes no new identities."""
-    first = gather(configured(tmp_path))
-    second = gather(reloaded(first.config.file))
+    first = load_host(configured(tmp_path))
+    second = load_host(reloaded(first.config.file))
     assert first.key is not None and second.key is not None
     assert first.key.kid == second.key.kid
     assert [a.agent_id for a in first.directory.hosted()] == [a.agent_id for a in second.directory.hosted()]
@@ -60,7 +60,7 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
     demo.write_text(demo.read_text().replace('"active"', '"asleep"'))
     (etc / "state" / "signing.key").chmod(0o644)
     with pytest.raises(ConfigurationError) as caught:
-        gather(config)
+        load_host(config)
     said = [str(problem) for problem in caught.value.problems]
     for part in ("text.toml", "look_down", "demo/document.json", "chmod 600", "methods.json", "QUOTE is a method"):
         assert any(part in line for line in said), (part, said)
@@ -73,10 +73,10 @@ def test_endpoints_can_be_left_out_instead(tmp_path: Path) -> None:
     config = configured(tmp_path, edit=(('python_path = ["."]', 'python_path = ["."]\non_error = "skip"'),))
     library = tmp_path / "etc" / "endpoints" / "library.toml"
     library.write_text(library.read_text().replace("handlers.library.look_up", "handlers.library.look_down"))
-    materials = gather(config)
-    assert len(materials.endpoints) == len(materials.bound) == 2
+    loaded = load_host(config)
+    assert len(loaded.endpoints) == len(loaded.bound) == 2
     # The composition that would have called it goes with it.
-    assert {endpoint.path for endpoint in materials.endpoints} == {"/room", "/text"}
+    assert {endpoint.path for endpoint in loaded.endpoints} == {"/room", "/text"}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_no_endpoint_takes_the_place_of_a_built_in(method: str, path: str, tmp_p
     old_path = lines[lines.index("path = ") :].split("\n", 1)[0]
     text.write_text(lines.replace(old_method, f'method = "{method}"', 1).replace(old_path, f'path = "{path}"', 1))
     with pytest.raises(ConfigurationError) as caught:
-        gather(config)
+        load_host(config)
     assert any("text.toml" in problem.file for problem in caught.value.problems)
 
 
@@ -108,7 +108,7 @@ def test_an_agent_that_an_endpoint_names_must_be_hosted(tmp_path: Path) -> None:
     library = tmp_path / "etc" / "endpoints" / "library.toml"
     library.write_text('agents = ["nobody"]\n' + library.read_text())
     with pytest.raises(ConfigurationError, match="no hosted agent is named nobody"):
-        gather(config)
+        load_host(config)
 
 
 def test_production_makes_nothing(tmp_path: Path) -> None:
@@ -124,27 +124,27 @@ def test_production_makes_nothing(tmp_path: Path) -> None:
 def test_a_signing_key_that_is_none_is_reported(tmp_path: Path) -> None:
     """A damaged key is a problem with its path, never a traceback."""
     config = configured(tmp_path)
-    gather(config)
+    load_host(config)
     config.audit.key.write_text("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
     with pytest.raises(ConfigurationError, match=r"signing\.key"):
-        gather(config)
+        load_host(config)
 
 
 def test_an_unsigned_host_needs_no_key(tmp_path: Path) -> None:
     """``[audit] signing = false`` has no key, even where there is a file."""
-    materials = gather(configured(tmp_path, append="\n[audit]\nsigning = false\n"))
-    assert materials.key is None
+    loaded = load_host(configured(tmp_path, append="\n[audit]\nsigning = false\n"))
+    assert loaded.key is None
 
 
 def test_a_second_agent_of_one_name_is_reported(tmp_path: Path) -> None:
     """T-LC-80: a name or Agent-ID stands for one agent; a collision keeps the host from starting."""
     config = configured(tmp_path)
-    gather(config)
+    load_host(config)
     state = tmp_path / "etc" / "state" / "hosted"
     place_agent(state.parent / "other", SigningKey.generate(), name="librarian", signed=True)
     (state.parent / "other" / "librarian").rename(state / "librarian-two")
     with pytest.raises(ConfigurationError, match="librarian"):
-        gather(config)
+        load_host(config)
 
 
 def test_what_an_operator_should_know_of_agents_is_logged(tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_what_an_operator_should_know_of_agents_is_logged(tmp_path: Path) -> Non
     stranger = SigningKey.generate()
     trusted = SigningKey.generate().public.text
     config = configured(tmp_path, edit=(("[identity]\n", f'[identity]\ntrusted_issuers = ["{trusted}"]\n'),))
-    gather(config)
+    load_host(config)
     place_agent(config.host.state_dir / "agents", stranger, role="wizard")
     with capturedLogs() as events:
-        gather(reloaded(config.file))
+        load_host(reloaded(config.file))
     said = [(event["log_level"].name, formatEvent(event)) for event in events if "note" in event]
     told = [text for level, text in said if level == "warn" and text.startswith("agent desk: ")]
     assert any("role 'wizard' is unknown and treated as agent" in text for text in told)

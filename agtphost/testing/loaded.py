@@ -13,7 +13,7 @@ from agtphost.config import Config
 from agtphost.config.reading import read_tree
 from agtphost.errors import ConfigurationError
 from agtphost.host.bindings import Given
-from agtphost.host.materials import Materials, Parts, catalogs_of, combine
+from agtphost.host.loaded import Loaded, Parts, catalogs_of, combine
 from agtphost.identity.authorities import Mandates
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
@@ -57,13 +57,13 @@ def _catalogs(config: Config, parts: Parts) -> CatalogSet:
     return found
 
 
-def materials_of(
+def loaded_of(
     config: Config,
     environ: Mapping[str, str],
     directory: AgentDirectory,
     declarations: Declarations,
     key: SigningKey | None,
-) -> Materials:
+) -> Loaded:
     """
     Read and check everything.
 
@@ -71,7 +71,7 @@ def materials_of(
     :raises agtphost.errors.ConfigurationError: with everything that is wrong.
     """
     parts = Parts()
-    materials = combine(
+    loaded = combine(
         config,
         _catalogs(config, parts),
         environ,
@@ -81,9 +81,9 @@ def materials_of(
         given=Given(declared=declarations.declared, find=declarations.find),
         volatile=True,
     )
-    if materials is None:
+    if loaded is None:
         raise ConfigurationError([problem for part in parts.values() for problem in part])
-    return materials
+    return loaded
 
 
 def _tls(config: Config) -> ServerTLS:

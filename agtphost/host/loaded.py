@@ -37,7 +37,7 @@ log = Logger()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Materials:
+class Loaded:
     """What a host is built from, checked."""
 
     config: Config
@@ -71,7 +71,7 @@ class Materials:
 
 
 class Parts(dict[str, list[Problem]]):
-    """What is wrong with each part of the materials, in the order in which they are read."""
+    """What is wrong with each part of what is loaded, in the order in which they are read."""
 
     def __missing__(self, part: str) -> list[Problem]:
         return self.setdefault(part, [])
@@ -90,7 +90,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
 """Each part, and the tables of the configuration that it is made from."""
 
 
-def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials:
+def load_host(config: Config, environ: Mapping[str, str] = os.environ) -> Loaded:
     """
     Read and check everything; in the development profile, make what is missing first.
 
@@ -98,13 +98,13 @@ def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials
     :raises ConfigurationError: with every problem found.
     """
     parts = Parts()
-    materials = examine(config, environ, parts)
-    if materials is None:
+    loaded = examine(config, environ, parts)
+    if loaded is None:
         raise ConfigurationError([problem for part in parts.values() for problem in part])
-    return materials
+    return loaded
 
 
-def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Materials | None:
+def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Loaded | None:
     """
     The same, with what is wrong by part.
 
@@ -138,7 +138,7 @@ def combine(
     identity: Callable[[], HostIdentity],
     given: bindings.Given | None = None,
     volatile: bool = False,
-) -> Materials | None:
+) -> Loaded | None:
     """
     Read and check what a configuration names besides catalogs, agents and keys.
 
@@ -179,7 +179,7 @@ def combine(
     key, tls = identity()
     if any(parts.values()) or tls is None:
         return None
-    return Materials(
+    return Loaded(
         config=config,
         catalogs=catalogs,
         policy=policy,
