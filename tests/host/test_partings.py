@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from agtphost.host.partings import SECONDS, Partings
 from agtphost.identity.peer import Peer
 from tests.memory import body_of
-from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost
+from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost, granting
 
 
 def close(peer: Peer) -> None:
@@ -61,7 +59,7 @@ def test_a_closed_connection_ends_its_contracts() -> None:
 
 def test_they_take_no_room() -> None:
     """An agent with as many contracts as it may have: those of closed connections do not count."""
-    table = NegotiatingHost(replace(OPEN, max_contracts=2))
+    table = NegotiatingHost(granting(OPEN, max_contracts_per_agent=2))
     serving(table)
     lasting = {"requested_duration": "PT1H"}
     for _ in range(5):
