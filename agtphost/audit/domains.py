@@ -18,10 +18,9 @@ from typing import Any
 
 from agtphost.audit.drafts import LifecycleEvent
 from agtphost.audit.lifecycle import LAPSED, EventType, LifecycleState, LifecycleStatus
-from agtphost.audit.retention import stamp
 from agtphost.audit.state import StateItem
 from agtphost.identity.agents import Agent
-from agtphost.vocabulary import uris
+from agtphost.vocabulary import times, uris
 
 ORG_DOMAIN = "org-domain"
 """The kind of state item; its key is the domain."""
@@ -60,13 +59,13 @@ class OrgDomain:
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> OrgDomain:
         """The state item's value."""
-        times = {name: datetime.fromisoformat(value[name]).timestamp() for name in _TIMES}
-        return cls(domain=value["domain"], event=value["event"], owner=value["owner"], **times)
+        moments = {name: datetime.fromisoformat(value[name]).timestamp() for name in _TIMES}
+        return cls(domain=value["domain"], event=value["event"], owner=value["owner"], **moments)
 
     def value(self) -> dict[str, Any]:
         """The value of the state item."""
-        times = {name: stamp(getattr(self, name)) for name in _TIMES}
-        return {"domain": self.domain, "event": self.event, "owner": self.owner, **times}
+        moments = {name: times.stamp(getattr(self, name)) for name in _TIMES}
+        return {"domain": self.domain, "event": self.event, "owner": self.owner, **moments}
 
     @property
     def reason(self) -> str:

@@ -20,6 +20,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.audit.state import StateItem
 from agtphost.identity.agents import Agent
+from agtphost.vocabulary import times
 
 RETAINED = "retained-agent"
 """The kind of state item."""
@@ -53,13 +54,13 @@ def retained(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]
         "trust_tier": agent.posture.trust_tier,
         "verification_path": agent.posture.verification_path,
         "status": status.value,
-        "ended_at": stamp(now),
+        "ended_at": times.stamp(now),
         "reason": str(fields.get("reason", "")),
         "initiator": str(fields.get("actor", "")),
         "initiator_key": str(fields.get("actor_key", "")),
         "genesis": "" if genesis is None else genesis.octets.decode("utf-8"),
         "genesis_sha256": "" if genesis is None else sha256(genesis.octets).hexdigest(),
-        "keep_until": stamp(years_after(now, YEARS[status])),
+        "keep_until": times.stamp(years_after(now, YEARS[status])),
     }
     return (Change(kind=RETAINED, key=agent.agent_id, value=json.loads(json.dumps(value))),)
 
@@ -87,8 +88,3 @@ def years_after(moment: float, years: int) -> float:
     day = datetime.fromtimestamp(moment, UTC)
     last = calendar.monthrange(day.year + years, day.month)[1]
     return day.replace(year=day.year + years, day=min(day.day, last)).timestamp()
-
-
-def stamp(moment: float) -> str:
-    """RFC 3339, UTC."""
-    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

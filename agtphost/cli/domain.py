@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from agtphost.audit.domains import EXPIRED, ORG_DOMAIN, RENEWED
-from agtphost.audit.retention import stamp
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.exchange import ask, result_of
@@ -17,6 +16,7 @@ from agtphost.cli.identities import REGISTRAR
 from agtphost.cli.options import Connection, connection_options, host_options
 from agtphost.cli.output import print_entries, print_json
 from agtphost.cli.target import resolve
+from agtphost.vocabulary import times
 
 HOURS = 24.0
 """Of grace, at most."""
@@ -124,7 +124,7 @@ def ls(where: Connection, as_json: bool) -> None:
 
 def _state(value: Mapping[str, Any]) -> str:
     """In a word: expiring, expired, renewed or transferred."""
-    if value["event"] == EXPIRED and value["suspend_at"] > stamp(time.time()):
+    if value["event"] == EXPIRED and value["suspend_at"] > times.stamp(time.time()):
         return "expiring"
     return str(value["event"]).removeprefix("org-domain-")
 

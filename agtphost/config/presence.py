@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 from agtphost.config.sections import Config
-from agtphost.vocabulary import uris
+from agtphost.vocabulary import times, uris
 from agtphost.vocabulary.uris import Form, UriError
 
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
@@ -27,7 +26,6 @@ def bootstrap_facts(config: Config) -> dict[str, Any]:
     domain = given.domain or config.manifest.domain or config.host.server_id
     if not _is_domain(domain):
         raise NoPresence(f"no domain is told: {domain[:64]!r} is none; set [wellknown] domain")
-    changed = datetime.fromtimestamp(config.file.stat().st_mtime, UTC)
     return {
         "domain": domain,
         "host": config.manifest.domain or domain,
@@ -35,7 +33,7 @@ def bootstrap_facts(config: Config) -> dict[str, Any]:
         "dns_anchor": given.dns_anchor or None,
         "log_anchor": given.log_anchor,
         "issuer": given.issuer,
-        "updated_at": changed.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "updated_at": times.stamp(config.file.stat().st_mtime),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from agtphost.errors import Refusal
@@ -16,10 +16,12 @@ MAX_TEXT = 2_000
 """Characters of a free-text parameter that ends up in a signed record."""
 
 
-def invalid(name: str, explanation: str, remedy: str, *, missing: bool = False) -> Refusal:
-    """The 422 for one parameter."""
+def invalid(
+    name: str, explanation: str, remedy: str, *, missing: bool = False, status: Status = Status.UNPROCESSABLE
+) -> Refusal:
+    """The refusal of one parameter."""
     return Refusal(
-        Status.UNPROCESSABLE,
+        status,
         "missing-parameter" if missing else "invalid-parameter",
         explanation,
         remedy=remedy,
@@ -101,28 +103,6 @@ def moment(parameters: Mapping[str, Any], name: str) -> float | None:
     if not is_timestamp(value):
         raise invalid(name, f"{name} is not an RFC 3339 time with its offset.", "Send 2027-01-31T00:00:00Z.")
     return datetime.fromisoformat(value).timestamp()
-
-
-def stamp(seconds: float) -> str:
-    """Seconds since the epoch as RFC 3339 text."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def instant(microseconds: int) -> str:
-    """Microseconds since the epoch as RFC 3339 text; of two, the earlier one is the lesser text."""
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-class Instants:
-    """Times of what comes one after the other: no two are the same, whatever the clock says."""
-
-    def __init__(self) -> None:
-        self._latest = 0
-
-    def stamp(self, seconds: float) -> str:
-        """Seconds since the epoch as RFC 3339 text, later than every one before."""
-        self._latest = max(int(seconds * 1_000_000), self._latest + 1)
-        return instant(self._latest)
 
 
 def kept(parameters: Mapping[str, Any], name: str, most: int) -> Any:

@@ -25,6 +25,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
+from agtphost.vocabulary import times
 
 UNREGISTERED = "unregistered"
 """``previous_status`` of the first event."""
@@ -140,7 +141,7 @@ class AgentAdmission(Service):
         return Problem(
             message=f"label-reserved: {agent.name} was the label of an agent that ended on {kept['ended_at']}",
             file=agent.file,
-            hint=f"issue it under another label, or wait until {retention.stamp(retention.free_at(kept))}",
+            hint=f"issue it under another label, or wait until {times.stamp(retention.free_at(kept))}",
         )
 
     def _clash(self, agent: Agent) -> Problem | None:

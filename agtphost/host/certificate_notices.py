@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from agtphost.identity import revocation
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import link_of, parse_peer_certificate
 from agtphost.identity.revocation import RevocationError, Revocations
+from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
 TOLD = "certificate-revocation"
@@ -166,7 +166,7 @@ class CertificateNotices(Service):
             log.warn("{count} revocations are more than are told of", count=told + len(new))
             new = new[: max(0, MOST - told)]
         subjects = {known.link: known.agent_id for known in self._certificates.known.values()}
-        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = times.stamp()
         for start in range(0, len(new), AT_ONCE):
             changes: list[Change] = []
             events: list[StreamEvent] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -64,8 +63,3 @@ class Foundation:
     def aside(self) -> Aside:
         """Calls a function off the reactor."""
         return partial(deferToThreadPool, self.reactor, self.reactor.getThreadPool())
-
-
-def now() -> str:
-    """The present time, RFC 3339 with seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,7 +17,7 @@ from agtphost.host import a2a, a2a_front, bindings
 from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
-from agtphost.host.foundation import Foundation, now
+from agtphost.host.foundation import Foundation
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
@@ -44,6 +44,7 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.negotiation.negotiator import Negotiator
+from agtphost.vocabulary import times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         adapters=upstreams.adapters,
         hosted=lambda: visibility.offered(loaded.directory.hosted()),
         key=loaded.key,
-        now=now,
+        now=times.stamp,
         clock=on.reactor,
         versions_supported=loaded.catalogs.versions,
         # Contracts are known once the ledger has read them.
@@ -219,12 +220,12 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
         loaded.key,
         org_domain=config.host.server_id,
         certificate_fingerprint=loaded.tls.fingerprint,
-        now=now,
+        now=times.stamp,
         agents_at=config.identity.redirect_to or "",
     )
     status = StatusDocuments(
         config.host.server_id,
-        now,
+        times.stamp,
         records=evidence.records,
         held=evidence.held,
         sessions=floor.sessions,

@@ -36,6 +36,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods.oversight.notification import KEPT, NOTIFICATION
+from agtphost.vocabulary import times
 from agtphost.vocabulary.status import Status
 
 METHODS = frozenset({"DEACTIVATE", "REINSTATE"})
@@ -88,12 +89,11 @@ class Domains:
         """
         given = context.input
         if context.method not in METHODS or "agent_id" in given:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-parameter",
+            raise parameters.invalid(
+                "org_domain",
                 "Domains are told of by DEACTIVATE and REINSTATE, without an agent_id.",
-                remedy="Send org_domain alone, with DEACTIVATE or REINSTATE.",
-                details={"parameter": "org_domain"},
+                "Send org_domain alone, with DEACTIVATE or REINSTATE.",
+                status=Status.BAD_REQUEST,
             )
         name = given.get("org_domain")
         domain = domain_name(name) if isinstance(name, str) else None
@@ -212,7 +212,7 @@ class Domains:
                     "urgency": "critical",
                     "delivery_guarantee": "exactly_once",
                     "expiry": None,
-                    "sent_at": parameters.instant(int(now * 1_000_000)),
+                    "sent_at": times.instant(int(now * 1_000_000)),
                     "status": "held",
                 }
                 number = f"ntf-{sha256(canonical(value)).hexdigest()[:32]}"

@@ -201,13 +201,9 @@ class Lifecycle:
         """The drafts answer a missing or malformed ``agent_id`` with 400 here (companion section 6.3)."""
         agent_id = given.get("agent_id")
         if not isinstance(agent_id, str) or not is_agent_id(agent_id):
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "missing-parameter" if agent_id is None else "invalid-parameter",
-                "agent_id is missing or not 64 lower-case hexadecimal digits.",
-                remedy="Send agent_id.",
-                details={"parameter": "agent_id"},
-            )
+            told = "agent_id is missing or not 64 lower-case hexadecimal digits."
+            missing, status = agent_id is None, Status.BAD_REQUEST
+            raise parameters.invalid("agent_id", told, "Send agent_id.", missing=missing, status=status)
         return agent_id
 
     @staticmethod

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
@@ -35,7 +34,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.keys import SigningKey
-from agtphost.vocabulary import budget, money
+from agtphost.vocabulary import budget, money, times
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.money import MoneyError
 from agtphost.vocabulary.status import Status
@@ -257,7 +256,7 @@ class Quotation:
                 merchant_id=merchant.agent_id,
                 cart_digest=digest,
                 total=total,
-                valid_until=datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                valid_until=times.stamp(ends),
                 expires_at=ends * 1000,
             )
             changes = (Quotes.change(quote),)

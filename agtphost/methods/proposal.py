@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from zope.interface import implementer
 
-from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IContractEnding, IProposals
 from agtphost.vocabulary.status import Status
@@ -56,11 +56,6 @@ class Ending:
         """
         answer = self._targets.get(target) if isinstance(target, str) else None
         if answer is None:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-parameter",
-                "REVOKE does not know that target.",
-                remedy="Send agent_id without a target, or target contract or stale-contracts.",
-                details={"parameter": "target"},
-            )
+            remedy = "Send agent_id without a target, or target contract or stale-contracts."
+            raise parameters.invalid("target", "REVOKE does not know that target.", remedy, status=Status.BAD_REQUEST)
         return answer(context)

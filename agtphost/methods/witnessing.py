@@ -33,7 +33,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.key_history import statements_of
 from agtphost.identity.key_ring import KeyRing, followed, read_statements
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.status import Status
 
 WITNESSED = "witnessed-checkpoint"
@@ -151,7 +151,7 @@ class Witnessing:
             "size": offered.size,
             "checkpoint": offered.note,
             "cosignature": line,
-            "seen_at": parameters.stamp(seconds),
+            "seen_at": times.stamp(seconds),
         }
         return Answer(
             result={
@@ -299,7 +299,7 @@ class Witnessing:
             "seen": seen,
             "offered": offered,
             "offered_by": "" if certificate is None else certificate.fingerprint,
-            "offered_at": parameters.stamp(self._now()),
+            "offered_at": times.stamp(self._now()),
         }
         key = f"{origin}#{digest[:32]}"
         kept = self._held.get(CONTRADICTION, key) is not None

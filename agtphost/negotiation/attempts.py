@@ -9,7 +9,7 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
-from agtphost.negotiation.durations import timestamp
+from agtphost.vocabulary import times
 from agtphost.vocabulary.status import Status
 
 KIND = "rcns-attempt"
@@ -50,7 +50,7 @@ class Attempts:
         now = self._now()
         value = {
             "attempt_id": attempt_id,
-            "attempted_at": timestamp(now),
+            "attempted_at": times.stamp(now / 1000),
             "agent_id": agent_id,
             "method": method,
             "path": path[:1_024],

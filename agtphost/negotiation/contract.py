@@ -15,7 +15,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.compiling import compiled
-from agtphost.negotiation.durations import timestamp
+from agtphost.vocabulary import times
 from agtphost.vocabulary.paths import Template, parse_template
 
 KIND = "contract"
@@ -127,8 +127,8 @@ class Contract:
             "recipe_lineage": self.lineage,
             "contract_hash": self.digest,
             "negotiation_origin": self.origin.value,
-            "issued_at": timestamp(self.issued_at),
-            "expires_at": timestamp(self.expires_at),
+            "issued_at": times.stamp(self.issued_at / 1000),
+            "expires_at": times.stamp(self.expires_at / 1000),
             "persistent": self.persistent,
             "lifetime": self.scope.value,
             "state": state,
@@ -146,12 +146,12 @@ class Contract:
                 {"method": step["method"], "path": step["path"]} for step in steps_of(self.recipe.get("step", ()))
             ],
             "contract_hash": self.digest,
-            "expires_at": timestamp(self.expires_at),
+            "expires_at": times.stamp(self.expires_at / 1000),
             **({"note": ENDS} if self.scope is Scope.CONNECTION else {}),
         }
 
     def _expiry(self) -> str:
-        return timestamp(self.expires_at) if self.scope is Scope.AGENT else "session"
+        return times.stamp(self.expires_at / 1000) if self.scope is Scope.AGENT else "session"
 
     # Holding
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 _ISO = re.compile(
     r"P(?:(?P<w>[0-9]{1,4})W|(?=[0-9T])(?:(?P<d>[0-9]{1,5})D)?"
@@ -37,8 +36,3 @@ def iso(length: int) -> str:
         parts.append(f"{count}{unit.upper()}" if count else "")
     time = "".join(parts[1:])
     return f"P{parts[0]}{'T' + time if time else ''}" if any(parts) else "PT0S"
-
-
-def timestamp(milliseconds: int) -> str:
-    """A time as RFC 3339, in seconds."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

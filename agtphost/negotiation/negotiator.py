@@ -19,6 +19,7 @@ from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.table import conflicts
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.interface import IHandler
@@ -27,7 +28,7 @@ from agtphost.identity.peer import Peer
 from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin, Scope
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts
-from agtphost.negotiation.durations import iso, timestamp
+from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import Accepted, Evaluation, rejected
 from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.pending import Pending, Reviews
@@ -38,7 +39,7 @@ from agtphost.negotiation.settings import Settings
 from agtphost.negotiation.sweep import Endings, is_originator
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.negotiation.turns import HEADER, Turn, Turns
-from agtphost.vocabulary import media_types, scopes
+from agtphost.vocabulary import media_types, scopes, times
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.status import Status
 
@@ -295,13 +296,8 @@ class Negotiator:
         pending = self._proposal(context)
         accepted = context.input.get("accepted")
         if not isinstance(accepted, bool):
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "missing-parameter",
-                "The parameter accepted is not true or false.",
-                remedy="Send accepted.",
-                details={"parameter": "accepted"},
-            )
+            told = "The parameter accepted is not true or false."
+            raise parameters.invalid("accepted", told, "Send accepted.", missing=True)
         if pending.decision != "pending":
             raise Refusal(
                 Status.CONFLICT,
@@ -374,7 +370,7 @@ class Negotiator:
     def persistent(self) -> list[dict[str, Any]]:
         """The definitions of persistent contracts in force: what the manifest shows besides (AGTP-API section 10.8)."""
         return [
-            {**contract.definition, "expires": timestamp(contract.expires_at)}
+            {**contract.definition, "expires": times.stamp(contract.expires_at / 1000)}
             for contract in self._contracts.persistent()
         ]
 

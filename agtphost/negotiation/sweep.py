@@ -13,14 +13,13 @@ from typing import Any
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
 from agtphost.negotiation.settings import OnPolicyChange, Settings
 from agtphost.vocabulary.status import Status
-
-MAX_TEXT = 2_000
 
 
 def is_originator(context: BuiltInContext, contract: Contract, settings: Settings) -> bool:
@@ -45,7 +44,7 @@ class Endings:
         contract = self._known(context)
         if not is_originator(context, contract, self._settings):
             raise _forbidden("Only the agent that a contract was made for can release it.")
-        reason = _text(context.input, "reason")
+        reason = parameters.text(context.input, "reason")
         fields = {**contract.event(), "reason": reason or "released by its agent"}
         return Answer(
             result={"synthesis_id": contract.synthesis_id, "status": "released", "event_type": "rcns_release"},
@@ -68,7 +67,7 @@ class Endings:
         }
         if contract.revoked:
             return Answer(result={**result, "noop": True})
-        fields = {**contract.event(), **_who(context), "reason": _text(context.input, "reason") or "revoked"}
+        fields = {**contract.event(), **_who(context), "reason": parameters.text(context.input, "reason") or "revoked"}
         return Answer(
             result=result,
             changes=(contract.held(revoked=True),),
@@ -149,24 +148,14 @@ class Endings:
         try:
             return OnPolicyChange(named)
         except ValueError:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-parameter",
-                "mode is neither grandfather nor invalidate.",
-                remedy="Send one of them, or leave mode out.",
-                details={"parameter": "mode"},
-            ) from None
+            told, remedy = "mode is neither grandfather nor invalidate.", "Send one of them, or leave mode out."
+            raise parameters.invalid("mode", told, remedy, status=Status.BAD_REQUEST) from None
 
     def _known(self, context: BuiltInContext) -> Contract:
         named = context.input.get("synthesis_id")
         if not isinstance(named, str) or not named:
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "missing-parameter",
-                "The parameter synthesis_id is missing.",
-                remedy="Send synthesis_id.",
-                details={"parameter": "synthesis_id"},
-            )
+            told = "The parameter synthesis_id is missing."
+            raise parameters.invalid("synthesis_id", told, "Send synthesis_id.", missing=True)
         contract = self._contracts.get(named)
         if contract is None:
             raise Refusal(
@@ -184,24 +173,9 @@ def _event(contract: Contract, event_type: str, fields: Mapping[str, Any]) -> St
 
 def _who(context: BuiltInContext) -> dict[str, str]:
     """Who did it, for the signed event: whom the caller says it acts for, and who the caller is."""
-    actor = _text(context.input, "actor")
+    actor = parameters.text(context.input, "actor")
     caller = "" if context.caller is None else context.caller.agent_id
     return {"actor": actor or caller, "operator_agent_id": caller}
-
-
-def _text(given: Mapping[str, Any], name: str) -> str | None:
-    value = given.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
-        raise Refusal(
-            Status.UNPROCESSABLE,
-            "invalid-parameter",
-            f"{name} is not a text of 1 to {MAX_TEXT} characters.",
-            remedy=f"Send {name} as text.",
-            details={"parameter": name},
-        )
-    return value
 
 
 def _forbidden(explanation: str) -> Refusal:

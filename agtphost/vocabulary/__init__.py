@@ -23,6 +23,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
 - :mod:`.steps`: long work that is cut into steps, so that others can have their turn in between
 - :mod:`.uri_templates`: URI templates as far as it takes to see whose a URI may be
+- :mod:`.times`: times as RFC 3339 texts
 - :mod:`.tomltext`: TOML that knows where everything stands, and TOML written
 - :mod:`.yamltext`: the one YAML decoder for bodies from outside, where the operator asks for YAML
 """

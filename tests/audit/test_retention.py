@@ -15,7 +15,7 @@ from agtphost.errors import Refusal
 from agtphost.identity.directory import AgentDirectory
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.stores.rows import ItemRow
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import jsontext, times
 from tests.dispatch.hosts import HOSTED, agent
 
 NOW = datetime(2026, 2, 28, 12, tzinfo=UTC).timestamp()
@@ -65,7 +65,7 @@ def test_a_label_is_free_after_ninety_days(days: int, free: bool) -> None:
 def test_years_after_a_leap_day() -> None:
     """The last of February stands for a day that is missing."""
     leap = datetime(2028, 2, 29, tzinfo=UTC).timestamp()
-    assert retention.stamp(retention.years_after(leap, 7)) == "2035-02-28T00:00:00Z"
+    assert times.stamp(retention.years_after(leap, 7)) == "2035-02-28T00:00:00Z"
 
 
 def test_activate_refuses_a_label_that_is_kept() -> None:

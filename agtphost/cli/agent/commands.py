@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.audit.retention import RETAINED, YEARS, free_at, stamp
+from agtphost.audit.retention import RETAINED, YEARS, free_at
 from agtphost.cli.agent.issue import new_command
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.cert.commands import describe
@@ -22,6 +22,7 @@ from agtphost.cli.output import print_answer, print_entries, print_json, print_s
 from agtphost.cli.target import resolve
 from agtphost.identity import documents, envelope
 from agtphost.identity.genesis import Genesis, GenesisError
+from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_name
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def retained(agent: str | None, where: Connection, as_json: bool) -> None:
             # A deprecation that was cancelled stays on record, and the label is its agent's.
             value["state"] = value["status"] if state is None else state.status
             back = value["state"] not in ENDED
-            value["label_free_at"] = None if back else stamp(free_at(value))
+            value["label_free_at"] = None if back else times.stamp(free_at(value))
         if agent is not None:
             one = next((value for value in found if agent in (value["label"], value["agent_id"])), None)
             if one is None:

@@ -35,6 +35,7 @@ from agtphost.identity.provisioning import (
     registrar_url,
     timestamp,
 )
+from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_name, is_owner_id
 
 if TYPE_CHECKING:
@@ -208,14 +209,14 @@ def _require_free_label(config: Config, name: str) -> None:
             )
     if not may_have_store(config):
         return
-    from agtphost.audit.retention import RETAINED, free_at, stamp
+    from agtphost.audit.retention import RETAINED, free_at
 
     with open_records(config) as reader:
         for value in reader.state_items(RETAINED):
             if value["label"] == name and time.time() < (free := free_at(value)):
                 raise WrongInput(
                     f"the agent cannot be issued: {name} was the label of an agent that ended on {value['ended_at']}",
-                    f"It is free from {stamp(free)} on: a new agent must not pass for the one before.",
+                    f"It is free from {times.stamp(free)} on: a new agent must not pass for the one before.",
                 )
 
 

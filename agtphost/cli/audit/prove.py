@@ -6,7 +6,6 @@ import base64
 import json
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from agtphost.cli.target import Target, resolve
 from agtphost.identity import files
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_audit_id
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _cosigned(
         found = cosignature.found(note, [key])
         if not found:
             raise Unverified(f"the checkpoint of {newest.size} has no line of the key {key.kid}")
-        time_of = datetime.fromtimestamp(found[0].seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        time_of = times.stamp(found[0].seconds)
         shown.append({"witness": found[0].witness, "time": time_of, "key": key.text})
     return newest, shown
 

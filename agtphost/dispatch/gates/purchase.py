@@ -26,6 +26,7 @@ from agtphost.dispatch.purchase import NEW_ASSERTION, Purchase, UsedAssertions, 
 from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
 from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.intent import DIGEST, Intent, IntentAssertions, IntentError
@@ -343,13 +344,8 @@ def _missing(header: str, what: str) -> Refusal:
 
 
 def _parameter(name: str, explanation: str, *, missing: bool = False) -> Refusal:
-    return Refusal(
-        Status.UNPROCESSABLE,
-        "missing-parameter" if missing else "invalid-parameter",
-        explanation,
-        remedy=f"Send {name}: PURCHASE takes item or cart_quote_id, principal_id and amount.",
-        details={"parameter": name},
-    )
+    remedy = f"Send {name}: PURCHASE takes item or cart_quote_id, principal_id and amount."
+    return parameters.invalid(name, explanation, remedy, missing=missing)
 
 
 def _conflict(reason: str, explanation: str) -> Refusal:

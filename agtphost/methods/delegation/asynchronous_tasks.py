@@ -39,7 +39,7 @@ from agtphost.methods.delegation.decision import Hop
 from agtphost.methods.delegation.execution import Done, shown_hop
 from agtphost.methods.oversight import notification
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 from agtphost.vocabulary.status import Status
@@ -155,7 +155,7 @@ class AsynchronousTasks:
             "authority_scope": sorted(lineage.scope),
             "chain": list(lineage.chain),
             "callback": recipient,
-            "accepted_at": parameters.stamp(self._now()),
+            "accepted_at": times.stamp(self._now()),
         }
         key = str(value["delegation_id"])
         begun = Change(kind=TASK, key=key, value=value, owner=owner, expected=0)
@@ -240,7 +240,7 @@ class AsynchronousTasks:
         del self._working[ticket.key]
         if len(jsontext.encode(outcome.get("result"))) > LONGEST_RESULT:
             outcome["result"] = {**_without_results(outcome["result"]), "omitted": "longer than is kept"}
-        ended = {**ticket.value, **outcome, "ended_at": parameters.stamp(self._now())}
+        ended = {**ticket.value, **outcome, "ended_at": times.stamp(self._now())}
         ended["accepted_audit_id"] = lineage.audit_id
         while not await self._committed(ended, ticket.owner, lineage, invocation) and not self._stopping:
             await _pause(self._clock, RETRY_SECONDS)
@@ -318,7 +318,7 @@ class AsynchronousTasks:
             **item.value,
             "state": FAILED,
             "error": _interrupted("host-restarted", why),
-            "ended_at": parameters.stamp(self._now()),
+            "ended_at": times.stamp(self._now()),
         }
         changes, delivery = self._ending(ended, item.owner)
         names = ("delegation_id", "task_id", "delegator", "delegatee", "chain")

@@ -31,7 +31,7 @@ from agtphost.methods.discovery.publishing import IDENTITY, DocumentPublisher, a
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Sees
-from agtphost.vocabulary import media_types
+from agtphost.vocabulary import media_types, times
 from agtphost.vocabulary.status import Status
 
 log = Logger()
@@ -111,7 +111,7 @@ class Description:
         self._states = states
         self._namespace = namespace
         self._publisher = publisher or DocumentPublisher("", None)
-        self._status = status or StatusDocuments("", lambda: parameters.stamp(time.time()))
+        self._status = status or StatusDocuments("", lambda: times.stamp(time.time()))
         self._aside = aside
 
     def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:

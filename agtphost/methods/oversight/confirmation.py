@@ -27,6 +27,7 @@ from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
 from agtphost.methods.oversight.notification import NOTIFICATION
+from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
 
@@ -80,7 +81,7 @@ class Confirmation:
             "attestation_id": attestation_id,
             "target_id": target_id,
             "status": said["status"],
-            "timestamp": parameters.stamp(self._now()),
+            "timestamp": times.stamp(self._now()),
             "confirmed_by": actor,
         }
         escalation = self._escalation(context, target_id)

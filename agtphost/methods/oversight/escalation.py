@@ -29,6 +29,7 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.canonical import canonical
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
+from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
@@ -70,7 +71,7 @@ class Escalation:
         self._directory = directory
         self._authorization = authorization
         self._now = now
-        self._instants = parameters.Instants()
+        self._instants = times.Instants()
 
     def handle(self, context: BuiltInContext) -> Answer:
         return self._list(context) if context.method == "QUERY" else self._escalate(context)

@@ -30,6 +30,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
+from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
@@ -97,7 +98,7 @@ def deposit(
         "urgency": urgency,
         "delivery_guarantee": "exactly_once",
         "expiry": None,
-        "sent_at": parameters.instant(int(now * 1_000_000)),
+        "sent_at": times.instant(int(now * 1_000_000)),
         "status": "held",
     }
     return _kept(value, now + KEPT)
@@ -156,7 +157,7 @@ class Notification:
         self._authorization = authorization
         self._bindings = bindings
         self._now = now
-        self._instants = parameters.Instants()
+        self._instants = times.Instants()
 
     def handle(self, context: BuiltInContext) -> Any:
         return self._read(context) if context.method == "QUERY" else self._notify(context)

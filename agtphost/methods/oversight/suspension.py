@@ -24,6 +24,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
 
@@ -107,10 +108,10 @@ class Suspension:
             "reason": reason,
             "checkpoint": checkpoint,
             "nonce_hash": sha256(nonce.encode()).hexdigest(),
-            "resume_by": parameters.stamp(until),
+            "resume_by": times.stamp(until),
             "until": until,
             "status": "suspended",
-            "suspended_at": parameters.stamp(now),
+            "suspended_at": times.stamp(now),
         }
         receipt = {
             "suspension_id": value["suspension_id"],

@@ -1,0 +1,28 @@
+"""Times as the drafts write them: RFC 3339 texts in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def stamp(seconds: float | None = None) -> str:
+    """Seconds since the epoch, or the present time, with whole seconds: ``2027-01-31T00:00:00Z``."""
+    moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(microseconds: int) -> str:
+    """Microseconds since the epoch; of two, the earlier one is the lesser text."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Instants:
+    """Times of what comes one after the other: no two are the same, whatever the clock says."""
+
+    def __init__(self) -> None:
+        self._latest = 0
+
+    def stamp(self, seconds: float) -> str:
+        """Seconds since the epoch as text, later than every one before."""
+        self._latest = max(int(seconds * 1_000_000), self._latest + 1)
+        return instant(self._latest)
