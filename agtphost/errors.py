@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 
 
@@ -28,9 +29,9 @@ class Refusal(Exception):
     """
     A request that ends in a status outside 2xx, or in 262.
 
-    :param status: the AGTP status of the response.
-    :param reason: a stable, machine-readable token such as ``scope-required``.
+    :param reason: why; it brings its status, and what is said where nothing else is.
     :param explanation: one sentence for a person: what was wrong.
+    :param status: the AGTP status of the response, where ``reason`` has several.
     :param remedy: one sentence: what would make the request succeed; empty
         where nothing the caller can do would.
     :param details: further members of the response body.
@@ -43,15 +44,16 @@ class Refusal(Exception):
     :param scopes: with 262 and 455, the scopes concerned: what is missing, or was claimed in excess; for the record
         (core v08 section 10). Empty where no scope would help.
     :param cause: what was wrong in a token, for the record, where ``reason`` has to be coarser on the wire.
+    :raises ValueError: ``reason`` has not that status.
     """
 
     def __init__(
         self,
-        status: Status,
-        reason: str,
-        explanation: str,
+        reason: Reason | ForeignReason,
+        explanation: str | None = None,
         *,
-        remedy: str = "",
+        status: Status | None = None,
+        remedy: str | None = None,
         details: Mapping[str, object] | None = None,
         headers: Sequence[tuple[str, str]] = (),
         close: bool = False,
@@ -60,11 +62,12 @@ class Refusal(Exception):
         scopes: Sequence[str] = (),
         cause: str = "",
     ) -> None:
-        super().__init__(f"{int(status)} {reason}: {explanation}")
-        self.status = status
+        self.status = reason.statuses[0] if status is None else status
+        if self.status not in reason.statuses:
+            raise ValueError(f"{reason} has not the status {int(self.status)}")
         self.reason = reason
-        self.explanation = explanation
-        self.remedy = remedy
+        self.explanation = reason.meaning if explanation is None else explanation
+        self.remedy = reason.remedy if remedy is None else remedy
         self.details: Mapping[str, object] = details or {}
         self.headers = headers
         self.close = close
@@ -72,6 +75,7 @@ class Refusal(Exception):
         self.extra: Mapping[str, object] = extra or {}
         self.scopes = tuple(scopes)
         self.cause = cause
+        super().__init__(f"{int(self.status)} {reason}: {self.explanation}")
 
 
 class ProtocolError(Exception):
@@ -86,16 +90,14 @@ class RemoteProtocolError(ProtocolError):
     """
     The peer sent octets that the framing rules forbid.
 
-    :param reason: a stable token such as ``invalid-request-line``.
+    :param reason: its status is what a server answers before it closes the connection.
     :param explanation: one sentence naming the rule that was broken.
-    :param status: what a server answers before it closes the connection.
     """
 
-    def __init__(self, reason: str, explanation: str, status: Status = Status.BAD_REQUEST) -> None:
+    def __init__(self, reason: Reason, explanation: str) -> None:
         super().__init__(f"{reason}: {explanation}")
         self.reason = reason
         self.explanation = explanation
-        self.status = status
 
 
 @dataclass(frozen=True, kw_only=True)

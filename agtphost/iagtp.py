@@ -26,6 +26,7 @@ from agtphost.stores.interfaces import IChainStore as IChainStore
 from agtphost.stores.interfaces import IPluggableStore as IPluggableStore
 from agtphost.stores.interfaces import IRecordReader as IRecordReader
 from agtphost.stores.interfaces import IRecordStore as IRecordStore
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 
 
@@ -65,7 +66,7 @@ class IDispatcher(Interface):
         :return: the sealed final response.
         """
 
-    def refuse(reason: str, explanation: str, status: int, peer: Peer, line: bytes = b"") -> Awaitable[Response]:
+    def refuse(reason: Reason, explanation: str, peer: Peer, line: bytes = b"") -> Awaitable[Response]:
         """Seal the one response to octets that never became a request; the connection closes after it."""
 
 

@@ -3,6 +3,7 @@ The pages that follow from something else; ``python docs/generate.py`` writes th
 
 - ``docs/configuration.rst``: every key of ``host.toml`` and of the command's own file, from the classes of
   :mod:`agtphost.config`
+- ``docs/reasons.rst``: every reason that the host refuses for, from :mod:`agtphost.vocabulary.reasons`
 - ``docs/architecture.rst``: what each package may import, from ``tests/test_layering.py``; the rest is written by hand
 - ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``
 
@@ -34,6 +35,7 @@ from agtphost.config.sections import Config
 from agtphost.config.values import Section
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.reasons import Reason
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -324,6 +326,48 @@ def titled(fragment: Path) -> tuple[str, str]:
     return found.group(1), text[found.end() :]
 
 
+REASONS = """\
+.. Written by docs/generate.py from agtphost/vocabulary/reasons.py: mend that.
+
+Why the host refuses
+====================
+
+A refusal has a status, and a *reason*: a token that stays the same where sentences change. Programs go by it; it is in the
+answer, under ``reason``, and in the record. ``explanation`` and ``remedy`` beside it are for people, and often say more
+than here. Where a reason has several statuses the first is the usual one. Endpoints have errors of their own besides, which
+their contracts declare, and an operator's plugins and other hosts may use other tokens.
+
+.. list-table::
+   :header-rows: 1
+   :widths: 22 8 34 26 10
+
+   * - Reason
+     - Status
+     - What it means
+     - What to do
+     - From
+"""
+
+
+def reasons() -> str:
+    """``docs/reasons.rst``."""
+
+    def text(said: str) -> str:
+        return re.sub("`([^`]+)`", r"``\1``", said.replace("*", r"\*"))
+
+    rows = [
+        f"""\
+   * - ``{reason}``
+     - {", ".join(str(int(status)) for status in reason.statuses)}
+     - {text(reason.meaning)}
+     - {text(reason.remedy) or "What ``remedy`` says."}
+     - {reason.source}
+"""
+        for reason in sorted(Reason)
+    ]
+    return REASONS + "".join(rows)
+
+
 def architecture(page: str) -> str:
     """``docs/architecture.rst`` with the last column of its table as the layering test has it; all else is kept."""
     layering: dict[str, Any] = runpy.run_path(str(ROOT / "tests" / "test_layering.py"))
@@ -340,6 +384,7 @@ def architecture(page: str) -> str:
 def main() -> None:
     """Write every page anew."""
     (DOCS / "configuration.rst").write_text(configuration())
+    (DOCS / "reasons.rst").write_text(reasons())
     drawn = DOCS / "architecture.rst"
     drawn.write_text(architecture(drawn.read_text()))
     log = ROOT / "CHANGELOG.rst"

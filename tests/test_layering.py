@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vocabulary": set(),
     "errors": {"vocabulary"},
     "extras": set(),
-    "iagtp": {"wire", "identity", "contract", "dispatch", "handlers", "audit", "stores"},
+    "iagtp": {"vocabulary", "wire", "identity", "contract", "dispatch", "handlers", "audit", "stores"},
     "wire": EVERYONE,
     "identity": EVERYONE,
     "contract": EVERYONE | {"identity"},

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agtphost.audit.drafts import LifecycleEvent, Sealed
 from agtphost.stores.rows import StateRow
+from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.identity.agents import Agent
@@ -115,8 +116,8 @@ class Noop:
 class Refused:
     """422: the table has no way from here."""
 
-    reason: str
-    explanation: str
+    reason: Reason
+    explanation: str | None = None
 
 
 Decision = Transition | Noop | Refused
@@ -127,13 +128,12 @@ _SUSPENDED = Transition(EventType.SUSPENDED, LifecycleStatus.SUSPENDED)
 _DEPRECATED = Transition(EventType.DEPRECATED, LifecycleStatus.DEPRECATED)
 _REVOKED = Transition(EventType.REVOKED, LifecycleStatus.RETIRED)
 _NOOP = Noop()
-_RETIRED = Refused("agent-retired", "The agent was revoked. This is final.")
-_NEVER_ACTIVE = Refused("agent-never-activated", "The agent was never activated; ACTIVATE comes first.")
+_RETIRED = Refused(Reason.AGENT_RETIRED, "The agent was revoked. This is final.")
+_NEVER_ACTIVE = Refused(Reason.AGENT_NEVER_ACTIVATED, "The agent was never activated; ACTIVATE comes first.")
 _SUSPENDED_NOW = Refused(
-    "agent-suspended",
-    "The agent is suspended; deprecating it would resume its traffic. REINSTATE comes first.",
+    Reason.AGENT_SUSPENDED, "The agent is suspended; deprecating it would resume its traffic. REINSTATE comes first."
 )
-_NO_GENESIS = Refused("genesis-not-loaded", "No Genesis of the agent is loaded, so it cannot become active.")
+_NO_GENESIS = Refused(Reason.GENESIS_NOT_LOADED, "No Genesis of the agent is loaded, so it cannot become active.")
 
 TRANSITIONS: Mapping[tuple[LifecycleStatus | None, str], Decision] = {
     # None: loaded, suspended by its document, and without any history.

@@ -30,12 +30,7 @@ from agtphost.iagtp import IWitness
 from agtphost.identity.key_ring import followed
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.stores.rows import StoreError
-
-INCONSISTENT = "checkpoint-inconsistent"
-"""The reason by which a witness says that the log was rolled back or forked."""
-
-OUTDATED = "checkpoint-proof-outdated"
-"""The reason by which it says that it has seen another size than the proof begins at."""
+from agtphost.vocabulary.reasons import Reason
 
 RETRY_SECONDS = 1.0
 """From the first failure to the next attempt; doubled after each that fails."""
@@ -252,9 +247,14 @@ class RemoteWitness:
                 line = str(document.get("cosignature", ""))
                 return cosignature.verify(issued.note, line, await self._witness_keys(document)).line
             reason, size = document.get("reason"), document.get("size")
-            if reason == INCONSISTENT:
+            if reason == Reason.CHECKPOINT_INCONSISTENT:
                 raise _Contradiction(str(document.get("explanation", ""))[:300])
-            if reason != OUTDATED or isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            if (
+                reason != Reason.CHECKPOINT_PROOF_OUTDATED
+                or isinstance(size, bool)
+                or not isinstance(size, int)
+                or size < 0
+            ):
                 raise WitnessUnreachable(f"it answered {status} {str(reason)[:60]}")
             self._seen = size
         raise WitnessUnreachable("it names another size each time")

@@ -27,6 +27,7 @@ from typing import Any
 
 from agtphost.contract.pattern_automaton import Automaton
 from agtphost.vocabulary.jsontext import MAX_TOKENS
+from agtphost.vocabulary.reasons import Reason
 
 BUDGET = 25_000_000
 """Nanoseconds for one value: half of the 50 ms that the reactor may be held."""
@@ -95,30 +96,12 @@ class TooCostly(ValueError):
     """
     A value that is not checked against its schema.
 
-    :param reason: stable: ``value-too-costly`` or ``number-out-of-range``.
-    :param remedy: what would help.
+    :param reason: ``value-too-costly`` or ``number-out-of-range``.
     """
 
-    def __init__(self, reason: str, explanation: str, remedy: str) -> None:
-        super().__init__(explanation)
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.meaning)
         self.reason = reason
-        self.remedy = remedy
-
-
-def _too_costly() -> TooCostly:
-    return TooCostly(
-        "value-too-costly",
-        "Checking the value against its schema would take longer than one request may.",
-        "Send it in smaller parts, or have the operator write the schema with fewer alternatives and expressions.",
-    )
-
-
-def _out_of_range() -> TooCostly:
-    return TooCostly(
-        "number-out-of-range",
-        "A number that has to be divided is beyond 2**63, or a fraction below 2**-63.",
-        "Send numbers within that range, or as strings where the schema allows it.",
-    )
 
 
 @dataclass(slots=True)
@@ -285,16 +268,16 @@ class Budget:
                     # Before any is put aside: a long array is refused by its length.
                     cost += (rest.value + each) * more
                     if cost > BUDGET:
-                        raise _too_costly()
+                        raise TooCostly(Reason.VALUE_TOO_COSTLY)
                     waiting.extend((rest, member) for member in item[len(state.indexed) :])
             elif state.divisions and kind in (int, float):
                 size = abs(item)
                 if item and not 1 / LARGEST <= size <= LARGEST:
-                    raise _out_of_range()
+                    raise TooCostly(Reason.NUMBER_OUT_OF_RANGE)
                 ordinary = not item or ORDINARY[0] <= size <= ORDINARY[1]
                 cost += state.divisions * (DIVIDED if ordinary else DIVIDED_FAR)
             if cost > BUDGET:
-                raise _too_costly()
+                raise TooCostly(Reason.VALUE_TOO_COSTLY)
 
 
 Step = str | int | None

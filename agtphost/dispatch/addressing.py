@@ -14,10 +14,8 @@ from typing import NoReturn
 
 from agtphost.errors import Refusal
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.uris import (
-    MALFORMED_ID,
-    MALFORMED_URI,
     PACKAGE_SUFFIXES,
     SCHEME,
     UriError,
@@ -45,8 +43,7 @@ NOWHERE = Authority("", 0)
 def moved(target: str, explanation: str) -> Refusal:
     """A 301 to ``target``."""
     return Refusal(
-        Status.MOVED_PERMANENTLY,
-        "moved-permanently",
+        Reason.MOVED_PERMANENTLY,
         explanation,
         remedy=f"Address {target} from now on.",
         details={"location": target},
@@ -89,25 +86,10 @@ def refuse_label(label: str, rest: str, host: str | None = None, own: Authority 
             "URIs are addresses, not file names: a package's suffix is no part of one.",
         )
     if _MISTYPED_ID.fullmatch(label) is not None and not is_agent_id(label):
-        raise Refusal(
-            Status.BAD_REQUEST,
-            MALFORMED_ID,
-            "A canonical Agent-ID is 64 lower-case hexadecimal digits.",
-            remedy="Check the identifier's length and case.",
-        )
+        raise Refusal(Reason.INVALID_CANONICAL_ID)
     if not is_agent_name(label):
-        raise Refusal(
-            Status.BAD_REQUEST,
-            MALFORMED_URI,
-            "An agent's name is 1 to 64 letters, digits, '-' and '_'.",
-            remedy="DISCOVER /agents lists the hosted agents and their names.",
-        )
-    raise Refusal(
-        Status.NOT_FOUND,
-        "agent-not-hosted",
-        "No agent of that name is hosted here.",
-        remedy="DISCOVER /agents lists the hosted agents.",
-    )
+        raise Refusal(Reason.INVALID_URI_FORM)
+    raise Refusal(Reason.AGENT_NOT_HOSTED, "No agent of that name is hosted here.")
 
 
 def redirect(domain: str, path: str) -> Refusal:
@@ -122,10 +104,4 @@ def redirect(domain: str, path: str) -> Refusal:
 
 def alias_conflict(label: str, claimed: str) -> Refusal:
     """The 401 for an alias that resolves to another agent than the Agent-ID of its request (AGTP-125)."""
-    return Refusal(
-        Status.UNAUTHORIZED,
-        "alias-conflict",
-        "The name in the path resolves to another agent than the Agent-ID of the request.",
-        remedy="Address the agent by its canonical Agent-ID, or prove by certificate that you are the one you name.",
-        details={"alias": f"/agents/{label}", "agent_id": claimed},
-    )
+    return Refusal(Reason.ALIAS_CONFLICT, details={"alias": f"/agents/{label}", "agent_id": claimed})

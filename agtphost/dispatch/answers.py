@@ -11,6 +11,7 @@ from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, Overstepped, checked_refusal
 from agtphost.handlers.context import EndpointError, EndpointResponse
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 
 log = Logger()
@@ -32,10 +33,8 @@ def check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
     except TooCostly as error:
         log.error("{method} {path}: {why}", method=binding.method, path=binding.path, why=str(error))
         raise Refusal(
-            Status.SERVER_ERROR,
-            "invalid-output",
+            Reason.INVALID_OUTPUT,
             "The handler's answer cannot be checked against the endpoint's output schema.",
-            remedy="The operator's log has the details.",
             details={"detail": error.reason},
         ) from None
     log.error(
@@ -44,12 +43,7 @@ def check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
         path=binding.path,
         faults=schema.faults(result),
     )
-    raise Refusal(
-        Status.SERVER_ERROR,
-        "invalid-output",
-        "The handler's answer does not follow the endpoint's output schema.",
-        remedy="The operator's log has the details.",
-    )
+    raise Refusal(Reason.INVALID_OUTPUT, "The handler's answer does not follow the endpoint's output schema.")
 
 
 def require_plain(binding: Binding, refusal: Refusal) -> None:
@@ -87,8 +81,7 @@ def declared(binding: Binding, error: EndpointError) -> Refusal:
         )
         return surprise()
     return Refusal(
-        Status.UNPROCESSABLE,
-        error.name,
+        ForeignReason(error.name, Status.UNPROCESSABLE),
         "The endpoint answered with one of its declared errors.",
         details={"details": dict(error.details)},
     )
@@ -96,17 +89,9 @@ def declared(binding: Binding, error: EndpointError) -> Refusal:
 
 def surprise() -> Refusal:
     return Refusal(
-        Status.SERVER_ERROR,
-        "server-error",
-        "The host could not complete the request.",
-        remedy="The operator's log has the details under the Audit-ID of this response.",
+        Reason.SERVER_ERROR, remedy="The operator's log has the details under the Audit-ID of this response."
     )
 
 
 def given_up() -> Refusal:
-    return Refusal(
-        Status.TIMEOUT,
-        "cancelled",
-        "The call was given up before it ended: its caller left, or the call that it was part of ended.",
-        remedy="Call again.",
-    )
+    return Refusal(Reason.CANCELLED)

@@ -16,7 +16,7 @@ from agtphost.dispatch.gates.identity import reaches_stopped, refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 def intersect(held: frozenset[str], bound: frozenset[str]) -> frozenset[str]:
@@ -42,25 +42,11 @@ def effective_scopes(
         return declared if committed is None else intersect(declared, committed)
     excess = scopes.missing(declared, sorted(claimed))
     if excess:
-        raise Refusal(
-            Status.AUTHORIZATION_REQUIRED,
-            "scope-claim-invalid",
-            "Authority-Scope claims scopes that the caller's Identity Document does not declare.",
-            remedy="Claim declared scopes only, or have the registrar issue a document that declares these.",
-            details={"scopes": list(excess)},
-            scopes=excess,
-        )
+        raise Refusal(Reason.SCOPE_CLAIM_INVALID, details={"scopes": list(excess)}, scopes=excess)
     if committed is not None:
         excess = scopes.missing(committed, sorted(claimed))
         if excess:
-            raise Refusal(
-                Status.SCOPE_VIOLATION,
-                "scope-commitment-exceeded",
-                "Authority-Scope claims scopes that the caller's certificate does not commit to.",
-                remedy="Claim committed scopes only, or present a certificate that commits to these.",
-                details={"scopes": list(excess)},
-                scopes=excess,
-            )
+            raise Refusal(Reason.SCOPE_COMMITMENT_EXCEEDED, details={"scopes": list(excess)}, scopes=excess)
     return claimed
 
 
@@ -75,9 +61,9 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
     lacking = scopes.missing(exchange.scopes, binding.required_scopes)
     if lacking:
         raise Refusal(
-            binding.scope_status,
-            "scope-required",
+            Reason.SCOPE_REQUIRED,
             f"{binding.name or f'{binding.method} {binding.path}'} needs scopes that this request does not carry.",
+            status=binding.scope_status,
             remedy="Claim the missing scopes in Authority-Scope if the Identity Document declares them; "
             "otherwise the registrar has to grant them.",
             details={"missing_scopes": list(lacking), "required_scopes": list(binding.required_scopes)},
@@ -96,15 +82,12 @@ def require_assurance(exchange: Exchange, binding: Binding) -> None:
     details = {"assurance": exchange.assurance.label, "required_assurance": binding.min_assurance.label}
     if exchange.assurance is Assurance.NONE:
         raise Refusal(
-            Status.UNAUTHORIZED,
-            "agent-unauthenticated",
+            Reason.AGENT_UNAUTHENTICATED,
             "The request names no calling agent, and this may not be called anonymously.",
-            remedy="Send Agent-ID, and present the agent's client certificate.",
             details=details,
         )
     raise Refusal(
-        Status.UNAUTHORIZED,
-        "agent-unauthenticated",
+        Reason.AGENT_UNAUTHENTICATED,
         f"The calling agent is known by {exchange.assurance.label} only; this needs {binding.min_assurance.label}.",
         remedy="Connect with the agent's client certificate.",
         details=details,
@@ -125,12 +108,7 @@ def require_agent(exchange: Exchange, binding: Binding) -> None:
     if state is not None and not reaches_stopped(binding) and agent is not None and exchange.method != "PURCHASE":
         refuse_stopped(state, "agent", agent.agent_id)
     if binding.agents and (agent is None or agent.agent_id not in binding.agents):
-        raise Refusal(
-            Status.NOT_FOUND,
-            "not-offered-by-agent",
-            "The addressed agent does not offer this.",
-            remedy="Address an agent that lists it in DISCOVER /methods.",
-        )
+        raise Refusal(Reason.NOT_OFFERED_BY_AGENT)
 
 
 CHECKS: tuple[Callable[[Exchange, Binding], None], ...] = (require_agent, require_scopes, require_assurance)

@@ -42,7 +42,7 @@ from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import TURN
 from agtphost.wire.events import Request, Response
 
@@ -134,11 +134,10 @@ class Dispatcher:
         CALL.set(outer)
         return response
 
-    async def refuse(self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b"") -> Response:
+    async def refuse(self, reason: Reason, explanation: str, peer: Peer, line: bytes = b"") -> Response:
         """Answer octets that never became a request."""
         exchange = Exchange(Request(method="", line=line), peer, time.time())
         refusal = Refusal(
-            Status(status),  # type: ignore[call-arg]
             reason,
             explanation,
             remedy="Open a new connection and send a well-formed request.",
@@ -258,8 +257,7 @@ class Dispatcher:
             return await deferred
         except TimeoutError:
             raise Refusal(
-                Status.TIMEOUT,
-                "timeout",
+                Reason.TIMEOUT,
                 f"The call did not end within {seconds:g} seconds.",
                 remedy="Ask for less, or have the operator raise the endpoint's timeout.",
             ) from None

@@ -15,6 +15,7 @@ from agtphost.errors import Refusal
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -214,12 +215,7 @@ class Invocation:
 
 def _require_room(peer: Peer) -> None:
     if peer.depth >= MAX_DEPTH:
-        raise Refusal(
-            Status.UNPROCESSABLE,
-            "invocation-too-deep",
-            f"Calls inside calls go {MAX_DEPTH} deep at most.",
-            remedy="Break the cycle between the endpoints.",
-        )
+        raise Refusal(Reason.INVOCATION_TOO_DEEP, f"Calls inside calls go {MAX_DEPTH} deep at most.")
 
 
 def _result(response: Response) -> Mapping[str, Any]:
@@ -230,8 +226,7 @@ def _result(response: Response) -> Mapping[str, Any]:
         return body if isinstance(body, dict) else {"value": body}
     reason = body.get("reason", "") if isinstance(body, dict) else ""
     raise Refusal(
-        Status(response.status),  # type: ignore[call-arg]
-        reason or "invocation-failed",
+        ForeignReason(reason or Reason.INVOCATION_FAILED, Status(response.status)),  # type: ignore[call-arg]
         body.get("explanation", "") if isinstance(body, dict) else "",
         details={"audit_id": response.headers.get("audit-id") or ""},
         scopes=scopes_of(body),

@@ -11,7 +11,7 @@ from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.identity.intent import Intent
 from agtphost.vocabulary.holdings import ITEM_KINDS
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 KIND = "intent-assertion"
 NEW_ASSERTION = "Have the platform that governs the agent issue a new Intent-Assertion for this purchase."
@@ -79,15 +79,16 @@ class UsedAssertions:
         return self._held.count(KIND, agent_id) >= MOST_PER_AGENT
 
 
-def unverified(reason: str, explanation: str, remedy: str, *, retryable: bool, **details: object) -> Refusal:
+def unverified(
+    reason: Reason, explanation: str | None = None, remedy: str | None = None, *, retryable: bool, **details: object
+) -> Refusal:
     """
     458, naming the check that failed (companion section 14).
 
     :param retryable: whether the same purchase can succeed after the counterparty was verified again.
     """
-    said = {"check": reason, "retryable": retryable, **details}
+    said = {"check": reason.value, "retryable": retryable, **details}
     return Refusal(
-        Status.COUNTERPARTY_UNVERIFIED,
         reason,
         explanation,
         remedy=remedy,
@@ -99,9 +100,7 @@ def unverified(reason: str, explanation: str, remedy: str, *, retryable: bool, *
 def replayed() -> Refusal:
     """458 for an assertion that was used, or is being used by a purchase that has not ended."""
     return unverified(
-        "intent-assertion-replayed",
-        "The Intent-Assertion was used before; each is good for one purchase.",
-        NEW_ASSERTION,
+        Reason.INTENT_ASSERTION_REPLAYED,
         retryable=False,
         fault="jti",
     )

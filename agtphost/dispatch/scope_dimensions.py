@@ -19,7 +19,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.vocabulary import budget, scopes
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 def _permits(rule: ScopeDimensionSection, value: Any) -> bool:
@@ -64,8 +64,7 @@ class ScopeDimensionGate:
         bound = {"maximum": rule.maximum} if rule.maximum is not None else {"allowed": sorted(rule.allowed or ())}
         named = {"dimension": rule.name, "parameter": rule.parameter}
         raise Refusal(
-            Status.SCOPE_VIOLATION,
-            "scope-violation",
+            Reason.SCOPE_VIOLATION,
             f"The call is outside the scope dimension {rule.name}.",
             remedy=f"Change {rule.parameter}"
             + (f", or call with the scope {rule.unless_scope}." if rule.unless_scope else "."),
@@ -110,12 +109,7 @@ def budget_limit(exchange: Exchange) -> Mapping[str, Decimal] | None:
     try:
         return budget.parse(text)
     except budget.BudgetError as error:
-        raise Refusal(
-            Status.BAD_REQUEST,
-            "invalid-budget-limit",
-            f"Budget-Limit is malformed: {error}.",
-            remedy="Send amounts such as tokens=5000, USD=10.00.",
-        ) from None
+        raise Refusal(Reason.INVALID_BUDGET_LIMIT, f"Budget-Limit is malformed: {error}.") from None
 
 
 def budget_exceeded(cost: Mapping[str, Any], beyond: Mapping[str, tuple[Any, Any]]) -> Refusal:
@@ -127,8 +121,7 @@ def budget_exceeded(cost: Mapping[str, Any], beyond: Mapping[str, tuple[Any, Any
     shown = {unit: {"limit": str(limit), "cost": str(amount)} for unit, (limit, amount) in beyond.items()}
     estimate = budget.render(cost)
     return Refusal(
-        Status.BUDGET_EXCEEDED,
-        "budget-exceeded",
+        Reason.BUDGET_EXCEEDED,
         f"The call takes more than Budget-Limit allows: {', '.join(beyond)}.",
         remedy="Raise Budget-Limit, or ask for less.",
         details={"exceeded": shown, "cost_estimate": estimate},

@@ -30,6 +30,7 @@ from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.identifiers import uuid7
 from agtphost.vocabulary.jsonslices import Encoded
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status, phrase_of
 from agtphost.wire.events import Response
 from agtphost.wire.headers import Headers
@@ -116,7 +117,7 @@ class Sealer:
         different places, so a body has it under all three names. ``error`` is
         an object, as HAIDIP has it and deployed clients read it.
         """
-        token = refusal.reason
+        token = str(refusal.reason)
         body: dict[str, Any] = {"status": int(refusal.status)}
         if exchange.task_id is not None:
             body["task_id"] = exchange.task_id
@@ -389,10 +390,7 @@ def recall(result: bytes) -> EndpointResponse:
 def _done(status: int, digest: str, octets: int) -> Refusal:
     """The call was made, and is not made again; whoever has its first answer can compare it."""
     return Refusal(
-        Status.CONFLICT,
-        "idempotency-result-not-kept",
-        "The request with this Idempotency-Key was done, and its answer was too long to be kept: it is not run again.",
-        remedy="Read what came of it; the record of the first answer has its result_hash.",
+        Reason.IDEMPOTENCY_RESULT_NOT_KEPT,
         details={"done": True, "original_status": status, "result_hash": digest, "result_octets": octets},
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 SUSPENSION = "suspension"
 """The kind of state item that SUSPEND makes."""
@@ -164,18 +164,9 @@ class Suspensions:
     def _refusal(self, of: str, item: StateItem) -> Refusal:
         details = {f"{of}_id": item.brief["name"], "suspension_id": item.brief["suspension_id"]}
         if item.brief["until"] <= self._now():
-            return Refusal(
-                Status.TIMEOUT,
-                f"{of}-expired",
-                f"The {of} was suspended, and the time to resume it has passed.",
-                remedy=f"Begin a new {of}.",
-                details=details,
-            )
+            return Refusal(Reason.SESSION_EXPIRED if of == "session" else Reason.TASK_EXPIRED, details=details)
         return Refusal(
-            Status.CONFLICT,
-            f"{of}-suspended",
-            f"The {of} is suspended.",
-            remedy="RESUME it with the resumption_nonce that SUSPEND returned.",
+            Reason.SESSION_SUSPENDED if of == "session" else Reason.TASK_SUSPENDED,
             details={**details, "resume_by": item.brief["resume_by"]},
         )
 
@@ -183,17 +174,5 @@ class Suspensions:
 def _escalated(task_id: str, escalation_id: str, status: str) -> Refusal:
     details = {"task_id": task_id, "escalation_id": escalation_id}
     if status == "rejected":
-        return Refusal(
-            Status.CONFLICT,
-            "task-rejected",
-            "The task was escalated, and the decision was to reject it.",
-            remedy="QUERY /escalations has the reason; do what was decided under a new Task-ID.",
-            details=details,
-        )
-    return Refusal(
-        Status.CONFLICT,
-        "task-paused",
-        "The task is paused: it was escalated, and nobody has decided yet.",
-        remedy="Wait for the recipient's CONFIRM; QUERY /escalations shows how it stands.",
-        details=details,
-    )
+        return Refusal(Reason.TASK_REJECTED, details=details)
+    return Refusal(Reason.TASK_PAUSED, details=details)

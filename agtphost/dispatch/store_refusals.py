@@ -5,7 +5,7 @@ from __future__ import annotations
 from agtphost.audit.state import StateFull
 from agtphost.dispatch.sealing import RETRY_AFTER
 from agtphost.errors import Refusal
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 RETRY_SECONDS = 60
 """When to try again: what is held goes as it is finished, read or expired, and nobody can tell when that is."""
@@ -21,16 +21,13 @@ def no_room(full: StateFull) -> Refusal:
     details = {"scope": "host" if full.in_all else holding.kind, "limit": full.limit, "unit": full.unit}
     if full.in_all:
         return Refusal(
-            Status.UNAVAILABLE,
-            "host-full",
+            Reason.HOST_FULL,
             str(full),
-            remedy="Try again later, or tell the operator.",
             details={**details, "kind": holding.kind},
             headers=(("Retry-After", str(RETRY_SECONDS)),),
         )
     return Refusal(
-        Status.RATE_LIMITED,
-        holding.refusal_reason(),
+        holding.reason,
         str(full),
         remedy=holding.remedy or "Try again later.",
         details={**details, "kind": holding.kind},
@@ -41,27 +38,15 @@ def no_room(full: StateFull) -> Refusal:
 def store_down() -> Refusal:
     """503: no record can be kept, so nothing may happen."""
     return Refusal(
-        Status.UNAVAILABLE,
-        "store-unavailable",
-        "The host cannot make records durable at the moment, so it does nothing.",
+        Reason.STORE_UNAVAILABLE,
         remedy="Try again later; whether a call that was already running took effect is in doubt.",
         headers=(RETRY_AFTER,),
     )
 
 
 def changed_meanwhile() -> Refusal:
-    return Refusal(
-        Status.CONFLICT,
-        "lifecycle-conflict",
-        "Another request changed the agent's lifecycle state at the same moment.",
-        remedy="Read the state and decide again.",
-    )
+    return Refusal(Reason.LIFECYCLE_CONFLICT)
 
 
 def taken_meanwhile() -> Refusal:
-    return Refusal(
-        Status.CONFLICT,
-        "state-conflict",
-        "Another request changed the same thing at the same moment.",
-        remedy="Read its state and decide again.",
-    )
+    return Refusal(Reason.STATE_CONFLICT, remedy="Read its state and decide again.")

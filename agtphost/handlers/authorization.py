@@ -29,7 +29,7 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary import scopes
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 OPERATOR = "operator"
 """The recipient that stands for the people who run the host: the default handler of escalations."""
@@ -101,8 +101,7 @@ class Authorization:
         if holds(context, scope) and context.caller is not None:
             return context.caller.agent_id
         raise Refusal(
-            Status.FORBIDDEN,
-            "operators-only",
+            Reason.OPERATORS_ONLY,
             explanation,
             remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {scope}.",
         )
@@ -139,8 +138,7 @@ class Authorization:
         if presented:
             return f"key:{presented}"
         raise Refusal(
-            Status.UNAUTHORIZED,
-            "agent-unauthenticated",
+            Reason.AGENT_UNAUTHENTICATED,
             "Neither a calling agent nor an operator is known surely enough.",
             remedy="Connect with the agent's or the operator's client certificate.",
             details={"assurance": context.assurance.label, "required_assurance": self._floor.label},
@@ -170,10 +168,5 @@ def owner_of(context: BuiltInContext) -> Agent:
     :raises Refusal: 401 where there is none.
     """
     if context.caller is None:
-        raise Refusal(
-            Status.UNAUTHORIZED,
-            "agent-unauthenticated",
-            "The request names no calling agent.",
-            remedy="Send Agent-ID, and present the agent's client certificate.",
-        )
+        raise Refusal(Reason.AGENT_UNAUTHENTICATED, "The request names no calling agent.")
     return context.caller

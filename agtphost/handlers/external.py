@@ -28,7 +28,7 @@ from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.upstream.failures import Lost, TooLong
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 class State(Enum):
@@ -163,8 +163,7 @@ class ExternalService:
         url, body = self._request(context.input)
         if self._running >= reference.max_concurrency:
             raise Refusal(
-                Status.RATE_LIMITED,
-                "upstream-busy",
+                Reason.UPSTREAM_BUSY,
                 "As many calls of this endpoint are running as it may have.",
                 remedy="Try again later.",
                 headers=(("Retry-After", "1"),),
@@ -287,10 +286,7 @@ class ExternalService:
 
 def _unsendable(why: str) -> Refusal:
     return Refusal(
-        Status.UNPROCESSABLE,
-        "invalid-input",
-        f"The input cannot be sent to the upstream: {why}.",
-        remedy="Send another value.",
+        Reason.INVALID_INPUT, f"The input cannot be sent to the upstream: {why}.", remedy="Send another value."
     )
 
 

@@ -10,19 +10,18 @@ from agtphost.errors import Refusal
 from agtphost.identity.genesis import is_timestamp
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 MAX_TEXT = 2_000
 """Characters of a free-text parameter that ends up in a signed record."""
 
 
 def invalid(
-    name: str, explanation: str, remedy: str, *, missing: bool = False, status: Status = Status.UNPROCESSABLE
+    name: str, explanation: str, remedy: str, *, missing: bool = False, reason: Reason | None = None
 ) -> Refusal:
     """The refusal of one parameter."""
     return Refusal(
-        status,
-        "missing-parameter" if missing else "invalid-parameter",
+        reason or (Reason.MISSING_PARAMETER if missing else Reason.INVALID_PARAMETER),
         explanation,
         remedy=remedy,
         details={"parameter": name},

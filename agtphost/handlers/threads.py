@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from agtphost.errors import Refusal
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 MOST_THREADS = 16
 """Functions that run at the same time."""
@@ -83,13 +83,7 @@ class Threads:
         :raises agtphost.errors.Refusal: 503, where too many calls wait already.
         """
         if self._queued >= self._most_waiting:
-            raise Refusal(
-                Status.UNAVAILABLE,
-                "handlers-busy",
-                "Too many calls wait for a thread of this host.",
-                remedy="Try again later.",
-                headers=(("Retry-After", "1"),),
-            )
+            raise Refusal(Reason.HANDLERS_BUSY, headers=(("Retry-After", "1"),))
         call = _Call(function)
         self._queued += 1
         if self._count < self._most and self._busy + self._queued > self._count:

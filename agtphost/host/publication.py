@@ -30,7 +30,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import signing
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 log = Logger()
 
@@ -156,12 +156,7 @@ class Publication:
             return self._forms.get(kind) or await self._anew(kind)
         except OSError as error:
             log.error("the manifest's history cannot be written: {why}", why=str(error))
-            raise Refusal(
-                Status.UNAVAILABLE,
-                "manifest-unavailable",
-                "The version of the changed manifest cannot be made durable at the moment.",
-                remedy="Try again later.",
-            ) from None
+            raise Refusal(Reason.MANIFEST_UNAVAILABLE) from None
         finally:
             self._building.release()
 

@@ -21,6 +21,7 @@ from agtphost.identity.encoding import decode_padded
 from agtphost.vocabulary import jsontext, money
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.money import Money, MoneyError
+from agtphost.vocabulary.reasons import Reason
 
 MAX_LIFE = 3_600.0
 """Seconds from ``iat`` to ``exp`` that an assertion may have at most; 300 are recommended."""
@@ -41,7 +42,7 @@ class IntentError(ValueError):
     :param fault: a finer token, such as ``invalid-signature`` or ``jti``.
     """
 
-    def __init__(self, reason: str, fault: str, explanation: str) -> None:
+    def __init__(self, reason: Reason, fault: str, explanation: str) -> None:
         super().__init__(explanation)
         self.reason = reason
         self.fault = fault
@@ -97,21 +98,21 @@ class IntentAssertions:
             principal = self._tokens.validate(text, now)
         except BearerError as error:
             fault = error.detail.removeprefix("oauth-")
-            reason = "expired" if fault == "expired" else "invalid"
+            reason = Reason.INTENT_ASSERTION_EXPIRED if fault == "expired" else Reason.INTENT_ASSERTION_INVALID
             explanation = f"{error}".replace("The token", "The assertion")
-            raise IntentError(f"intent-assertion-{reason}", fault, explanation) from None
+            raise IntentError(reason, fault, explanation) from None
         # The very octets whose signature has just been verified.
         claims = jsontext.decode(decode_padded(text.split(".")[1]), max_depth=jsontext.SIGNED_DEPTH)
         self._require_life(claims)
         audience = claims.get("aud")
         if audience not in (merchant_id, [merchant_id]):
             raise IntentError(
-                "intent-assertion-audience-mismatch", "aud", "The assertion's aud is not this merchant alone."
+                Reason.INTENT_ASSERTION_AUDIENCE_MISMATCH, "aud", Reason.INTENT_ASSERTION_AUDIENCE_MISMATCH.meaning
             )
         named = claims.get("agent_id")
         if not isinstance(named, str) or not is_agent_id(named) or named != agent_id:
             raise IntentError(
-                "intent-assertion-agent-mismatch", "agent_id", "The assertion's agent_id is not the calling agent."
+                Reason.INTENT_ASSERTION_AGENT_MISMATCH, "agent_id", Reason.INTENT_ASSERTION_AGENT_MISMATCH.meaning
             )
         jti = claims.get("jti")
         if not isinstance(jti, str) or not is_opaque_id(jti):
@@ -153,4 +154,4 @@ def _digest(claims: Mapping[str, Any]) -> str | None:
 
 
 def _invalid(fault: str, explanation: str) -> IntentError:
-    return IntentError("intent-assertion-invalid", fault, explanation)
+    return IntentError(Reason.INTENT_ASSERTION_INVALID, fault, explanation)

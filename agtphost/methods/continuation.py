@@ -24,7 +24,7 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.encoding import decode, encode
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 HEADER = "Continuation-Token"
 PARAMETER = "continuation_token"
@@ -135,10 +135,4 @@ def _bound(context: BuiltInContext) -> bytes:
 
 
 def _invalid() -> Refusal:
-    return Refusal(
-        Status.UNPROCESSABLE,
-        "continuation-token-invalid",
-        "The Continuation-Token was not made for this caller and this query, or has ended.",
-        remedy="Send it with the very request whose answer it came with, or begin the list anew.",
-        details={"parameter": PARAMETER},
-    )
+    return Refusal(Reason.CONTINUATION_TOKEN_INVALID, details={"parameter": PARAMETER})

@@ -37,7 +37,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods.oversight.notification import KEPT, NOTIFICATION
 from agtphost.vocabulary import times
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 METHODS = frozenset({"DEACTIVATE", "REINSTATE"})
 
@@ -93,7 +93,7 @@ class Domains:
                 "org_domain",
                 "Domains are told of by DEACTIVATE and REINSTATE, without an agent_id.",
                 "Send org_domain alone, with DEACTIVATE or REINSTATE.",
-                status=Status.BAD_REQUEST,
+                reason=Reason.MALFORMED_LIFECYCLE_REQUEST,
             )
         name = given.get("org_domain")
         domain = domain_name(name) if isinstance(name, str) else None
@@ -132,16 +132,14 @@ class Domains:
             return
         if not fingerprint(context.peer):
             raise Refusal(
-                Status.UNAUTHORIZED,
-                "genesis-issuer-cert-required",
+                Reason.GENESIS_ISSUER_CERT_REQUIRED,
                 "Domains are told of by an operator, or by the registrar of all agents under them.",
                 remedy="Connect with an operator's or the registrar's client certificate.",
             )
         issued = bool(concerned) and all(is_registrar(context.peer, agent) for agent in concerned)
         if not issued:
             raise Refusal(
-                Status.FORBIDDEN,
-                "not-genesis-issuer",
+                Reason.NOT_GENESIS_ISSUER,
                 "The client certificate's key is no operator's, and did not issue every agent under the domain.",
                 remedy="Connect with the certificate of an operator: [audit] operators names them.",
             )
@@ -170,20 +168,9 @@ class Domains:
         owner = parameters.text(given, "owner_id")
         if owner is None:
             if known is None:
-                raise Refusal(
-                    Status.NOT_FOUND,
-                    "org-domain-unknown",
-                    "Nothing was told of that domain, so nothing is to be taken back.",
-                    remedy="A domain that another owner has now is told of with owner_id.",
-                )
+                raise Refusal(Reason.ORG_DOMAIN_UNKNOWN)
             if known.event == TRANSFERRED:
-                raise Refusal(
-                    Status.CONFLICT,
-                    "org-domain-transferred",
-                    "The domain went to another owner; what was registered under it before does not come back.",
-                    remedy="Send owner_id, should the domain have another owner again.",
-                    details={"owner_id": known.owner},
-                )
+                raise Refusal(Reason.ORG_DOMAIN_TRANSFERRED, details={"owner_id": known.owner})
             return OrgDomain(domain=domain, event=RENEWED, told_at=now, suspend_at=now, deprecate_at=now)
         if not owner.isprintable():
             raise parameters.invalid("owner_id", "owner_id is not a line of text.", "Send the Genesis's owner_id.")

@@ -24,7 +24,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 TOOL_ACTION = "mcp.tools.call"
 """The action that calls a hosted tool (core v08 appendix D)."""
@@ -49,8 +49,7 @@ class Carrier:
     def handle(self, context: BuiltInContext) -> Any:
         """Refuse: an EXECUTE that still has the floor binding named no action that exists."""
         raise Refusal(
-            Status.UNPROCESSABLE,
-            "unknown-action",
+            Reason.UNKNOWN_ACTION,
             "The request names no action that this host carries.",
             remedy="DISCOVER /methods and DISCOVER /tools list what can be executed.",
         )

@@ -37,6 +37,7 @@ from agtphost.identity.genesis import is_timestamp
 from agtphost.methods.domains import Domains
 from agtphost.methods.proposal import Ending
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 log = Logger()
@@ -94,21 +95,17 @@ class Lifecycle:
         self._require_certificate(context)
         agent = self._directory.by_id(agent_id)
         if agent is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "agent-not-found",
-                "No agent of that Agent-ID is loaded here.",
-                remedy="Load its Genesis and Identity Document first; lifecycle methods mint no identifiers.",
-            )
+            raise Refusal(Reason.AGENT_NOT_FOUND)
         self._authorize(context, agent)
         fields = self._fields(context)
         state = self._states(agent)
         decision = decide(state, context.method, genesis_loaded=agent.genesis is not None)
         if isinstance(decision, Refused):
             raise Refusal(
-                Status.UNPROCESSABLE,
                 decision.reason,
                 decision.explanation,
+                status=Status.UNPROCESSABLE,
+                remedy="",
                 details={"agent_id": agent_id, "lifecycle_state": state.status.value},
             )
         if isinstance(decision, Noop):
@@ -128,10 +125,12 @@ class Lifecycle:
         domain = None if self._domains is None else self._domains.barring(agent)
         if domain is not None:
             raise Refusal(
-                Status.CONFLICT,
-                domain.event,
+                Reason.ORG_DOMAIN_EXPIRED
+                if domain.event == Reason.ORG_DOMAIN_EXPIRED
+                else Reason.ORG_DOMAIN_TRANSFERRED,
                 f"The agent stands under {domain.domain}, which expired or is another owner's now.",
                 remedy="Its owner renews the domain: `agtp domain renew`. A new owner has agents of its own issued.",
+                status=Status.CONFLICT,
                 details={"agent_id": agent.agent_id, "org_domain": domain.domain},
             )
 
@@ -139,13 +138,7 @@ class Lifecycle:
         kept = self._label_kept(agent)
         if kept is not None:
             log.warn("ACTIVATE denied: the label {label} belonged to another agent", label=agent.name)
-            raise Refusal(
-                Status.CONFLICT,
-                "label-reserved",
-                "Another agent had this label, and ended less than 90 days ago.",
-                remedy="Choose another label, or wait: a new agent must not pass for the one before.",
-                details={"label": agent.name, "ended_at": kept["ended_at"]},
-            )
+            raise Refusal(Reason.LABEL_RESERVED, details={"label": agent.name, "ended_at": kept["ended_at"]})
 
     # Who
 
@@ -154,9 +147,7 @@ class Lifecycle:
         if self._auth is LifecycleAuth.GENESIS_ISSUER and certificate is None:
             raise self._denied(
                 context,
-                Status.UNAUTHORIZED,
-                "genesis-issuer-cert-required",
-                "Lifecycle methods need the client certificate of the agent's Genesis issuer.",
+                Reason.GENESIS_ISSUER_CERT_REQUIRED,
             )
 
     def _authorize(self, context: BuiltInContext, agent: Agent) -> None:
@@ -166,19 +157,19 @@ class Lifecycle:
         if not agent.issuer_fingerprint:
             raise self._denied(
                 context,
-                Status.FORBIDDEN,
-                "genesis-not-loaded",
+                Reason.GENESIS_NOT_LOADED,
                 "No Genesis is loaded for the agent, so nobody is known to be its issuer.",
+                Status.FORBIDDEN,
             )
         if not is_registrar(context.peer, agent):
             raise self._denied(
                 context,
-                Status.FORBIDDEN,
-                "not-genesis-issuer",
-                "The client certificate's key is not the key that issued the agent's Genesis.",
+                Reason.NOT_GENESIS_ISSUER,
             )
 
-    def _denied(self, context: BuiltInContext, status: Status, reason: str, explanation: str) -> Refusal:
+    def _denied(
+        self, context: BuiltInContext, reason: Reason, explanation: str | None = None, status: Status | None = None
+    ) -> Refusal:
         peer = context.peer
         log.warn(
             "{method} denied to {address}: {reason}",
@@ -187,9 +178,9 @@ class Lifecycle:
             reason=reason,
         )
         return Refusal(
-            status,
             reason,
             explanation,
+            status=status,
             remedy="Connect with the registrar's client certificate.",
             details={"lifecycle_auth": self._auth.value},
         )
@@ -202,8 +193,8 @@ class Lifecycle:
         agent_id = given.get("agent_id")
         if not isinstance(agent_id, str) or not is_agent_id(agent_id):
             told = "agent_id is missing or not 64 lower-case hexadecimal digits."
-            missing, status = agent_id is None, Status.BAD_REQUEST
-            raise parameters.invalid("agent_id", told, "Send agent_id.", missing=missing, status=status)
+            reason = Reason.MALFORMED_LIFECYCLE_REQUEST
+            raise parameters.invalid("agent_id", told, "Send agent_id.", reason=reason)
         return agent_id
 
     @staticmethod

@@ -37,7 +37,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import budget, money, times
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.money import MoneyError
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 QUOTE = "QUOTE"
 COST_ESTIMATE = "Cost-Estimate"
@@ -80,8 +80,7 @@ class Estimates:
         match = self._match(method, path)
         if match is None or not context.admits(match.binding):
             raise Refusal(
-                Status.NOT_FOUND,
-                "not-found",
+                Reason.NOT_FOUND,
                 "The caller can call no such method on that path.",
                 remedy="DISCOVER /methods lists what can be called; path says where, / by default.",
                 details={"method": method, "path": path},
@@ -90,8 +89,7 @@ class Estimates:
         chosen = _units(given, cost)
         if not chosen:
             raise Refusal(
-                Status.NOT_FOUND,
-                "cost-not-declared",
+                Reason.COST_NOT_DECLARED,
                 "The operator did not declare what that call takes" + (" in these units." if cost else "."),
                 remedy="Leave budget_units out." if cost else "Bound the call by Budget-Limit where it is declared.",
                 details={"method": method, "path": path, "declared_units": list(cost)},
@@ -120,13 +118,11 @@ def _cost(match: Match, would_be: Mapping[str, Any]) -> dict[str, Decimal]:
     try:
         valid = schema is None or schema.is_valid(whole)
     except TooCostly as error:
-        raise Refusal(Status.UNPROCESSABLE, error.reason, str(error), remedy=error.remedy) from None
+        raise Refusal(error.reason) from None
     if schema is not None and not valid:
         raise Refusal(
-            Status.UNPROCESSABLE,
-            "invalid-input",
+            Reason.INVALID_INPUT,
             "The parameters do not follow the input schema of the call.",
-            remedy="Correct the fields named in faults.",
             details={"faults": schema.faults(whole)},
         )
     cost = dict(binding.cost or {})
@@ -218,17 +214,12 @@ class Quotation:
             raise _no_merchant()
         if buyer is None:
             raise Refusal(
-                Status.UNAUTHORIZED,
-                "agent-unauthenticated",
-                "A cart is quoted to a calling agent, and the request names none.",
-                remedy="Send Agent-ID, and present the agent's client certificate.",
+                Reason.AGENT_UNAUTHENTICATED, "A cart is quoted to a calling agent, and the request names none."
             )
         if self._quotes.full(buyer.agent_id):
             raise Refusal(
-                Status.RATE_LIMITED,
-                "too-many-quotes",
+                Reason.TOO_MANY_QUOTES,
                 f"The agent has {MOST_PER_AGENT} quotes in force, the most it can have.",
-                remedy="Buy what was quoted, or wait until earlier quotes have ended.",
                 headers=(("Retry-After", "60"),),
                 details={"scope": "quotes", "retry_after_seconds": 60},
             )
@@ -295,13 +286,7 @@ def _priced(cart: Any) -> tuple[str, money.Money]:
 
 
 def _no_merchant() -> Refusal:
-    return Refusal(
-        Status.UNPROCESSABLE,
-        "cart-not-quotable",
-        "The addressed agent is no merchant with a QUOTE endpoint for carts.",
-        remedy="QUOTE the cart at a merchant's endpoint; DISCOVER /methods lists them.",
-        details={"parameter": "cart"},
-    )
+    return Refusal(Reason.CART_NOT_QUOTABLE, details={"parameter": "cart"})
 
 
 def quoting(binding: Binding, make: Callable[[IHandler], Quotation]) -> Binding:

@@ -22,7 +22,7 @@ from agtphost.handlers.context import EndpointResponse
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary import jsontext, scopes
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 log = Logger()
 
@@ -141,12 +141,7 @@ class Overrides:
 
 def _violated(path: str, fault: str) -> Refusal:
     log.error("the override of DISCOVER {path} answered outside its contract: {fault}", path=path, fault=fault)
-    return Refusal(
-        Status.SERVER_ERROR,
-        "builtin-contract-violated",
-        "The operator's answer for this built-in has not the shape that it must have.",
-        remedy="The operator's log has the details.",
-    )
+    return Refusal(Reason.BUILTIN_CONTRACT_VIOLATED)
 
 
 def _faults(path: str, answer: Any, context: BuiltInContext, known: Known) -> Iterator[str]:

@@ -9,7 +9,7 @@ from zope.interface import implementer
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IContractEnding, IProposals
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 @implementer(IBuiltInHandler)
@@ -57,5 +57,7 @@ class Ending:
         answer = self._targets.get(target) if isinstance(target, str) else None
         if answer is None:
             remedy = "Send agent_id without a target, or target contract or stale-contracts."
-            raise parameters.invalid("target", "REVOKE does not know that target.", remedy, status=Status.BAD_REQUEST)
+            raise parameters.invalid(
+                "target", "REVOKE does not know that target.", remedy, reason=Reason.MALFORMED_LIFECYCLE_REQUEST
+            )
         return answer(context)

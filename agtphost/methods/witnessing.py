@@ -25,7 +25,6 @@ from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.drafts import Change
 from agtphost.audit.merkle import ProofError, proof_from_texts, verify_consistency
-from agtphost.audit.remote_witness import INCONSISTENT, OUTDATED
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -34,6 +33,7 @@ from agtphost.identity.key_history import statements_of
 from agtphost.identity.key_ring import KeyRing, followed, read_statements
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary import jsontext, times
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 WITNESSED = "witnessed-checkpoint"
@@ -99,13 +99,7 @@ class Witnessing:
         origin, _ = self._log(context, "origin")
         item = self._held.get(WITNESSED, origin)
         if item is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "checkpoint-unseen",
-                "No checkpoint of that log was seen here yet.",
-                remedy="Confirm one.",
-                details={"origin": origin},
-            )
+            raise Refusal(Reason.CHECKPOINT_UNSEEN, details={"origin": origin})
         contradictions = [dict(each.value) for each in self._contradictions(origin)]
         return Answer(result={**item.value, "links": self._kept_links(origin), "contradictions": contradictions})
 
@@ -113,13 +107,7 @@ class Witnessing:
         origin = parameters.identifier(context.input, parameter)
         log = self._logs.get(origin)
         if log is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "log-unknown",
-                "The log of that origin is not witnessed here.",
-                remedy="Ask the operator to add it to [witness] logs.",
-                details={"parameter": parameter},
-            )
+            raise Refusal(Reason.LOG_UNKNOWN, details={"parameter": parameter})
         return origin, log
 
     def _contradictions(self, origin: str) -> list[Any]:
@@ -175,9 +163,9 @@ class Witnessing:
         certificate = context.peer.certificate if context.peer is not None else None
         if log.clients and (certificate is None or certificate.fingerprint not in log.clients):
             raise Refusal(
-                Status.UNAUTHORIZED if certificate is None else Status.FORBIDDEN,
-                "not-entitled",
+                Reason.CERTIFICATE_REQUIRED if certificate is None else Reason.NOT_ENTITLED,
                 "Checkpoints of that log are taken from certain clients only.",
+                status=Status.UNAUTHORIZED if certificate is None else Status.FORBIDDEN,
                 remedy="Connect with the client certificate that the log's operator registered.",
             )
 
@@ -192,8 +180,7 @@ class Witnessing:
                 raise KeyFormatError("one is of another host")
         except KeyFormatError as error:
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "checkpoint-unverified",
+                Reason.CHECKPOINT_UNVERIFIED,
                 f"The links of the log's keys are not to be believed: {error}.",
                 remedy="Send the statements that both keys of each change signed, the oldest first.",
                 details={"parameter": "attestation.links"},
@@ -231,20 +218,13 @@ class Witnessing:
                 raise CheckpointError(f"it is one of {offered.origin[:60]}")
         except CheckpointError as error:
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "checkpoint-unverified",
+                Reason.CHECKPOINT_UNVERIFIED,
                 f"The checkpoint is not to be believed: {error}.",
                 remedy="Send a checkpoint signed by the key that is registered here for the log, or follows that.",
                 details={"parameter": "attestation.checkpoint"},
             ) from None
         if all(key.kid in ring.until for key in signers):
-            raise Refusal(
-                Status.CONFLICT,
-                RETIRED,
-                "The checkpoint is signed by a key of the log that another one has followed.",
-                remedy="Send a checkpoint that the log's present key signed.",
-                details={"parameter": "attestation.checkpoint"},
-            )
+            raise Refusal(Reason.CHECKPOINT_KEY_RETIRED, details={"parameter": "attestation.checkpoint"})
         # Only what the log itself signed is kept: others' lines would make one checkpoint look like two.
         return checkpoint.verify(checkpoint.signed_by(offered, ring.values()), ring.values())
 
@@ -260,13 +240,7 @@ class Witnessing:
                 )
             return
         if attestation.get("first") != seen.size:
-            raise Refusal(
-                Status.CONFLICT,
-                OUTDATED,
-                "The proof does not begin at the last checkpoint seen.",
-                remedy="Send the consistency proof from size on.",
-                details={"size": seen.size},
-            )
+            raise Refusal(Reason.CHECKPOINT_PROOF_OUTDATED, details={"size": seen.size})
         try:
             verify_consistency(seen.size, seen.root, offered.size, offered.root, _digests(attestation.get("proof")))
         except ProofError as error:
@@ -305,10 +279,8 @@ class Witnessing:
         kept = self._held.get(CONTRADICTION, key) is not None
         room = len(self._contradictions(origin)) < MOST_CONTRADICTIONS
         return Refusal(
-            Status.CONFLICT,
-            INCONSISTENT,
+            Reason.CHECKPOINT_INCONSISTENT,
             f"The checkpoint contradicts what this witness has seen. {explanation}",
-            remedy="The log's operator has to find out what became of the records; both checkpoints are kept here.",
             details={"origin": origin, "kind": kind, **details},
             changes=(Change(kind=CONTRADICTION, key=key, value=value),) if room and not kept else (),
             extra={"witnessed_log": origin, "witnessed_contradiction": digest},

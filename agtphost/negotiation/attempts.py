@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.vocabulary import times
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 KIND = "rcns-attempt"
 HEADER = "RCNS-Attempt-Id"
 LIFETIME = 86_400
 """Seconds."""
-
-_REMEDIES: Mapping[str, str] = {
-    "rcns-disabled": "Call what DISCOVER /methods lists; this host negotiates no contracts.",
-    "trust-tier-insufficient": "Have the agent's trust tier raised by its registrar.",
-    "composition-impossible": "DISCOVER /patterns lists what this host can synthesize.",
-    "synthesis-error": "Try again later, or release a contract that is no longer needed.",
-    "contract-not-yours": "Negotiate a contract of your own.",
-    "contract-revoked": "Negotiate a new contract.",
-}
-"""The reasons of 464 (core v08 section 5.6), and what helps."""
 
 
 class Attempts:
@@ -39,7 +30,9 @@ class Attempts:
         self._held = held
         self._now = now
 
-    def refusal(self, reason: str, explanation: str, *, agent_id: str, method: str, path: str, **facts: Any) -> Refusal:
+    def refusal(
+        self, reason: Reason, explanation: str | None, *, agent_id: str, method: str, path: str, **facts: Any
+    ) -> Refusal:
         """
         A 464 with the attempt that it names.
 
@@ -54,16 +47,15 @@ class Attempts:
             "agent_id": agent_id,
             "method": method,
             "path": path[:1_024],
-            "reason": reason,
-            "explanation": explanation,
+            "reason": reason.value,
+            "explanation": reason.meaning if explanation is None else explanation,
             **facts,
         }
         kept = Change(kind=KIND, key=attempt_id, value=value, owner=agent_id, expires_at=now + LIFETIME * 1000)
         return Refusal(
-            Status.NO_CONTRACT,
             reason,
             explanation,
-            remedy=_REMEDIES[reason],
+            status=Status.NO_CONTRACT,
             headers=((HEADER, attempt_id),),
             changes=(kept,),
             extra={"rcns_attempt_id": attempt_id},

@@ -24,6 +24,7 @@ from agtphost.negotiation.proposal import Proposal, ProposalReader, data_classes
 from agtphost.negotiation.settings import GRAVITY, Settings
 from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
 from agtphost.vocabulary import scopes
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 NEVER = frozenset(
@@ -33,13 +34,6 @@ NEVER = frozenset(
     | {"RUN"}
 )
 """Methods whose meaning the protocol itself fixes: no agent may define an endpoint of them."""
-
-
-def rejected(reason: str, explanation: str, remedy: str, counter: Any = None, **details: Any) -> Refusal:
-    """The 463 (core v08 section 5.6)."""
-    if counter is not None:
-        details["counter_proposal"] = counter
-    return Refusal(Status.PROPOSAL_REJECTED, reason, explanation, remedy=remedy, details=details)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +79,7 @@ class Evaluation:
     def require_synthesis(self) -> None:
         """The switch (AGTP-API section 8.7). :raises Refusal: 463 ``synthesis-disabled``."""
         if not self._settings.policies.synthesis_enabled:
-            raise rejected(
-                "synthesis-disabled",
-                "This host does not synthesize endpoints.",
-                "Call what DISCOVER /methods lists.",
-            )
+            raise Refusal(Reason.SYNTHESIS_DISABLED)
 
     def evaluate(self, given: Mapping[str, Any], context: BuiltInContext) -> Accepted:
         """
@@ -112,20 +102,12 @@ class Evaluation:
         known = self._settings.data_classes
         unknown = [name for name in named if name not in known]
         if unknown:
-            raise rejected(
-                "out-of-scope",
-                "The proposal is about data that this host does not declare.",
-                "Propose for a data class of the manifest's data_manifest.",
-                data_classes=sorted(known),
-            )
+            raise Refusal(Reason.OUT_OF_SCOPE, details={"data_classes": sorted(known)})
         if named and all(known[name].open for name in named):
             return
         if context.assurance < self._settings.min_assurance:
             raise Refusal(
-                Status.AUTHORIZATION_REQUIRED,
-                "credentials-missing",
-                "This proposal is only evaluated for an agent whose identity is established.",
-                remedy="Connect with the agent's client certificate and propose again under this Negotiation-ID.",
+                Reason.CREDENTIALS_MISSING,
                 details={"required_assurance": self._settings.min_assurance.label, "mechanism": "AGTP-CERT"},
                 scopes=(),
             )
@@ -135,9 +117,9 @@ class Evaluation:
         lacking = scopes.missing(context.scopes, required)
         if lacking:
             raise Refusal(
-                Status.AUTHORIZATION_REQUIRED,
-                "scope-required",
+                Reason.SCOPE_REQUIRED,
                 "The proposed endpoint needs scopes that this request does not carry.",
+                status=Status.AUTHORIZATION_REQUIRED,
                 remedy="Claim the missing scopes if the Identity Document declares them; "
                 "otherwise the registrar has to grant them.",
                 details={
@@ -158,46 +140,48 @@ class Evaluation:
             return self._synthesizer.for_proposal(proposal, usable, floor)
         except Impossible as error:
             near = self._synthesizer.similar(proposal, usable)
-            raise rejected(
-                error.reason,
+            raise Refusal(
+                Reason.COMPOSITION_IMPOSSIBLE,
                 str(error),
-                "Propose the counter_proposal, or another endpoint." if error.counter else "Propose another endpoint.",
-                error.counter or (near[0] if near else None),
-                similar=near,
+                remedy="Propose the counter_proposal, or another endpoint."
+                if error.counter
+                else "Propose another endpoint.",
+                details={"similar": near, **_counter(error.counter or (near[0] if near else None))},
             ) from None
         except NoWay as error:
             near = self._synthesizer.similar(proposal, usable)
             listed = [{"method": e.method, "path": e.path} for e in error.ambiguous if usable(e)]
-            raise rejected(
-                "ambiguous" if error.ambiguous else "composition-impossible",
+            raise Refusal(
+                Reason.AMBIGUOUS if error.ambiguous else Reason.COMPOSITION_IMPOSSIBLE,
                 str(error),
-                "Describe more closely which is meant." if error.ambiguous else "Call what is similar, if it serves.",
-                near[0] if near else None,
-                similar=listed or near,
+                remedy="Describe more closely which is meant."
+                if error.ambiguous
+                else "Call what is similar, if it serves.",
+                details={"similar": listed or near, **_counter(near[0] if near else None)},
             ) from None
 
     def _permitted(self, proposal: Proposal, synthesis: Synthesis) -> None:
         method, path = proposal.method, proposal.path
         if not self._policy.admits(method) or self._policy.redirect(method, path) is not None:
-            raise rejected(
-                "policy-refused", "The operator's method policy does not admit that method.", "Propose another method."
-            )
+            raise Refusal(Reason.POLICY_REFUSED, "The operator's method policy does not admit that method.")
         if method in NEVER or (method == "DISCOVER" and path[1:].startswith(RESERVED_DISCOVER)):
-            raise rejected(
-                "policy-refused", "The protocol itself says what that method does.", "Propose another method."
-            )
+            raise Refusal(Reason.POLICY_REFUSED, "The protocol itself says what that method does.")
         if self._registered(method, path):
-            raise rejected(
-                "policy-refused",
+            raise Refusal(
+                Reason.POLICY_REFUSED,
                 "That method and path are registered here already.",
-                "Call the endpoint; DISCOVER / describes it.",
-                {"method": method, "path": path},
+                remedy="Call the endpoint; DISCOVER / describes it.",
+                details={"counter_proposal": {"method": method, "path": path}},
             )
         gravest = self._settings.policies.synthesis.max_impact
         if GRAVITY[synthesis.needs.impact.value] > GRAVITY[gravest]:
-            raise rejected(
-                "policy-refused",
+            raise Refusal(
+                Reason.POLICY_REFUSED,
                 f"Endpoints of the impact {synthesis.needs.impact.value} are not synthesized here.",
-                "Call the underlying endpoints one by one.",
-                max_impact=gravest,
+                remedy="Call the underlying endpoints one by one.",
+                details={"max_impact": gravest},
             )
+
+
+def _counter(definition: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return {} if definition is None else {"counter_proposal": definition}

@@ -29,7 +29,7 @@ from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin, Scope
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts
 from agtphost.negotiation.durations import iso
-from agtphost.negotiation.evaluation import Accepted, Evaluation, rejected
+from agtphost.negotiation.evaluation import Accepted, Evaluation
 from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.pending import Pending, Reviews
 from agtphost.negotiation.proposal import Proposal, ProposalReader
@@ -41,6 +41,7 @@ from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.negotiation.turns import HEADER, Turn, Turns
 from agtphost.vocabulary import media_types, scopes, times
 from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 PERSIST = "rcns:persist"
@@ -212,14 +213,16 @@ class Negotiator:
             self._contracts.prepared(issued.contract)
         except TooManyContracts:
             most = self._settings.policies.synthesis.max_contracts_per_agent
-            raise rejected(
-                "policy-refused",
+            raise Refusal(
+                Reason.POLICY_REFUSED,
                 f"The agent has {most} contracts, as many as one may have here.",
-                "Release one with SUSPEND synthesis_id.",
+                remedy="Release one with SUSPEND synthesis_id.",
             ) from None
         except ValueError as error:
-            raise rejected(
-                "composition-impossible", f"What was found cannot be run: {error}"[:400], "Propose another endpoint."
+            raise Refusal(
+                Reason.COMPOSITION_IMPOSSIBLE,
+                f"What was found cannot be run: {error}"[:400],
+                remedy="Propose another endpoint.",
             ) from None
         return issued
 
@@ -248,12 +251,11 @@ class Negotiator:
             body = {**value["answer"], "proposal_id": pending.proposal_id, "negotiation_id": value["negotiation_id"]}
             status = Status.PROPOSAL_APPROVED
         else:
-            raise rejected(
-                "policy-refused",
+            raise Refusal(
+                Reason.POLICY_REFUSED,
                 value["explanation"],
-                "Propose something else, or ESCALATE.",
-                proposal_id=pending.proposal_id,
-                negotiation_id=value["negotiation_id"],
+                remedy="Propose something else, or ESCALATE.",
+                details={"proposal_id": pending.proposal_id, "negotiation_id": value["negotiation_id"]},
             )
         return Answer(
             status=status,
@@ -287,12 +289,7 @@ class Negotiator:
         :raises Refusal: 403 for others, 404 for what does not wait, 409 for what is decided.
         """
         if not self._authorization.oversees(context):
-            raise Refusal(
-                Status.FORBIDDEN,
-                "not-operator",
-                "Proposals are decided about by operators, and agents with the scope inspect:all.",
-                remedy="Connect with the certificate of an operator, or of an agent that has the scope.",
-            )
+            raise Refusal(Reason.NOT_OPERATOR)
         pending = self._proposal(context)
         accepted = context.input.get("accepted")
         if not isinstance(accepted, bool):
@@ -300,8 +297,7 @@ class Negotiator:
             raise parameters.invalid("accepted", told, "Send accepted.", missing=True)
         if pending.decision != "pending":
             raise Refusal(
-                Status.CONFLICT,
-                "already-decided",
+                Reason.ALREADY_DECIDED,
                 f"The proposal is {pending.decision} already.",
                 remedy="QUERY it for the outcome.",
             )
@@ -344,9 +340,7 @@ class Negotiator:
             own = pending.owner == caller and (not caller or context.assurance >= self._settings.min_assurance)
             if own or self._authorization.oversees(context):
                 return pending
-        raise Refusal(
-            Status.NOT_FOUND, "proposal-unknown", "No proposal of yours has that id.", remedy="Propose again."
-        )
+        raise Refusal(Reason.PROPOSAL_UNKNOWN)
 
     # Lists
 
@@ -383,12 +377,7 @@ class Negotiator:
             is_originator(context, found, self._settings) or self._authorization.oversees(context)
         )
         if found is None or not allowed:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "contract-unknown",
-                "No contract of yours has that synthesis_id.",
-                remedy="DISCOVER /contracts lists those in force.",
-            )
+            raise Refusal(Reason.CONTRACT_UNKNOWN, "No contract of yours has that synthesis_id.")
         return {**found.preview(), **found.document(self._contracts.state(found))}
 
     async def attempt(self, context: BuiltInContext) -> dict[str, Any]:
@@ -398,12 +387,7 @@ class Negotiator:
         sure = not caller or context.assurance >= self._settings.min_assurance
         own = found is not None and found.owner == caller and sure
         if found is None or not (own or self._authorization.oversees(context)):
-            raise Refusal(
-                Status.NOT_FOUND,
-                "attempt-unknown",
-                "No attempt of yours has that id.",
-                remedy="Attempts are kept for a day at most.",
-            )
+            raise Refusal(Reason.ATTEMPT_UNKNOWN)
         return dict(found.value)
 
     # Ends

@@ -16,10 +16,12 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.recipes.graph import Needs
 from agtphost.contract.semantic import Impact
+from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.durations import iso
-from agtphost.negotiation.evaluation import Accepted, rejected
+from agtphost.negotiation.evaluation import Accepted
 from agtphost.negotiation.synthesis import Synthesis
+from agtphost.vocabulary.reasons import Reason
 
 KIND = "proposal"
 MOST_PENDING = 8
@@ -86,10 +88,10 @@ class Reviews:
         """
         waiting = [item for item in self._held.of(KIND, owner) if item.brief["decision"] == "pending"]
         if len(waiting) >= MOST_PENDING:
-            raise rejected(
-                "policy-refused",
+            raise Refusal(
+                Reason.POLICY_REFUSED,
                 f"{MOST_PENDING} proposals of this agent wait for a decision already.",
-                "Wait for one of them.",
+                remedy="Wait for one of them.",
             )
         synthesis = accepted.synthesis
         now = self._now()

@@ -22,7 +22,7 @@ from agtphost.negotiation import durations
 from agtphost.negotiation.compiling import SHARE, compiled
 from agtphost.vocabulary import paths, scopes
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 MAX_ERRORS = 32
 MAX_SCOPES = 32
@@ -62,11 +62,6 @@ class Proposal:
         return paths.parse_template(self.path)
 
 
-def refused(reason: str, explanation: str, remedy: str, **details: Any) -> Refusal:
-    """The 400 for a proposal that is not well formed."""
-    return Refusal(Status.BAD_REQUEST, reason, explanation, remedy=remedy, details=details)
-
-
 def definition_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     The endpoint definition in the body, whichever form it has.
@@ -75,21 +70,29 @@ def definition_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     forms = [name for name in ("endpoint", "proposal", "name") if name in given]
     if len(forms) > 1:
-        raise refused(
-            "ambiguous-body",
+        raise Refusal(
+            Reason.AMBIGUOUS_BODY,
             f"The body has {' and '.join(forms)}; a proposal has one of its forms.",
-            f"Send one form: {FORMS}.",
-            supported_forms=FORMS,
+            remedy=f"Send one form: {FORMS}.",
+            details={"supported_forms": FORMS},
         )
     if not forms:
-        raise refused(
-            "unsupported-body", "The body holds no endpoint definition.", f"Send {FORMS}.", supported_forms=FORMS
+        raise Refusal(
+            Reason.UNSUPPORTED_BODY,
+            "The body holds no endpoint definition.",
+            remedy=f"Send {FORMS}.",
+            details={"supported_forms": FORMS},
         )
     if forms == ["name"]:
         return given
     definition = given[forms[0]]
     if not isinstance(definition, Mapping):
-        raise refused("unsupported-body", f"{forms[0]} is not an object.", f"Send {FORMS}.", supported_forms=FORMS)
+        raise Refusal(
+            Reason.UNSUPPORTED_BODY,
+            f"{forms[0]} is not an object.",
+            remedy=f"Send {FORMS}.",
+            details={"supported_forms": FORMS},
+        )
     return definition
 
 
@@ -101,10 +104,10 @@ def data_classes_of(given: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     listed = [named] if isinstance(named, str) else named
     if not isinstance(listed, list) or not 0 < len(listed) <= 16:
-        raise refused("invalid-data-class", "data_class is not a name or a list of names.", "Name a data class.")
+        raise Refusal(Reason.INVALID_DATA_CLASS)
     for name in listed:
         if not isinstance(name, str) or _CLASS.fullmatch(name) is None:
-            raise refused("invalid-data-class", "data_class is not a name or a list of names.", "Name a data class.")
+            raise Refusal(Reason.INVALID_DATA_CLASS)
     return tuple(dict.fromkeys(listed))
 
 
@@ -135,7 +138,7 @@ class ProposalReader:
         out = self._schema(definition, "output_schema")
         self._declared(path, taken)
         for name, sentence in parameter_faults(method, None if taken is None else taken.schema):
-            raise refused("invalid-schema", f"{sentence}.", f"{hint(name)}.")
+            raise Refusal(Reason.INVALID_SCHEMA, f"{sentence}.", remedy=f"{hint(name)}.")
         return Proposal(
             method=method,
             path=path,
@@ -156,8 +159,7 @@ class ProposalReader:
             return method
         shown = method[:64] if isinstance(method, str) else ""
         raise Refusal(
-            Status.METHOD_VIOLATION,
-            "method-violation",
+            Reason.METHOD_VIOLATION,
             "The proposed method is not in the method catalog of this host.",
             remedy="Propose a catalog method; the closest ones are listed.",
             details={
@@ -178,26 +180,26 @@ class ProposalReader:
             return path
         named = [part for part in path.split("/") if part and any(paths.template_faults(f"/{part}", self._known))]
         raise Refusal(
-            Status.ENDPOINT_VIOLATION,
-            "endpoint-violation",
-            fault,
-            remedy="Name a thing in the path and put the verb in the method.",
-            details={"segment": named[0][:128] if named else "", "path": path[:256]},
+            Reason.ENDPOINT_VIOLATION, fault, details={"segment": named[0][:128] if named else "", "path": path[:256]}
         )
 
     def _semantic(self, definition: Mapping[str, Any]) -> Semantic:
         block = definition.get("semantic")
         if not isinstance(block, Mapping):
-            raise refused(
-                "invalid-semantic", "The proposal has no semantic block.", f"Send semantic with {', '.join(MEMBERS)}."
+            raise Refusal(
+                Reason.INVALID_SEMANTIC,
+                "The proposal has no semantic block.",
+                remedy=f"Send semantic with {', '.join(MEMBERS)}.",
             )
         faults = list(semantic_faults(block, self._catalog.categories))
         if faults:
-            raise refused(
-                "invalid-semantic",
+            raise Refusal(
+                Reason.INVALID_SEMANTIC,
                 "The semantic block lacks what it needs.",
-                "Correct the members named in faults.",
-                faults=[{"path": f"/semantic/{member}", "message": sentence} for member, sentence in faults],
+                remedy="Correct the members named in faults.",
+                details={
+                    "faults": [{"path": f"/semantic/{member}", "message": sentence} for member, sentence in faults]
+                },
             )
         return semantic({member: block[member] for member in MEMBERS})
 
@@ -211,11 +213,15 @@ class ProposalReader:
         try:
             return compiled(schema, role="input" if name == "input_schema" else "output", share=SHARE)
         except SchemaError as error:
-            raise refused(
-                "invalid-schema",
+            raise Refusal(
+                Reason.INVALID_SCHEMA,
                 f"{name} is not a JSON Schema that this host runs.",
-                "Correct what faults names; the dialect is JSON Schema 2020-12.",
-                faults=[{"path": f"/{name}{fault.pointer}", "message": fault.message} for fault in error.faults[:16]],
+                remedy="Correct what faults names; the dialect is JSON Schema 2020-12.",
+                details={
+                    "faults": [
+                        {"path": f"/{name}{fault.pointer}", "message": fault.message} for fault in error.faults[:16]
+                    ]
+                },
             ) from None
 
     @staticmethod
@@ -226,17 +232,17 @@ class ProposalReader:
         properties = taken.schema.get("properties", {})
         for name in paths.parse_template(path).parameters:
             if name not in properties:
-                raise refused(
-                    "invalid-schema",
+                raise Refusal(
+                    Reason.INVALID_SCHEMA,
                     f"The path has the parameter {name}, which input_schema does not declare.",
-                    "Declare every path parameter in input_schema.properties.",
+                    remedy="Declare every path parameter in input_schema.properties.",
                 )
 
 
 def _description(definition: Mapping[str, Any], block: Semantic) -> str:
     text = definition.get("description", block.intent)
     if not is_statement(text):
-        raise refused("invalid-proposal", "description is not one line of text.", "Send one sentence.")
+        raise Refusal(Reason.INVALID_PROPOSAL, "description is not one line of text.", remedy="Send one sentence.")
     return str(text)
 
 
@@ -244,7 +250,9 @@ def _names(definition: Mapping[str, Any], name: str, grammar: re.Pattern[str], m
     listed = definition.get(name, [])
     sound = isinstance(listed, list) and len(listed) <= most
     if not sound or not all(isinstance(entry, str) and grammar.fullmatch(entry) for entry in listed):
-        raise refused("invalid-proposal", f"{name} is not a list of at most {most} names.", f"Correct {name}.")
+        raise Refusal(
+            Reason.INVALID_PROPOSAL, f"{name} is not a list of at most {most} names.", remedy=f"Correct {name}."
+        )
     return tuple(dict.fromkeys(listed))
 
 
@@ -255,8 +263,10 @@ def _scopes(definition: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[st
         listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         sound = isinstance(listed, list) and len(listed) <= MAX_SCOPES
         if not sound or not all(isinstance(token, str) and scopes.is_token(token) for token in listed):
-            raise refused(
-                "invalid-proposal", "A scope list holds what is no scope token.", "Send tokens such as rooms:book."
+            raise Refusal(
+                Reason.INVALID_PROPOSAL,
+                "A scope list holds what is no scope token.",
+                remedy="Send tokens such as rooms:book.",
             )
         tokens.extend(listed)
     return tuple(dict.fromkeys(tokens))
@@ -265,20 +275,22 @@ def _scopes(definition: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[st
 def _flag(given: Mapping[str, Any], name: str) -> bool:
     value = given.get(name, False)
     if not isinstance(value, bool):
-        raise refused("invalid-proposal", f"{name} is not true or false.", f"Correct {name}.")
+        raise Refusal(Reason.INVALID_PROPOSAL, f"{name} is not true or false.", remedy=f"Correct {name}.")
     return value
 
 
 def _duration(given: Mapping[str, Any]) -> int | None:
     version = given.get("contract_version", "AGTP-API/1.0")
     if not isinstance(version, str) or _CONTRACT_VERSION.fullmatch(version) is None:
-        raise refused("unsupported-contract-version", "contract_version is not AGTP-API/1.x.", "Send AGTP-API/1.0.")
+        raise Refusal(Reason.UNSUPPORTED_CONTRACT_VERSION)
     text = given.get("requested_duration")
     if text is None:
         return None
     length = durations.seconds(text) if isinstance(text, str) else None
     if length is None:
-        raise refused(
-            "invalid-proposal", "requested_duration is no duration.", "Send ISO 8601 such as PT24H, or 24h, or 7d."
+        raise Refusal(
+            Reason.INVALID_PROPOSAL,
+            "requested_duration is no duration.",
+            remedy="Send ISO 8601 such as PT24H, or 24h, or 7d.",
         )
     return length

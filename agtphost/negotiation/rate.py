@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from agtphost.errors import Refusal
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 WINDOW = 60.0
 MOST_CALLERS = 10_000
@@ -42,8 +42,7 @@ class Ceiling:
         if len(times) >= self._most:
             wait = max(1, int(times[0] + WINDOW - now) + 1)
             raise Refusal(
-                Status.RATE_LIMITED,
-                "rate-limited",
+                Reason.RATE_LIMITED,
                 f"An agent may ask {self._most} times in a minute here.",
                 remedy=f"Wait {wait} seconds.",
                 details={"scope": self._scope, "limit_per_minute": self._most},

@@ -29,6 +29,7 @@ from agtphost.negotiation.settings import GRAVITY, Settings
 from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
 from agtphost.vocabulary import media_types, scopes
 from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 ALLOW = "allow-rcns"
@@ -134,25 +135,20 @@ class Gate:
             if named is None:
                 return None
         if headers.repeated & {PRESENT, FORMERLY}:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "repeated-header",
-                "Contract-Synthesized stands twice.",
-                remedy="Present one contract.",
-            )
+            raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized stands twice.", remedy="Present one contract.")
         contract = self._contracts.get(named)
         if contract is None:
             raise _unknown()
         self._require_own(contract, exchange)
         if self._contracts.ended(contract):
             word = self._contracts.state(contract)
-            raise self._refused(exchange, "contract-revoked", f"The contract is {word}.", contract)
+            raise self._refused(exchange, Reason.CONTRACT_REVOKED, f"The contract is {word}.", contract)
         if not self._contracts.reaches(contract, exchange.session_id, exchange.peer):
             raise _unknown()
         binding = self._contracts.binding(contract)
         if binding is None:
             fault = f"This host no longer runs what the contract captured: {self._contracts.fault(contract)}."
-            raise self._refused(exchange, "synthesis-error", fault[:400], contract)
+            raise self._refused(exchange, Reason.SYNTHESIS_ERROR, fault[:400], contract)
         if self._contracts.offered(contract):
             binding = replace(binding, handler=Committing(cast(IHandler, binding.handler), [contract.accepted()]))
         return self._only(contract, binding)
@@ -161,7 +157,7 @@ class Gate:
         """A contract works for its agent, and only if the caller is proven to be that agent."""
         caller = "" if exchange.caller is None else exchange.caller.agent_id
         if caller != contract.agent_id:
-            raise self._refused(exchange, "contract-not-yours", "The contract is another agent's.", None)
+            raise self._refused(exchange, Reason.CONTRACT_NOT_YOURS, None, None)
         if contract.agent_id:
             self._require_assurance(exchange)
 
@@ -169,8 +165,7 @@ class Gate:
         least = self._settings.min_assurance
         if exchange.assurance < least:
             raise Refusal(
-                Status.UNAUTHORIZED,
-                "agent-unauthenticated",
+                Reason.AGENT_UNAUTHENTICATED,
                 f"Contracts are for agents known by {least.label}; this one is known by {exchange.assurance.label}.",
                 remedy="Connect with the agent's client certificate.",
                 details={"assurance": exchange.assurance.label, "required_assurance": least.label},
@@ -180,13 +175,7 @@ class Gate:
         def match(method: str, path: str) -> Match | None:
             found = matched(binding, contract.template, path) if method == contract.method else None
             if found is None:
-                raise Refusal(
-                    Status.NOT_FOUND,
-                    "contract-mismatch",
-                    "The contract is for another method or path.",
-                    remedy="Present it with the method and path that it names.",
-                    details={"method": contract.method, "path": contract.path},
-                )
+                raise Refusal(Reason.CONTRACT_MISMATCH, details={"method": contract.method, "path": contract.path})
             return found
 
         return match
@@ -211,7 +200,7 @@ class Gate:
         if not asked or exchange.peer.transport != "agtp":
             return None
         if not self._settings.policies.rcns.enabled:
-            raise self._refused(exchange, "rcns-disabled", "This host's operator has switched RCNS off.", None)
+            raise self._refused(exchange, Reason.RCNS_DISABLED, None, None)
         claims(exchange)
         return self._negotiate(exchange)
 
@@ -221,9 +210,9 @@ class Gate:
             self._ceiling.count(f"{exchange.assurance.label}:{caller.agent_id}")
         if caller is None or not scopes.covers(exchange.scopes, SCOPE):
             raise Refusal(
-                Status.AUTHORIZATION_REQUIRED,
-                "scope-required",
+                Reason.SCOPE_REQUIRED,
                 f"Runtime negotiation needs the scope {SCOPE}.",
+                status=Status.AUTHORIZATION_REQUIRED,
                 remedy="Claim it if the Identity Document declares it; otherwise the registrar has to grant it.",
                 details={"scope": SCOPE, "missing_scopes": [SCOPE], "required_scopes": [SCOPE]},
                 scopes=(SCOPE,),
@@ -232,7 +221,7 @@ class Gate:
         if caller.posture.trust_tier > self._settings.policies.rcns.min_trust_tier:
             raise self._refused(
                 exchange,
-                "trust-tier-insufficient",
+                Reason.TRUST_TIER_INSUFFICIENT,
                 f"The agent's trust tier is {caller.posture.trust_tier}; "
                 f"negotiation needs {self._settings.policies.rcns.min_trust_tier}.",
                 None,
@@ -252,20 +241,22 @@ class Gate:
         try:
             found = self._synthesizer.for_request(matches)
         except Impossible as error:
-            raise self._refused(exchange, "composition-impossible", str(error), None) from None
+            raise self._refused(exchange, Reason.COMPOSITION_IMPOSSIBLE, str(error), None) from None
         if found is None:
-            raise self._refused(exchange, "composition-impossible", "No pattern of this host fits the request.", None)
+            raise self._refused(
+                exchange, Reason.COMPOSITION_IMPOSSIBLE, "No pattern of this host fits the request.", None
+            )
         if GRAVITY[found.needs.impact.value] > GRAVITY[self._settings.policies.synthesis.max_impact]:
             impact = found.needs.impact.value
             raise self._refused(
-                exchange, "composition-impossible", f"Nothing of the impact {impact} is synthesized here.", None
+                exchange, Reason.COMPOSITION_IMPOSSIBLE, f"Nothing of the impact {impact} is synthesized here.", None
             )
         lacking = scopes.missing(exchange.scopes, found.needs.required_scopes)
         if lacking:
             raise Refusal(
-                Status.AUTHORIZATION_REQUIRED,
-                "scope-required",
+                Reason.SCOPE_REQUIRED,
                 "What would answer the request needs scopes that it does not carry.",
+                status=Status.AUTHORIZATION_REQUIRED,
                 remedy="Claim the missing scopes if the Identity Document declares them.",
                 details={
                     "scope": lacking[0],
@@ -291,11 +282,11 @@ class Gate:
             runs = self._contracts.prepared(contract)
         except TooManyContracts:
             raise self._refused(
-                exchange, "synthesis-error", "The agent has as many contracts as one may have here.", None
+                exchange, Reason.SYNTHESIS_ERROR, "The agent has as many contracts as one may have here.", None
             ) from None
         except (SchemaError, ValueError) as error:
             fault = f"The pattern cannot be run: {error}"
-            raise self._refused(exchange, "synthesis-error", fault[:400], None) from None
+            raise self._refused(exchange, Reason.SYNTHESIS_ERROR, fault[:400], None) from None
         if confirm:
             # A preview is about the method and path, not about this input: the schema is checked when it is used.
             binding = replace(
@@ -315,11 +306,13 @@ class Gate:
         assert found is not None
         return found
 
-    def _refused(self, exchange: Exchange, reason: str, explanation: str, contract: Contract | None) -> Refusal:
+    def _refused(
+        self, exchange: Exchange, reason: Reason, explanation: str | None, contract: Contract | None
+    ) -> Refusal:
         caller = exchange.caller
         gate = self._settings.policies.rcns
         tier = None if caller is None else caller.posture.trust_tier
-        presenting = reason in ("contract-not-yours", "contract-revoked") or contract is not None
+        presenting = reason in (Reason.CONTRACT_NOT_YOURS, Reason.CONTRACT_REVOKED) or contract is not None
         locks = {
             "policy": gate.enabled,
             "opt_in": exchange.request.headers.get(ALLOW) == "true",
@@ -340,8 +333,7 @@ class Gate:
 
 def _unknown() -> Refusal:
     return Refusal(
-        Status.NOT_FOUND,
-        "contract-unknown",
+        Reason.CONTRACT_UNKNOWN,
         "No contract of that synthesis_id is in force.",
         remedy="Negotiate a contract: PROPOSE, or repeat the request with Allow-RCNS where the host offers it.",
     )

@@ -19,7 +19,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
 from agtphost.negotiation.settings import OnPolicyChange, Settings
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 def is_originator(context: BuiltInContext, contract: Contract, settings: Settings) -> bool:
@@ -149,7 +149,7 @@ class Endings:
             return OnPolicyChange(named)
         except ValueError:
             told, remedy = "mode is neither grandfather nor invalidate.", "Send one of them, or leave mode out."
-            raise parameters.invalid("mode", told, remedy, status=Status.BAD_REQUEST) from None
+            raise parameters.invalid("mode", told, remedy, reason=Reason.MALFORMED_LIFECYCLE_REQUEST) from None
 
     def _known(self, context: BuiltInContext) -> Contract:
         named = context.input.get("synthesis_id")
@@ -158,12 +158,7 @@ class Endings:
             raise parameters.invalid("synthesis_id", told, "Send synthesis_id.", missing=True)
         contract = self._contracts.get(named)
         if contract is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "contract-unknown",
-                "No contract has that synthesis_id.",
-                remedy="DISCOVER /contracts lists those in force.",
-            )
+            raise Refusal(Reason.CONTRACT_UNKNOWN, "No contract has that synthesis_id.")
         return contract
 
 
@@ -179,9 +174,4 @@ def _who(context: BuiltInContext) -> dict[str, str]:
 
 
 def _forbidden(explanation: str) -> Refusal:
-    return Refusal(
-        Status.FORBIDDEN,
-        "contract-not-permitted",
-        explanation,
-        remedy="Connect as the contract's agent, or as the operator's.",
-    )
+    return Refusal(Reason.CONTRACT_NOT_PERMITTED, explanation)

@@ -57,13 +57,11 @@ class Impossible(Exception):
     """
     Nothing here can answer a proposal; the message says why.
 
-    :param reason: ``composition-impossible`` or ``ambiguous``.
     :param counter: an endpoint definition that the host would accept, if there is one.
     """
 
-    def __init__(self, explanation: str, *, reason: str = "composition-impossible", counter: Any = None) -> None:
+    def __init__(self, explanation: str, *, counter: Any = None) -> None:
         super().__init__(explanation)
-        self.reason = reason
         self.counter = counter
 
 

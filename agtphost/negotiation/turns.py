@@ -11,12 +11,12 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 KIND = "negotiation"
@@ -59,30 +59,21 @@ class Turn:
         return (kept,)
 
     def refused(self, refusal: Refusal) -> Refusal:
-        """A refusal as the answer of this turn: with its number, and what is left."""
+        """The refusal as the answer of this turn: with its number, and what is left."""
         rejected = refusal.status is not Status.AUTHORIZATION_REQUIRED
         left = MOST_TURNS - self.rejections - rejected
-        remedy = refusal.remedy
         if left <= 0:
-            remedy = f"{remedy} ESCALATE: this negotiation has no turn left.".strip()
-        details: dict[str, Any] = {
+            refusal.remedy = f"{refusal.remedy} ESCALATE: this negotiation has no turn left.".strip()
+        refusal.details = {
             **refusal.details,
             "negotiation_id": self.negotiation_id,
             "turns_left": max(0, left),
             "escalate": left <= 0,
         }
-        return Refusal(
-            refusal.status,
-            refusal.reason,
-            refusal.explanation,
-            remedy=remedy,
-            details=details,
-            headers=(*refusal.headers, *self.headers),
-            changes=(*refusal.changes, *self.changes(rejected=rejected)),
-            extra={**refusal.extra, "negotiation_id": self.negotiation_id},
-            scopes=refusal.scopes,
-            cause=refusal.cause,
-        )
+        refusal.headers = (*refusal.headers, *self.headers)
+        refusal.changes = (*refusal.changes, *self.changes(rejected=rejected))
+        refusal.extra = {**refusal.extra, "negotiation_id": self.negotiation_id}
+        return refusal
 
 
 class Turns:
@@ -115,12 +106,7 @@ class Turns:
         item = self._held.get(KIND, named) if _UUID.fullmatch(named) else None
         # What began without credentials may go on with them (core v08 section 7.5, step 4a).
         if item is None or item.owner not in (owner, ""):
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "negotiation-unknown",
-                "Negotiation-ID names no negotiation of this agent with this host.",
-                remedy="Leave Negotiation-ID out to begin a new negotiation.",
-            )
+            raise Refusal(Reason.NEGOTIATION_UNKNOWN)
         turn = Turn(
             negotiation_id=named,
             owner=owner,
@@ -130,8 +116,7 @@ class Turns:
         )
         if turn.rejections >= MOST_TURNS:
             raise Refusal(
-                Status.PROPOSAL_REJECTED,
-                "policy-refused",
+                Reason.POLICY_REFUSED,
                 f"{MOST_TURNS} proposals of this negotiation were rejected; there is no fourth turn.",
                 remedy="ESCALATE to your principal.",
                 details={"negotiation_id": named, "turns_left": 0, "escalate": True},

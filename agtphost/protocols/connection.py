@@ -53,7 +53,7 @@ from agtphost.protocols.limits import (
 )
 from agtphost.protocols.peers import peer_of
 from agtphost.protocols.reading import Reading
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import Connection, Request, Response
 
 log = Logger()
@@ -379,9 +379,9 @@ class ServerConnection:
             self._last = 0  # taken long ago
             self._machine.ended()
         elif self._wait is Wait.HEADER:
-            self._machine.malformed(_late("header"))
+            self._machine.malformed(_late(Reason.HEADER_TIMEOUT))
         elif self._wait is Wait.BODY:
-            self._machine.malformed(_late("body"))
+            self._machine.malformed(_late(Reason.BODY_TIMEOUT))
         elif self._wait in TAKES and self._reading.took(self._transport, self._limits.output_high_water):
             self.expect(self._wait)
         else:
@@ -402,9 +402,7 @@ class ServerConnection:
     async def _answer_malformed(self, error: RemoteProtocolError) -> None:
         self._owner.answering()
         try:
-            refusal = self._dispatcher.refuse(
-                error.reason, error.explanation, int(error.status), self._peer, self._wire.line
-            )
+            refusal = self._dispatcher.refuse(error.reason, error.explanation, self._peer, self._wire.line)
             # The framing is lost, whatever the dispatcher says of the connection.
             self._finish(replace(await refusal, close=True))
         except Exception:
@@ -488,5 +486,5 @@ class ServerConnection:
                 self._transport.resumeProducing()
 
 
-def _late(part: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{part}-timeout", f"The {part} did not arrive in time.", Status.TIMEOUT)
+def _late(reason: Reason) -> RemoteProtocolError:
+    return RemoteProtocolError(reason, reason.meaning)

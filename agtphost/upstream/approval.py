@@ -17,6 +17,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.pins import Pins
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 
@@ -34,7 +35,6 @@ class Approve:
     """Of agents that may approve."""
 
     said = "What upstreams say of themselves is approved by operators."
-    changed_again = "definition-changed-again"
 
     def __init__(
         self,
@@ -62,14 +62,10 @@ class Approve:
         wanted = require_digest(context.input.get("sha256"))
         name, digest = self._meant(context)
         if self._pins.fixed(name) and self._pins.approved(name) != digest:
-            raise self._conflict(
-                "pinned-by-configuration",
-                "The configuration names the approved digest; it has to be changed there.",
-                name,
-                digest,
-            )
+            raise self._conflict(Reason.PINNED_BY_CONFIGURATION, None, name, digest)
         if wanted != digest:
-            raise self._conflict(self.changed_again, "The upstream says something else of itself by now.", name, digest)
+            said = "The upstream says something else of itself by now."
+            raise self._conflict(Reason.DEFINITION_CHANGED_AGAIN, said, name, digest)
         changes, event = self._pins.approval(name, digest, approver)
         result, record = self._told(name, digest)
         return Answer(result=result, changes=changes, events=(event,), extra=record)
@@ -79,7 +75,7 @@ class Approve:
         name = context.input.get("name", "")
         digest = self._waiting().get(name) if isinstance(name, str) else None
         if digest is None:
-            raise self._conflict("nothing-to-approve", "Nothing of that name is off because it changed.", "", "")
+            raise self._conflict(Reason.NOTHING_TO_APPROVE, None, "", "")
         return name, digest
 
     def _told(self, name: str, digest: str) -> tuple[Mapping[str, Any], Mapping[str, object]]:
@@ -89,9 +85,8 @@ class Approve:
             result["name"] = name
         return {"approved": result}, {"upstream_approved": result}
 
-    def _conflict(self, reason: str, explanation: str, name: str, digest: str) -> Refusal:
+    def _conflict(self, reason: Reason, explanation: str | None, name: str, digest: str) -> Refusal:
         return Refusal(
-            Status.CONFLICT,
             reason,
             explanation,
             remedy="agtp upstreams ls --json shows what waits for approval, and its SHA-256.",
@@ -108,8 +103,7 @@ def require_digest(shown: object) -> str:
     if isinstance(shown, str) and len(shown) == 64 and not set(shown) - set("0123456789abcdef"):
         return shown
     raise Refusal(
-        Status.UNPROCESSABLE,
-        "missing-parameter" if shown is None else "invalid-parameter",
+        Reason.MISSING_PARAMETER if shown is None else Reason.INVALID_PARAMETER,
         "An approval names the definition that was looked at: sha256, 64 hexadecimal digits in lower case.",
         remedy="INSPECT with target upstream-definition shows it; agtp tools approve and agtp upstreams approve do so.",
         details={"parameter": "sha256", "parameters": ["sha256"]},

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from agtphost.vocabulary.reasons import Reason
+
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 HOUR: Final = 3_600
@@ -48,23 +50,19 @@ class Holding:
     brief: tuple[str, ...] = ()
     """Further members that stay at hand where the whole of a long item does not."""
 
-    reason: str = ""
-    """Of the refusal where there is no room; empty: ``too-many-KIND``."""
+    reason: Reason = Reason.TOO_MANY_ITEMS
+    """Of the refusal where there is no room."""
 
     remedy: str = ""
-
-    def refusal_reason(self) -> str:
-        """The stable token of a refusal for want of room."""
-        return self.reason or f"too-many-{self.kind}s"
 
     @property
     def at_the_cap(self) -> str:
         """What happens there, in words."""
         if not self.finished:
-            return f"refused: ``{self.refusal_reason()}``"
+            return f"refused: ``{self.reason}``"
         if self.finished == ANY:
             return "the oldest goes"
-        return f"the oldest finished one goes; where none has finished, refused: ``{self.refusal_reason()}``"
+        return f"the oldest finished one goes; where none has finished, refused: ``{self.reason}``"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

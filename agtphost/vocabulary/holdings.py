@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from agtphost.vocabulary.bounds import ANY, DAY, HOUR, KIB, MIB, Answers, Cache, Holding
+from agtphost.vocabulary.reasons import Reason
 
 ANSWERS: Final = Answers(
     keys=100_000,
@@ -78,7 +79,7 @@ _KINDS: Final = (
         finished=frozenset({"accepted", "rejected"}),
         indexed=("task_id", "recipient", "owner_id"),
         brief=("status", "flood", "queued", "priority", "created_at"),
-        reason="too-many-escalations",
+        reason=Reason.TOO_MANY_ESCALATIONS,
         remedy="Keep the task still, and escalate again once some are decided.",
     ),
     _of_agents(
@@ -94,7 +95,7 @@ _KINDS: Final = (
         finished=frozenset({"delivered", "acknowledged"}),
         indexed=("sender",),
         brief=("status", "urgency", "sender_owner", "places"),
-        reason="inbox-full",
+        reason=Reason.INBOX_FULL,
     ),
     _of_agents("attestation", "the receipt that a repeated CONFIRM is answered with", 500, lives=7 * DAY, finished=ANY),
     # Work that stands still, or goes on by itself
@@ -106,7 +107,7 @@ _KINDS: Final = (
         state="status",
         finished=frozenset({"resumed"}),
         brief=("status", "of", "name", "until", "suspension_id", "resume_by"),
-        reason="too-many-suspensions",
+        reason=Reason.TOO_MANY_SUSPENSIONS,
         remedy="RESUME one first.",
     ),
     _of_agents(
@@ -119,7 +120,7 @@ _KINDS: Final = (
         finished=frozenset({"finished", "failed"}),
         indexed=("task_id",),
         brief=("state", "process"),
-        reason="too-many-delegations",
+        reason=Reason.TOO_MANY_DELEGATIONS,
         remedy="Wait until one of them has ended.",
     ),
     _of_agents(
@@ -143,6 +144,7 @@ _KINDS: Final = (
         lives=7 * DAY,
         state="ended",
         finished=frozenset({"True"}),
+        reason=Reason.TOO_MANY_A2A_FRONT_TASKS,
         remedy="Try again when a task has ended.",
     ),
     # What is good once: never forgotten before it has expired by itself
@@ -151,7 +153,7 @@ _KINDS: Final = (
         "the use of a Delegation-Token",
         1_000,
         lives=None,
-        reason="too-many-delegations",
+        reason=Reason.TOO_MANY_DELEGATIONS,
         remedy="Delegate again once earlier tokens have expired.",
     ),
     _of_agents(
@@ -159,6 +161,7 @@ _KINDS: Final = (
         "the use of a governance token",
         1_000,
         lives=None,
+        reason=Reason.TOO_MANY_GOVERNANCE_TOKENS,
         remedy="Try again once earlier tokens have expired.",
     ),
     _of_agents(
@@ -166,10 +169,18 @@ _KINDS: Final = (
         "the use of an Intent-Assertion",
         1_000,
         lives=None,
+        reason=Reason.TOO_MANY_INTENT_ASSERTIONS,
         remedy="Try again once earlier assertions have expired.",
     ),
     # Commerce and negotiation
-    _of_agents("quote", "a quote in force", 200, lives=None, remedy="Wait until earlier quotes have ended."),
+    _of_agents(
+        "quote",
+        "a quote in force",
+        200,
+        lives=None,
+        reason=Reason.TOO_MANY_QUOTES,
+        remedy="Wait until earlier quotes have ended.",
+    ),
     _of_agents("rcns-attempt", "why a negotiation failed, for INSPECT", 50, in_all=200, lives=DAY, finished=ANY),
     _of_agents("negotiation", "the count of turns of a negotiation", 32, in_all=20_000, lives=HOUR, finished=ANY),
     _of_agents(
@@ -181,6 +192,7 @@ _KINDS: Final = (
         finished=frozenset({"approved", "rejected"}),
         brief=("decision",),
         indexed=("decision",),
+        reason=Reason.TOO_MANY_PROPOSALS,
         remedy="Wait for a decision about one of them.",
     ),
     _of_agents(
@@ -192,6 +204,7 @@ _KINDS: Final = (
         octets_in_all=256 * MIB,
         unproven=64,
         lives=372 * DAY,
+        reason=Reason.TOO_MANY_CONTRACTS,
         remedy="Release a contract that is no longer needed.",
     ),
     _of_agents(

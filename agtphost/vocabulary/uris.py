@@ -30,6 +30,7 @@ from enum import Enum
 from typing import NoReturn
 
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
+from agtphost.vocabulary.reasons import Reason
 
 SCHEME = "agtp"
 
@@ -42,8 +43,6 @@ MAX_LENGTH = 2048
 PACKAGE_SUFFIXES = ("agent", "nomo", "agtp")
 """File formats of agent packages: never in a name, and never the end of a host (core v08 section 6.1)."""
 
-MALFORMED_ID = "invalid-canonical-id"
-MALFORMED_URI = "invalid-uri-form"
 
 _ID_ATTEMPT = 56
 """A host of one label with so many characters is a mistyped Agent-ID: no DNS label has 64."""
@@ -92,7 +91,7 @@ class UriError(ValueError):
     :param hint: what to write instead; may be empty.
     """
 
-    def __init__(self, reason: str, explanation: str, hint: str = "") -> None:
+    def __init__(self, reason: Reason, explanation: str, hint: str = "") -> None:
         super().__init__(f"{explanation} ({hint})" if hint else explanation)
         self.reason = reason
         self.explanation = explanation
@@ -146,7 +145,7 @@ class AgtpUri:
 
 
 def _malformed(explanation: str, hint: str = "") -> NoReturn:
-    raise UriError(MALFORMED_URI, explanation, hint)
+    raise UriError(Reason.INVALID_URI_FORM, explanation, hint)
 
 
 def parse(text: str) -> AgtpUri:
@@ -203,7 +202,7 @@ def _agent_id(text: str) -> str:
         hint = "write it in lower case"
     elif ":" in text:
         hint = "only an Agent-ID stands before '@'"
-    raise UriError(MALFORMED_ID, "A canonical Agent-ID is 64 lower-case hexadecimal digits.", hint)
+    raise UriError(Reason.INVALID_CANONICAL_ID, "A canonical Agent-ID is 64 lower-case hexadecimal digits.", hint)
 
 
 def _addressed(authority: str, path: str) -> AgtpUri:

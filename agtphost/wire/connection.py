@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Any
 
 from agtphost.errors import LocalProtocolError, RemoteProtocolError
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.codec import Limits, serialize_request, serialize_response
 from agtphost.wire.events import Request, Response, Signal
 from agtphost.wire.readers import LENIENT_REQUEST, RESPONSE, STRICT_REQUEST, MessageReader
@@ -146,14 +147,14 @@ class Connection:
         if isinstance(message, Request):
             self._state = _State.ANSWERING
         elif not self._unanswered:
-            raise RemoteProtocolError("unexpected-response", "No request was sent that this could answer.")
+            raise RemoteProtocolError(Reason.UNEXPECTED_RESPONSE, "No request was sent that this could answer.")
         elif message.status != 202:
             # A 202 may be interim (design decision 11): only whoever made the request knows.
             self._unanswered -= 1
 
     def _refuse_truncated(self) -> None:
         if self._ended:
-            raise RemoteProtocolError("incomplete-message", "The connection ended within a response.")
+            raise RemoteProtocolError(Reason.INCOMPLETE_MESSAGE, "The connection ended within a response.")
 
     def send(self, message: Response | Request, *, final: bool = True) -> bytes:
         """

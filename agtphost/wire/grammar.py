@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agtphost.errors import RemoteProtocolError
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.headers import Headers
 
 VERSION: Final = "AGTP/1.0"
@@ -141,7 +142,7 @@ def parse_request_line(line: str, *, strict: bool) -> tuple[str, str, str | None
 
 def invalid_request_line(line: str) -> RemoteProtocolError:
     """The error that says what is wrong with a request line."""
-    return RemoteProtocolError("invalid-request-line", _fault_of_request_line(line))
+    return RemoteProtocolError(Reason.INVALID_REQUEST_LINE, _fault_of_request_line(line))
 
 
 def _fault_of_request_line(line: str) -> str:
@@ -196,7 +197,7 @@ def parse_response_line(line: str) -> tuple[int, str]:
 def invalid_response_line(_line: str) -> RemoteProtocolError:
     """The error for a malformed response line."""
     return RemoteProtocolError(
-        "invalid-response-line",
+        Reason.INVALID_RESPONSE_LINE,
         f"A response line is {VERSION}, a space, three digits, a space and a text of printable ASCII.",
     )
 
@@ -232,7 +233,7 @@ def _invalid_field(line: str) -> RemoteProtocolError:
         fault = "No white space stands between a field name and its colon."
     else:
         fault = "A field name is a token of RFC 9110 section 5.6.2."
-    return RemoteProtocolError("invalid-header-field", fault)
+    return RemoteProtocolError(Reason.INVALID_HEADER_FIELD, fault)
 
 
 def parse_content_length(value: str) -> int:
@@ -243,6 +244,6 @@ def parse_content_length(value: str) -> int:
     """
     if not _LENGTH.fullmatch(value):
         raise RemoteProtocolError(
-            "invalid-content-length", "Content-Length is 0, or at most ten digits without a leading zero."
+            Reason.INVALID_CONTENT_LENGTH, "Content-Length is 0, or at most ten digits without a leading zero."
         )
     return int(value)

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from agtphost.errors import RemoteProtocolError
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import grammar
 from agtphost.wire.codec import Limits
 from agtphost.wire.events import Request, Response
@@ -226,7 +227,7 @@ class HeadReader(Generic[S]):
     def _refuse_too_many(self) -> None:
         most = self._limits.header_count
         if len(self._lines) - 1 > most:
-            raise RemoteProtocolError("too-many-headers", f"This host takes at most {most} field lines.")
+            raise RemoteProtocolError(Reason.TOO_MANY_HEADERS, f"This host takes at most {most} field lines.")
 
     def _first_line(self, line: str, buffer: bytearray) -> None:
         self.line = bytes(buffer[: self._begin])
@@ -241,26 +242,26 @@ class HeadReader(Generic[S]):
         horizon = begin + room
         cr = buffer.find(b"\r", self._seen, horizon + 1)
         if buffer.find(b"\n", self._seen, cr if cr >= 0 else horizon + 1) >= 0:
-            raise RemoteProtocolError("invalid-line-ending", "A line ends with CR LF, never with LF alone.")
+            raise RemoteProtocolError(Reason.INVALID_LINE_ENDING, "A line ends with CR LF, never with LF alone.")
         if cr < 0 and len(buffer) > horizon:
             raise _too_large(reason, self._limits)
         if cr < 0 or cr + 1 == len(buffer):
             self._seen = cr if cr >= 0 else len(buffer)
             return None
         if buffer[cr + 1] != _LF:
-            raise RemoteProtocolError("invalid-line-ending", "A CR is always followed by LF.")
+            raise RemoteProtocolError(Reason.INVALID_LINE_ENDING, "A CR is always followed by LF.")
         self._begin = self._seen = cr + 2
         return buffer[begin:cr].decode("latin-1")
 
-    def _room(self) -> tuple[int, str]:
+    def _room(self) -> tuple[int, Reason]:
         """How many octets the line being read may have, and which limit it breaks if it has more."""
         limits = self._limits
         if not self._lines:
-            return limits.request_line, "request-line-too-large"
+            return limits.request_line, Reason.REQUEST_LINE_TOO_LARGE
         left = limits.header_block - (self._begin - self._block)
         if left < limits.header_line:
-            return left, "header-block-too-large"
-        return limits.header_line, "header-line-too-large"
+            return left, Reason.HEADER_BLOCK_TOO_LARGE
+        return limits.header_line, Reason.HEADER_LINE_TOO_LARGE
 
     def _body_length(self, headers: Headers) -> int:
         """
@@ -273,26 +274,26 @@ class HeadReader(Generic[S]):
         do something else than what was asked.
         """
         if "transfer-encoding" in headers:
-            raise RemoteProtocolError("transfer-encoding-refused", "AGTP has no transfer encodings.")
+            raise RemoteProtocolError(Reason.TRANSFER_ENCODING_REFUSED, "AGTP has no transfer encodings.")
         value = headers.get("content-length")
         if value is None:
             if self._length_required or "content-type" in headers:
-                raise RemoteProtocolError("content-length-missing", "A message states its body's length.")
+                raise RemoteProtocolError(Reason.CONTENT_LENGTH_MISSING, "A message states its body's length.")
             return 0
         if "content-length" in headers.repeated:
-            raise RemoteProtocolError("invalid-content-length", "A message has exactly one Content-Length.")
+            raise RemoteProtocolError(Reason.INVALID_CONTENT_LENGTH, "A message has exactly one Content-Length.")
         length = grammar.parse_content_length(value)
         if length > self._limits.body:
-            raise _too_large("body-too-large", self._limits)
+            raise _too_large(Reason.BODY_TOO_LARGE, self._limits)
         return length
 
 
-def _too_large(reason: str, limits: Limits) -> RemoteProtocolError:
+def _too_large(reason: Reason, limits: Limits) -> RemoteProtocolError:
     most = {
-        "request-line-too-large": limits.request_line,
-        "header-line-too-large": limits.header_line,
-        "header-block-too-large": limits.header_block,
-        "body-too-large": limits.body,
+        Reason.REQUEST_LINE_TOO_LARGE: limits.request_line,
+        Reason.HEADER_LINE_TOO_LARGE: limits.header_line,
+        Reason.HEADER_BLOCK_TOO_LARGE: limits.header_block,
+        Reason.BODY_TOO_LARGE: limits.body,
     }[reason]
     return RemoteProtocolError(reason, f"This host takes at most {most} octets there.")
 
@@ -300,4 +301,4 @@ def _too_large(reason: str, limits: Limits) -> RemoteProtocolError:
 def _refuse_forbidden(lines: list[str]) -> None:
     for line in lines:
         if _FORBIDDEN.search(line):
-            raise RemoteProtocolError("invalid-header-field", "A field holds visible ASCII, spaces and tabs.")
+            raise RemoteProtocolError(Reason.INVALID_HEADER_FIELD, "A field holds visible ASCII, spaces and tabs.")

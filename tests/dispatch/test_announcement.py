@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from agtphost.identity.peer import Peer
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Response
 from tests.dispatch.hosts import CALLER, DispatchHost
 
@@ -25,7 +26,7 @@ def test_every_response_carries_the_version_of_the_moment() -> None:
             host.ask("FLY", "/desk"),
         ]
         malformed: Deferred[Response] = Deferred.fromCoroutine(
-            host.dispatcher.refuse("malformed", "No request.", 400, Peer(address="127.0.0.1"))
+            host.dispatcher.refuse(Reason.INVALID_REQUEST_LINE, "No request.", Peer(address="127.0.0.1"))
         )
         malformed.addCallback(answers.append)
         assert {of(answer) for answer in answers} == {str(number)}

@@ -17,6 +17,7 @@ from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.identity.peer import Assurance, Peer
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, agent, certificate, document, payload
@@ -265,7 +266,7 @@ def test_octets_that_were_no_request_are_answered_once_and_sealed() -> None:
     host = DispatchHost()
     answers: list[Response] = []
     Deferred.fromCoroutine(
-        host.dispatcher.refuse("invalid-request-line", "Bad.", 400, Peer(address="192.0.2.1"), b"GET /\r\n")
+        host.dispatcher.refuse(Reason.INVALID_REQUEST_LINE, "Bad.", Peer(address="192.0.2.1"), b"GET /\r\n")
     ).addCallback(answers.append)
     assert (answers[0].status, answers[0].close) == (400, True)
     assert document(answers[0])["reason"] == "invalid-request-line"
@@ -276,7 +277,9 @@ def test_a_handlers_refusal_keeps_its_status() -> None:
     """Handlers may end a call with any specified status."""
 
     def down(context: EndpointContext) -> Any:
-        raise Refusal(Status.UNAVAILABLE, "upstream-down", "It is down.", headers=(("Retry-After", "4"),))
+        raise Refusal(
+            ForeignReason("upstream-down", Status.UNAVAILABLE), "It is down.", headers=(("Retry-After", "4"),)
+        )
 
     response = DispatchHost(down).ask(body=GOOD)
     assert (response.status, dict(response.headers)["Retry-After"]) == (503, "4")

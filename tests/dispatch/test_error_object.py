@@ -12,6 +12,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.jsonslices import HEAVY
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import DispatchHost, document
 
@@ -25,7 +26,9 @@ BODIES = {
 
 def of(status: Status) -> Refusal:
     """One that tries to say something else by its details."""
-    return Refusal(status, "a-token", "What was wrong.", remedy="Mend it.", details={"error": "text", "more": [1]})
+    return Refusal(
+        ForeignReason("a-token", status), "What was wrong.", remedy="Mend it.", details={"error": "text", "more": [1]}
+    )
 
 
 @pytest.mark.parametrize("content_type", BODIES)
@@ -49,7 +52,7 @@ def test_the_table_of_refusals(status: Status, content_type: str) -> None:
 def test_octets_that_are_no_request() -> None:
     """The framing's refusals have it as well."""
     answers: list[Any] = []
-    refusing = DispatchHost().dispatcher.refuse("invalid-request-line", "A line.", 400, Peer(address="127.0.0.1"))
+    refusing = DispatchHost().dispatcher.refuse(Reason.INVALID_REQUEST_LINE, "A line.", Peer(address="127.0.0.1"))
     with pytest.raises(StopIteration) as ended:
         refusing.send(None)  # type: ignore[attr-defined]
     answers.append(ended.value.value)

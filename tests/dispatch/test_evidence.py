@@ -15,6 +15,7 @@ import agtphost
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.violations import LONGEST, MOST_SCOPES
 from agtphost.identity.peer import Peer
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, Recorder, certificate
 from tests.dispatch.test_refusals import Counted
@@ -185,15 +186,25 @@ def test_summed_up_violations_have_their_scopes() -> None:
     assert violation == {"method": "QUERY", "path": "/words", "scopes": ["payments:move"]}
 
 
-TELLING = {"AUTHORIZATION_REQUIRED", "SCOPE_VIOLATION"}
+TELLING = {Status.AUTHORIZATION_REQUIRED, Status.SCOPE_VIOLATION}
 
 NEVER = {
     "methods/inspection/inspect.py": "401 and 403 of the read mode",
     "methods/lifecycle.py": "401 and 403 of an issuer",
+    "adapters/mcp/approval.py": "409",
+    "dispatch/answers.py": "422 of declared errors",
     "dispatch/dispatcher.py": "octets that are no request",
+    "dispatch/gates/endpoint.py": "422 of what a schema would cost",
+    "dispatch/purchase.py": "458",
+    "dispatch/store_refusals.py": "429",
+    "handlers/parameters.py": "400 and 422 of one parameter",
+    "methods/delegation/decision.py": "551",
+    "methods/merchant.py": "422 of what a schema would cost",
+    "negotiation/attempts.py": "464",
+    "upstream/approval.py": "409",
     "upstream/refusals.py": "what an upstream did wrong: 408, 429, 5xx, and errors of its protocol",
 }
-"""Modules whose refusals get their status from a table without 262 and 455, and where that comes from."""
+"""Modules whose refusals get their reason from a table without 262 and 455, and where that comes from."""
 
 
 def silent(source: str, *, never: bool = False) -> list[int]:
@@ -202,21 +213,21 @@ def silent(source: str, *, never: bool = False) -> list[int]:
     for node in ast.walk(ast.parse(source)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Refusal")):
             continue
-        status = node.args[0] if node.args else None
-        named = [status.body, status.orelse] if isinstance(status, ast.IfExp) else [status]
+        reason = node.args[0] if node.args else None
+        named = [reason.body, reason.orelse] if isinstance(reason, ast.IfExp) else [reason]
         plain = [
-            one.attr
+            Reason[one.attr]
             for one in named
-            if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "Status"
+            if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "Reason"
         ]
-        telling = bool(TELLING.intersection(plain)) if len(plain) == len(named) else not never
+        telling = any(TELLING.intersection(one.statuses) for one in plain) if len(plain) == len(named) else not never
         if telling and not any(word.arg == "scopes" for word in node.keywords):
             found.append(node.lineno)
     return found
 
 
 def test_every_refusal_that_may_tell_of_scopes_names_them() -> None:
-    """The class is closed: a new 262 or 455, or a refusal with a computed status, has ``scopes``."""
+    """The class is closed: a new 262 or 455, or a refusal with a computed reason, has ``scopes``."""
     root = Path(agtphost.__file__).parent
     missing = [
         f"{file.relative_to(root)}:{line}"
@@ -229,10 +240,10 @@ def test_every_refusal_that_may_tell_of_scopes_names_them() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "raise Refusal(Status.SCOPE_VIOLATION, 'scope-required', 'No.')",
-        "raise Refusal(Status.AUTHORIZATION_REQUIRED, 'scope-required', 'No.', details={})",
-        "raise Refusal(binding.scope_status, 'scope-required', 'No.')",
-        "raise Refusal(Status.FORBIDDEN if a else Status.SCOPE_VIOLATION, 'scope-required', 'No.')",
+        "raise Refusal(Reason.SCOPE_VIOLATION, 'No.')",
+        "raise Refusal(Reason.SCOPE_REQUIRED, 'No.', details={})",
+        "raise Refusal(error.reason, 'No.')",
+        "raise Refusal(Reason.NOT_FOUND if a else Reason.SCOPE_VIOLATION, 'No.')",
     ],
 )
 def test_the_walk_finds_one_that_does_not(source: str) -> None:

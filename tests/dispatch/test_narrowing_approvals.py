@@ -293,7 +293,7 @@ def _approving(shown: str) -> tuple[Pins, list[Any]]:
 def test_an_approval_of_a_tool_is_of_the_definition_that_was_shown() -> None:
     """With the digest of another one, 409 and it stays off; with the present one's it is that and no later one."""
     pins, (failed,) = _approving("3" * 64)
-    assert (failed.status, failed.reason) == (409, "tool-definition-changed")
+    assert (failed.status, failed.reason) == (409, "definition-changed-again")
     assert pins.off({"work": TWO}) and not pins.off({"work": ONE})
     pins, (done,) = _approving(TWO)
     assert done.result["mcp_response"]["definition_digest"] == TWO

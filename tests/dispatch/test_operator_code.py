@@ -16,6 +16,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
 from agtphost.handlers.context import EndpointError as Declared
 from agtphost.handlers.function import RegisteredFunction
+from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import DispatchHost, document, payload
 
@@ -93,7 +94,7 @@ def refusals() -> dict[str, Refusal]:
     """Likewise, of refusals."""
 
     def refusal(**given: Any) -> Refusal:
-        return Refusal(Status.CONFLICT, "taken", "It is taken.", **given)
+        return Refusal(ForeignReason("taken", Status.CONFLICT), "It is taken.", **given)
 
     return {
         "changes": refusal(changes=(PUT,)),
@@ -146,7 +147,7 @@ def test_nor_does_a_refusal_that_it_raises(name: str, waits: bool) -> None:
     host = DispatchHost(later if waits else at_once)
     assert host.ask(body=GOOD).status == 500
     require_untouched(host)
-    refusal = Refusal(Status.CONFLICT, "taken", "It is taken.", headers=(("Retry-After", "1"),))
+    refusal = Refusal(ForeignReason("taken", Status.CONFLICT), "It is taken.", headers=(("Retry-After", "1"),))
     plain = DispatchHost(later if waits else at_once)
     response = plain.ask(body=GOOD)
     assert (response.status, response.headers.get("retry-after")) == (409, "1")

@@ -17,6 +17,7 @@ from agtphost.dispatch.gates.plugin import FIRST, LAST, CallView, OperatorGate, 
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped
 from agtphost.iagtp import IGate
+from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import CALLER, DispatchHost, agent, certificate, payload
 
@@ -49,7 +50,7 @@ def guarded(verdict: Callable[[CallView], Any], after: str = LAST) -> tuple[Disp
 
 
 def refusing(view: CallView) -> None:
-    raise Refusal(Status.FORBIDDEN, "shelf-closed", "The shelf is closed.", remedy="Come back tomorrow.")
+    raise Refusal(ForeignReason("shelf-closed", Status.FORBIDDEN), "The shelf is closed.", remedy="Come back tomorrow.")
 
 
 def test_it_sees_what_was_proven_and_nothing_of_the_credentials() -> None:
@@ -139,7 +140,9 @@ class Faults(SynchronousTestCase):
 
         def forging(view: CallView) -> None:
             put = Change(kind="retained-agent", key="forged", value={"a": 1}, expected=0)
-            raise Refusal(Status.FORBIDDEN, "no", "No.", changes=(put,), extra={"synthesis_id": "forged"})
+            raise Refusal(
+                ForeignReason("no", Status.FORBIDDEN), "No.", changes=(put,), extra={"synthesis_id": "forged"}
+            )
 
         host, _ = guarded(forging)
         self.assertEqual(host.ask(body=GOOD).status, 500)

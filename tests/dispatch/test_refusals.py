@@ -18,6 +18,7 @@ from agtphost.dispatch.refusals import PAUSE, RefusalLimits, RefusalRecords
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.identity.peer import Assurance, Peer
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -63,7 +64,7 @@ class Counted:
         return {}
 
     def malformed(self, peer: Peer) -> Response:
-        return self._done(self.dispatcher.refuse("bad-line", "It is no request.", 400, peer, b"x"))
+        return self._done(self.dispatcher.refuse(Reason.INVALID_REQUEST_LINE, "It is no request.", peer, b"x"))
 
     def _done(self, waiting: Any) -> Response:
         answers: list[Response] = []
@@ -202,7 +203,7 @@ def test_what_may_have_had_an_effect_is_recorded_each() -> None:
     """A handler that ran and may have changed the world: its failure is no mere refusal."""
 
     def fail(context: Any) -> Any:
-        raise Refusal(Status.CONFLICT, "upstream-failed", "It did not work.")
+        raise Refusal(ForeignReason("upstream-failed", Status.CONFLICT), "It did not work.")
 
     host = Counted(fail)
     for number in range(LIMITS.agent + 10):

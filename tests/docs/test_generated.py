@@ -20,6 +20,7 @@ from joserfc.jwk import KeySet, OKPKey
 
 from agtphost.config import examine, load_profile
 from agtphost.config.profiles import Profiles
+from agtphost.vocabulary.reasons import Reason
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -43,6 +44,13 @@ TABLES = [*GENERATE.tables(), *GENERATE.tables(Profiles)]
 def test_the_configuration_page_is_current() -> None:
     """It is what the classes and the examples say now."""
     assert (DOCS / "configuration.rst").read_text() == GENERATE.configuration(), REMEDY
+
+
+def test_the_page_of_reasons_is_current() -> None:
+    """It has a row for each, with what helps."""
+    page = (DOCS / "reasons.rst").read_text()
+    assert page == GENERATE.reasons(), REMEDY
+    assert page.count("\n   * - ``") == len(Reason)
 
 
 def test_the_changelog_is_current() -> None:

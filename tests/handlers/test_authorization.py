@@ -30,6 +30,7 @@ from agtphost.negotiation.sweep import Endings
 from agtphost.stores.memory import MemoryStore
 from agtphost.upstream.approval import Approve
 from agtphost.upstream.pins import Pins
+from agtphost.vocabulary.reasons import Reason
 from tests.identity.issued import CALLER, DESK, REGISTRAR, STRANGER, agent, of_agent, of_key, of_other_kind
 from tests.identity.samples import key_of
 from tests.methods.hosts import reading
@@ -132,14 +133,14 @@ def sweep(kind: Kind) -> object:
 
 def escalation(kind: Kind) -> object:
     if not AUTHORIZATION.decides(kind.context(), DESK.agent_id, ""):
-        raise Refusal(403, "not-entitled", "")  # type: ignore[arg-type]
+        raise Refusal(Reason.NOT_ENTITLED)
     return None
 
 
 def private(kind: Kind) -> object:
     visibility = Visibility(LifecycleTable().state_of, disclosure=PRIVATE, authorization=AUTHORIZATION)
     if not visibility.entitled(kind.context()):
-        raise Refusal(403, "not-entitled", "")  # type: ignore[arg-type]
+        raise Refusal(Reason.NOT_ENTITLED)
     return None
 
 

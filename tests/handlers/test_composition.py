@@ -20,6 +20,7 @@ from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.iagtp import IHandler
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.testing.reactor import MemoryReactor
+from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 from tests.contract.recipes import recipe_text, sound
@@ -371,7 +372,10 @@ def test_an_endpoint_out_of_time_begins_no_further_step() -> None:
 
 def test_retries_pause_and_stop() -> None:
     """A passing failure is tried again after a pause, as often as allowed; another kind is not."""
-    failures = [Refusal(Status.UNAVAILABLE, "busy", "Busy."), Refusal(Status.UNAVAILABLE, "busy", "Busy.")]
+    failures = [
+        Refusal(ForeignReason("busy", Status.UNAVAILABLE), "Busy."),
+        Refusal(ForeignReason("busy", Status.UNAVAILABLE), "Busy."),
+    ]
 
     def moody(context: EndpointContext) -> Any:
         if failures:

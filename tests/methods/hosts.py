@@ -13,6 +13,7 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
 from agtphost.stores import MemoryStore, OffReactorRecords
+from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from tests.identity.issued import BARE, CALLER, DESK, SIGNING
 from tests.memory import OpenHost
@@ -37,7 +38,7 @@ class Toolbox:
         for tool in self.bound:
             if action == "mcp.tools.call" and isinstance(payload, dict) and payload.get("tool") == tool.name:
                 return Resolution(binding=tool, input=payload.get("arguments") or {})
-        raise Refusal(Status.UNPROCESSABLE, "tool-unknown", "No such tool.")
+        raise Refusal(ForeignReason("tool-unknown", Status.UNPROCESSABLE), "No such tool.")
 
     def tools(self) -> Iterable[Binding]:
         return self.bound

@@ -208,14 +208,14 @@ def test_refusals_name_the_mode_and_are_logged(method: str) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (None, "missing-parameter"),
-        ("", "invalid-parameter"),
-        ("desk", "invalid-parameter"),
-        (7, "invalid-parameter"),
-        ("A" * 64, "invalid-parameter"),
-        ("a" * 63, "invalid-parameter"),
-        ("a" * 64 + "\n", "invalid-parameter"),
-        ("٠" * 64, "invalid-parameter"),
+        (None, "malformed-lifecycle-request"),
+        ("", "malformed-lifecycle-request"),
+        ("desk", "malformed-lifecycle-request"),
+        (7, "malformed-lifecycle-request"),
+        ("A" * 64, "malformed-lifecycle-request"),
+        ("a" * 63, "malformed-lifecycle-request"),
+        ("a" * 64 + "\n", "malformed-lifecycle-request"),
+        ("٠" * 64, "malformed-lifecycle-request"),
     ],
 )
 def test_agent_id_is_demanded_with_400(method: str, value: object, reason: str) -> None:

@@ -14,6 +14,7 @@ from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from tests.identity.issued import of_key
 from tests.identity.samples import key_of
@@ -173,7 +174,7 @@ def test_an_endpoint_that_fails(guarantee: str, status: int, kept: int) -> None:
     """At most once: it is lost, and the receipt says so; at least once: it waits in the inbox."""
 
     def fail(context: EndpointContext) -> Any:
-        raise Refusal(Status.UNAVAILABLE, "closed", "Closed.")
+        raise Refusal(ForeignReason("closed", Status.UNAVAILABLE), "Closed.")
 
     host = FloorHost(endpoints=[endpoint("NOTIFY", "/notifications", "Fails.", fail)])
     found = notify(host, "desk", code=status, delivery_guarantee=guarantee)

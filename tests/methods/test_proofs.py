@@ -65,10 +65,10 @@ async def test_an_auditor_proves_a_record_and_an_earlier_checkpoint(tmp_path: Pa
 @pytest.mark.parametrize(
     ("given", "status", "reason"),
     [
-        ({"target": "checkpoint"}, 404, "checkpoint-pending"),
+        ({"target": "checkpoint"}, 404, "checkpoint-missing"),
         ({"target": "inclusion"}, 422, "missing-parameter"),
         ({"target": "inclusion", "audit_id": "0" * 64}, 404, "record-not-found"),
-        ({"target": "consistency", "size": 1}, 404, "checkpoint-pending"),
+        ({"target": "consistency", "size": 1}, 404, "checkpoint-missing"),
     ],
 )
 @pytest_twisted.ensureDeferred

@@ -17,6 +17,7 @@ from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits
 from agtphost.protocols.connection import ServerConnection
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import Connection, Headers, Request, Response, Role, Signal
 
 Handler = Callable[[Request, Peer, Any], Awaitable[Response]]
@@ -56,7 +57,8 @@ class FakeDispatcher:
         self.waiting.append(answer)
         return answer
 
-    def refuse(self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b"") -> Awaitable[Response]:
+    def refuse(self, reason: Reason, explanation: str, peer: Peer, line: bytes = b"") -> Awaitable[Response]:
+        status = int(reason.statuses[0])
         self.refusals.append((reason, status, line))
         return succeed(Response(status=status, headers=Headers([("X-Reason", reason)])))
 

@@ -9,8 +9,9 @@ from automat import NoTransition
 
 from agtphost.errors import RemoteProtocolError
 from agtphost.protocols.automaton import Happening, Wait, automaton
+from agtphost.vocabulary.reasons import Reason
 
-ERROR = RemoteProtocolError("seeded", "It is seeded.")
+ERROR = RemoteProtocolError(Reason.INVALID_REQUEST_LINE, "It is seeded.")
 
 
 class Recorded:
@@ -60,7 +61,7 @@ TABLE: dict[tuple[str, str], list[object]] = {
     ("handshaking", "ended"): CUT,
     ("handshaking", "broken"): CUT,
     ("handshaking", "departed"): FORGET,
-    ("serving", "malformed"): [Wait.ANSWER, "seeded"],
+    ("serving", "malformed"): [Wait.ANSWER, "invalid-request-line"],
     ("serving", "ended"): FLUSH,
     ("serving", "broken"): CUT,
     ("serving", "departed"): FORGET,
@@ -118,7 +119,7 @@ def test_a_whole_life() -> None:
     assert recorded.effects == [
         Wait.IDLE,
         Wait.ANSWER,
-        "seeded",
+        "invalid-request-line",
         Wait.FLUSHING,
         Wait.CLOSE,
         "close",

@@ -121,7 +121,7 @@ def test_what_is_approved_is_what_was_shown(tmp_path: Path) -> None:
         called(host, "changing.leave")
         until(lambda: present(host) not in ("", first), 30)
         late = execute(host, "mcp.tools.approve", {"tool": "changing.work", "sha256": first})
-        assert (late.status, late.reason) == (409, "tool-definition-changed")
+        assert (late.status, late.reason) == (409, "definition-changed-again")
         assert host.agtp("tools", "approve", "changing.work", "--sha256", first).returncode == 1
         status, _, terminal = at_a_terminal(host, "n", "tools", "approve", "changing.work")
         assert (status, "Does anything at all." in terminal) == (1, True)

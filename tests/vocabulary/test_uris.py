@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.vocabulary.uris import DEFAULT_PORT, MALFORMED_ID, MALFORMED_URI, AgtpUri, Form, UriError, parse
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.uris import DEFAULT_PORT, AgtpUri, Form, UriError, parse
+
+MALFORMED_ID, MALFORMED_URI = Reason.INVALID_CANONICAL_ID, Reason.INVALID_URI_FORM
 
 ID = "7f3a9c2d" * 8
 

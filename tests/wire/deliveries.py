@@ -63,7 +63,7 @@ def deliver(connection: Connection, portions: Iterable[bytes]) -> Outcome:
                     connection.send(_ANSWER)
         except RemoteProtocolError as error:
             assert connection.next_event() is Signal.CLOSED
-            assert error.status == 400
+            assert error.reason.statuses[0] == 400
             return Outcome(messages=tuple(messages), refusal=error.reason, explanation=error.explanation)
         assert event is Signal.NEED_DATA
     return Outcome(messages=tuple(messages), waiting=connection.mid_message or "")

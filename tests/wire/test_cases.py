@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agtphost.errors import RemoteProtocolError
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import grammar
 from tests.wire.cases import CASES, Case, Message
 from tests.wire.deliveries import (
@@ -193,5 +194,5 @@ def test_refusals_explain_themselves() -> None:
 
 def test_an_error_says_its_reason() -> None:
     """A RemoteProtocolError reads as reason and explanation and carries 400 by default."""
-    error = RemoteProtocolError("invalid-request-line", "Why.")
-    assert (str(error), error.status) == ("invalid-request-line: Why.", 400)
+    error = RemoteProtocolError(Reason.INVALID_REQUEST_LINE, "Why.")
+    assert str(error) == "invalid-request-line: Why."

@@ -23,7 +23,7 @@ from agtphost.upstream.failures import ErrorAnswer
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.a2a_errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 APPROVE = "a2a.card.approve"
 """For operators; listed nowhere."""
@@ -71,8 +71,7 @@ class A2AAdapter:
             payload = {}
         if not isinstance(payload, dict):
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "invalid-payload",
+                Reason.INVALID_PAYLOAD,
                 "The payload of an A2A action is an object.",
                 remedy='Such as {"agent": "NAME", "message": {"parts": [{"text": "..."}]}}.',
             )
@@ -80,10 +79,8 @@ class A2AAdapter:
             return Resolution(binding=self._approving[self._named(payload, server)], input=payload)
         if action not in ACTIONS and action not in relay.ACTIONS:
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "unknown-action",
+                Reason.UNKNOWN_ACTION,
                 "A2A payloads carry no such action.",
-                remedy="Use one of the supported actions.",
                 details={"supported_actions": list(ACTIONS)},
             )
         return Resolution(binding=self._bindings[self._named(payload, server)][action], input=payload)
@@ -159,19 +156,13 @@ class A2AAdapter:
             return next(iter(self._agents))
         if named is None:
             raise Refusal(
-                Status.CONFLICT,
-                "ambiguous-agent",
+                Reason.AMBIGUOUS_AGENT,
                 "This host has several A2A agents, and the request names none.",
                 remedy="Name one as payload.agent, or in the path: /a2a/NAME.",
                 details={"candidates": sorted(self._agents)},
             )
         if named not in self._agents:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-a2a-agent",
-                "This host has no A2A agent of that name.",
-                details={"a2a_agents": sorted(self._agents)},
-            )
+            raise Refusal(Reason.UNKNOWN_A2A_AGENT, details={"a2a_agents": sorted(self._agents)})
         return named
 
 

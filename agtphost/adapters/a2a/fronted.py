@@ -24,7 +24,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance, Withdrawable
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 KIND = "a2a-front-task"
 """Of state items."""
@@ -239,8 +239,7 @@ def client_of(context: BuiltInContext) -> str:
         return link.client
     if context.caller is None or context.assurance is not Assurance.CERTIFICATE:
         raise Refusal(
-            Status.UNAUTHORIZED,
-            "agent-unauthenticated",
+            Reason.AGENT_UNAUTHENTICATED,
             "Tasks of the A2A front are shown to the client that began them.",
             remedy="Connect with the certificate that the task was begun with.",
         )
@@ -257,8 +256,7 @@ def _own(tasks: FrontedTasks, context: BuiltInContext) -> FrontedTask:
     task = tasks.get(client_of(context), task_id)
     if task is None:
         raise Refusal(
-            Status.NOT_FOUND,
-            "unknown-task",
+            Reason.UNKNOWN_TASK,
             "The client has no such task.",
             remedy=f"QUERY {PATH} lists its tasks.",
             details={"task": task_id[:128]},
@@ -335,12 +333,7 @@ class WithdrawTask:
         """
         task = _own(self._tasks, context)
         if not self._tasks.withdraw(task.task_id):
-            raise Refusal(
-                Status.CONFLICT,
-                "task-not-cancelable",
-                "The task has ended, or its outcome is being recorded.",
-                remedy="Read the task.",
-            )
+            raise Refusal(Reason.TASK_NOT_CANCELABLE)
         return Answer(result={"task_id": task.task_id, "withdrawn": True}, extra={"a2a_front_task_id": task.task_id})
 
 
@@ -353,7 +346,7 @@ def _moment(value: object) -> datetime:
 
 
 def _malformed(explanation: str) -> Refusal:
-    return Refusal(Status.UNPROCESSABLE, "invalid-parameter", explanation, remedy="Leave it out.")
+    return Refusal(Reason.INVALID_PARAMETER, explanation, remedy="Leave it out.")
 
 
 def front_bindings(tasks: FrontedTasks) -> tuple[Binding, ...]:

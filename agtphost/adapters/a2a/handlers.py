@@ -27,6 +27,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import Unreadable, UpstreamFailure
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 SECRET_MEMBERS = ("token", "authentication")
@@ -181,26 +182,13 @@ def _task_header(context: BuiltInContext, task_id: str) -> tuple[tuple[str, str]
 def _unsuccessful(
     upstream: str, link: OwnedTask, task: Mapping[str, Any], changes: Any, extra: Mapping[str, object]
 ) -> Refusal:
-    status, reason, explanation, remedy = {
-        FAILED: (Status.DELEGATION_FAILURE, "a2a-task-failed", "The agent's task failed.", "result.task says why."),
-        REJECTED: (
-            Status.UNPROCESSABLE,
-            "a2a-task-rejected",
-            "The agent rejected the task.",
-            "result.task says why.",
-        ),
-        AUTH_REQUIRED: (
-            Status.AUTHORIZATION_REQUIRED,
-            "a2a-auth-required",
-            "The agent wants credentials before it goes on.",
-            "result.task says which; the operator of this host has to give them to the agent.",
-        ),
-    }[link.state]
+    reasons = {
+        FAILED: Reason.A2A_TASK_FAILED,
+        REJECTED: Reason.A2A_TASK_REJECTED,
+        AUTH_REQUIRED: Reason.A2A_AUTH_REQUIRED,
+    }
     return Refusal(
-        status,
-        reason,
-        explanation,
-        remedy=remedy,
+        reasons[link.state],
         details={
             "upstream": upstream,
             "a2a_task_id": link.remote_id,

@@ -13,7 +13,7 @@ from agtphost.adapters.callers import owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 CALLBACKS = ("taskPushNotificationConfig", "pushNotificationConfig", "pushNotification")
 """Where a message could name a URL to be called back at: never taken from a request (T-SS)."""
@@ -41,8 +41,7 @@ class Sending:
 def callback_refused(explanation: str) -> Refusal:
     """422: no URL to call back at is taken from a request."""
     return Refusal(
-        Status.UNPROCESSABLE,
-        "callback-refused",
+        Reason.CALLBACK_REFUSED,
         explanation,
         remedy="Ask for a stream, poll with a2a.tasks.get, or use the host's own push configuration.",
     )
@@ -51,8 +50,7 @@ def callback_refused(explanation: str) -> Refusal:
 def unknown_task(task_id: object) -> Refusal:
     """404: not a task that this caller began."""
     return Refusal(
-        Status.NOT_FOUND,
-        "unknown-task",
+        Reason.UNKNOWN_TASK,
         "The caller has no such task with this agent.",
         remedy="a2a.tasks.list lists the caller's tasks; send the Task-ID of one, or its a2a_task_id.",
         details={"task": str(task_id)[:128]},
@@ -131,18 +129,12 @@ def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
         message = answer.get("message", answer) if isinstance(answer, dict) else None
     if not isinstance(message, dict) or not isinstance(message.get("parts"), list) or not message["parts"]:
         raise Refusal(
-            Status.UNPROCESSABLE,
-            "invalid-payload",
+            Reason.INVALID_PAYLOAD,
             "The payload has no message with parts.",
             remedy='Send {"message": {"parts": [{"text": "..."}]}} as the payload.',
         )
     if message.get("role") not in (None, "ROLE_USER", "user"):
-        raise Refusal(
-            Status.UNPROCESSABLE,
-            "invalid-payload",
-            "A caller speaks as ROLE_USER.",
-            remedy="Leave message.role out.",
-        )
+        raise Refusal(Reason.INVALID_PAYLOAD, "A caller speaks as ROLE_USER.", remedy="Leave message.role out.")
     return message
 
 
@@ -170,8 +162,7 @@ def _require_state(payload: Mapping[str, Any], link: OwnedTask | None) -> None:
     state = payload.get("requestState")
     if link is None or link.state != INPUT_REQUIRED or (state is not None and state != link.remote_id):
         raise Refusal(
-            Status.CONFLICT,
-            "stale-request-state",
+            Reason.STALE_REQUEST_STATE,
             "No task of this Task-ID waits for this answer.",
             remedy="Read the task with a2a.tasks.get, and answer what it asks now.",
         )
@@ -203,10 +194,5 @@ def _conversation(
     if not given:
         return ""
     if not isinstance(given, str) or not links.owns_conversation(owner, upstream, given):
-        raise Refusal(
-            Status.UNPROCESSABLE,
-            "unknown-context",
-            "The caller takes part in no such context with this agent.",
-            remedy="Leave message.contextId out and send a Session-ID: it stands for the context.",
-        )
+        raise Refusal(Reason.UNKNOWN_CONTEXT)
     return given

@@ -18,7 +18,7 @@ from agtphost.upstream.cancellation import AlreadyOver
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.supervision import State
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 APPROVE = "acp.agents.approve"
 """For operators; listed nowhere."""
@@ -64,8 +64,7 @@ class ACPAdapter:
         payload = {} if payload is None else payload
         if not isinstance(payload, dict):
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "invalid-payload",
+                Reason.INVALID_PAYLOAD,
                 "The payload of an ACP action is an object.",
                 remedy='Such as {"agent_name": "NAME", "input": [{"parts": [{"content": "..."}]}]}.',
             )
@@ -73,10 +72,8 @@ class ACPAdapter:
             return Resolution(binding=self._approving[self._named(payload, server)], input=payload)
         if action not in ACTIONS:
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "unknown-action",
+                Reason.UNKNOWN_ACTION,
                 "ACP payloads carry no such action.",
-                remedy="Use one of the supported actions.",
                 details={"supported_actions": list(ACTIONS)},
             )
         return Resolution(binding=self._of(self._named(payload, server))[action], input=payload)
@@ -150,20 +147,9 @@ class ACPAdapter:
             listing = [name for name, each in self._servers.items() if payload.get("agent_name") in each.manifests]
             if len(listing) == 1:
                 return listing[0]
-            raise Refusal(
-                Status.CONFLICT,
-                "ambiguous-server",
-                "This host has several ACP servers, and the request names none.",
-                remedy="Name one as payload.server, or in the path: /acp/NAME.",
-                details={"candidates": sorted(self._servers)},
-            )
+            raise Refusal(Reason.AMBIGUOUS_SERVER, details={"candidates": sorted(self._servers)})
         if named not in self._servers:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-acp-server",
-                "This host has no ACP server of that name.",
-                details={"acp_servers": sorted(self._servers)},
-            )
+            raise Refusal(Reason.UNKNOWN_ACP_SERVER, details={"acp_servers": sorted(self._servers)})
         return named
 
 

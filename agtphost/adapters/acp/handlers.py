@@ -17,6 +17,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import Unreadable
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership, is_remote_id
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 AWAITING = "awaiting"
@@ -47,12 +48,7 @@ class _Action(actions.Action):
         else:
             link = links.by_remote(owner, self._name, given) or links.by_task(owner, self._name, given)
         if link is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-run",
-                "The caller has no such run with this server.",
-                remedy="Send the Task-ID that the run was created with, or its acp_run_id.",
-            )
+            raise Refusal(Reason.UNKNOWN_RUN)
         return link
 
     def _run(self, value: Any, link: OwnedTask | None = None) -> dict[str, Any]:
@@ -70,13 +66,7 @@ class _Action(actions.Action):
         result: dict[str, Any] = {"run": run, "task_id": link.task_id, "acp_run_id": link.remote_id}
         if link.state == FAILED:
             raise Refusal(
-                Status.SERVER_ERROR,
-                "acp-run-failed",
-                "The agent's run failed.",
-                remedy="result.run.error says why.",
-                details={"upstream": self._name, "result": result},
-                changes=changes,
-                extra=record,
+                Reason.ACP_RUN_FAILED, details={"upstream": self._name, "result": result}, changes=changes, extra=record
             )
         if link.state == AWAITING:
             result["resultType"] = "input_required"
@@ -168,8 +158,7 @@ class CreateRun(_Running):
             raise _malformed("The payload has no input.", 'Send {"input": [{"parts": [{"content": "..."}]}]}.')
         if "session" in payload:
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "callback-refused",
+                Reason.CALLBACK_REFUSED,
                 "A request cannot bring a session whose history is fetched from URLs.",
                 remedy="Send a Session-ID: it stands for the session.",
             )
@@ -201,8 +190,7 @@ class CreateRun(_Running):
         answer = responses.get("await") if isinstance(responses, dict) else None
         if link is None or link.state != AWAITING or (state is not None and state != link.remote_id):
             raise Refusal(
-                Status.CONFLICT,
-                "stale-request-state",
+                Reason.STALE_REQUEST_STATE,
                 "No run of this Task-ID waits for this answer.",
                 remedy="Read the run with acp.runs.get, and answer what it asks now.",
             )
@@ -221,23 +209,15 @@ class CreateRun(_Running):
         if isinstance(given, str) and given in server.manifests:
             return given
         if given in server.changed:
-            raise Refusal(
-                Status.UNAVAILABLE,
-                "acp-manifest-changed",
-                "The agent's manifest changed after it was approved; it is off.",
-                remedy="The operator has to approve the new manifest.",
-            )
+            raise Refusal(Reason.ACP_MANIFEST_CHANGED)
         if given is None:
             raise Refusal(
-                Status.CONFLICT,
-                "ambiguous-agent",
+                Reason.AMBIGUOUS_AGENT,
                 "The server has several agents, and the payload names none.",
                 remedy="Name one as payload.agent_name.",
                 details={"candidates": names},
             )
-        raise Refusal(
-            Status.NOT_FOUND, "unknown-acp-agent", "The server has no such agent.", details={"acp_agents": names}
-        )
+        raise Refusal(Reason.UNKNOWN_ACP_AGENT, details={"acp_agents": names})
 
 
 @implementer(IBuiltInHandler)
@@ -299,12 +279,7 @@ class ReadSession(_Action):
         """The session as the server has it."""
         session = self._links.conversation(owner_of(context), self._name, context.session_id)
         if not session:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-session",
-                "The caller has no such session with this server.",
-                remedy="Send the Session-ID that a run was created with.",
-            )
+            raise Refusal(Reason.UNKNOWN_SESSION)
         value = await self._ask(context, "GET", ("sessions", session))
         return Answer(result={"session": value, "acp_session_id": session})
 
@@ -337,12 +312,7 @@ class ReadAgents(_Action):
         name = context.input.get("name", context.input.get("agent_name"))
         manifest = server.manifests.get(name) if isinstance(name, str) else None
         if manifest is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-acp-agent",
-                "The server has no such agent.",
-                details={"acp_agents": sorted(server.manifests)},
-            )
+            raise Refusal(Reason.UNKNOWN_ACP_AGENT, details={"acp_agents": sorted(server.manifests)})
         return Answer(result={"agent": dict(manifest)})
 
 
@@ -365,4 +335,4 @@ def _await_resume(value: Any) -> dict[str, Any]:
 
 
 def _malformed(explanation: str, remedy: str) -> Refusal:
-    return Refusal(Status.UNPROCESSABLE, "invalid-payload", explanation, remedy=remedy)
+    return Refusal(Reason.INVALID_PAYLOAD, explanation, remedy=remedy)

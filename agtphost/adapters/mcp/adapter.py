@@ -23,7 +23,7 @@ from agtphost.iagtp import IPayloadAdapter
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import media_types
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 CALL = "mcp.tools.call"
 LIST = "mcp.tools.list"
@@ -50,10 +50,7 @@ _MATCHES = 3
 
 def _malformed(explanation: str) -> Refusal:
     return Refusal(
-        Status.UNPROCESSABLE,
-        "invalid-payload",
-        explanation,
-        remedy='Send {"tool": "server.tool", "arguments": {...}} as the payload.',
+        Reason.INVALID_PAYLOAD, explanation, remedy='Send {"tool": "server.tool", "arguments": {...}} as the payload.'
     )
 
 
@@ -107,12 +104,7 @@ class McpAdapter:
             tool, or a malformed payload; 503 the tool is off, or may be one of a server that is not up yet.
         """
         if server is not None and server not in self._servers:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-mcp-server",
-                "This host has no MCP server of that name.",
-                details={"mcp_servers": sorted(self._servers)},
-            )
+            raise Refusal(Reason.UNKNOWN_MCP_SERVER, details={"mcp_servers": sorted(self._servers)})
         if action == CALL:
             called = self._call(payload, server)
             return called if payload.keys() <= SILENT else self._noted(called, payload, payload.get("_meta"))
@@ -125,10 +117,8 @@ class McpAdapter:
             return self._noted(found, payload.get("_meta")) if type(payload) is dict else found
         others = () if self._operations is None else self._operations.actions
         raise Refusal(
-            Status.UNPROCESSABLE,
-            "unknown-action",
+            Reason.UNKNOWN_ACTION,
             "MCP payloads carry no such action.",
-            remedy="Use one of the supported actions.",
             details={"supported_actions": [CALL, LIST, *others]},
         )
 
@@ -201,13 +191,7 @@ class McpAdapter:
         having = [each for each in searched if tool in each.catalogue.bindings or each.catalogue.withholds(tool)]
         if len(having) > 1:
             candidates = sorted(f"{each.settings.name}.{tool}" for each in having)
-            raise Refusal(
-                Status.CONFLICT,
-                "ambiguous-tool",
-                "Several MCP servers have a tool of that name.",
-                remedy="Name the tool with its server.",
-                details={"candidates": candidates},
-            )
+            raise Refusal(Reason.AMBIGUOUS_TOOL, details={"candidates": candidates})
         if having or server is not None:
             found = self._in(having[0] if having else searched[0], tool)
             if found is not None:
@@ -223,23 +207,11 @@ class McpAdapter:
         if binding is not None:
             return binding
         if tool in catalogue.changed:
-            raise Refusal(
-                Status.UNAVAILABLE,
-                "tool-definition-changed",
-                "The tool's definition changed after it was approved; it is off.",
-                remedy="The operator has to approve the new definition.",
-                details={"tool": f"{server.settings.name}.{tool}"},
-            )
+            raise Refusal(Reason.TOOL_DEFINITION_CHANGED, details={"tool": f"{server.settings.name}.{tool}"})
         if catalogue.barred and tool in catalogue.tools:
             raise rules_unmatched({"tool": f"{server.settings.name}.{tool}"})
         if tool in catalogue.invalid:
-            raise Refusal(
-                Status.UNAVAILABLE,
-                "tool-schema-invalid",
-                "The tool is off, because a schema that it declares is no JSON Schema.",
-                remedy="The server's maker has to mend it; `agtp upstreams ls` tells the operator where it is wrong.",
-                details={"tool": f"{server.settings.name}.{tool}"},
-            )
+            raise Refusal(Reason.TOOL_SCHEMA_INVALID, details={"tool": f"{server.settings.name}.{tool}"})
         override = server.settings.tools.get(tool)
         if not catalogue.known and tool and (override is None or override.enabled):
             return unlisted_binding(server, tool)
@@ -247,20 +219,13 @@ class McpAdapter:
 
     def _unknown(self, tool: str, searched: Sequence[McpServer]) -> Refusal:
         if any(not server.catalogue.known for server in searched):
-            return Refusal(
-                Status.UNAVAILABLE,
-                "tools-not-listed",
-                "No server has listed a tool of that name, but not every server has listed its tools yet.",
-                remedy="Try again, or name the tool with its server.",
-                headers=(("Retry-After", "1"),),
-            )
+            return Refusal(Reason.TOOLS_NOT_LISTED, headers=(("Retry-After", "1"),))
         names = [binding.name for server in searched for binding in server.catalogue.bindings.values()]
         bare = {name.partition(".")[2]: name for name in names}
         close = difflib.get_close_matches(tool[:128], names, _MATCHES)
         close += [bare[name] for name in difflib.get_close_matches(tool[:128], list(bare), _MATCHES)]
         return Refusal(
-            Status.UNPROCESSABLE,
-            "unknown-tool",
+            Reason.UNKNOWN_TOOL,
             "No hosted MCP server has a tool of that name.",
             remedy="EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called.",
             details={"close_matches": list(dict.fromkeys(close))[:_MATCHES]},

@@ -11,7 +11,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.upstream.approval import Approve
 from agtphost.upstream.pins import Pins
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 APPROVER = "mcp:tools:approve"
 """The scope of agents that may approve tools."""
@@ -28,7 +28,6 @@ class ApproveTool(Approve):
     kind = "mcp"
     scope = APPROVER
     said = "Tools are approved by operators."
-    changed_again = "tool-definition-changed"
 
     def __init__(
         self, servers: Mapping[str, McpServer], tool: str, server: str | None, authorization: Authorization
@@ -44,8 +43,7 @@ class ApproveTool(Approve):
         tool = None if self._catalogue is None else self._catalogue.tools.get(self._tool)
         if tool is None:
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "unknown-tool",
+                Reason.UNKNOWN_TOOL,
                 "No hosted MCP server lists a tool of that name.",
                 remedy="agtp tools ls shows what is listed, and what is off.",
             )
@@ -55,10 +53,9 @@ class ApproveTool(Approve):
         result = {"tool": f"{self._upstream}.{name}", "definition_digest": digest}
         return {"mcp_response": result}, {"mcp_tool_approved": result}
 
-    def _conflict(self, reason: str, explanation: str, name: str, digest: str) -> Refusal:
-        configured = reason == "pinned-by-configuration"
+    def _conflict(self, reason: Reason, explanation: str | None, name: str, digest: str) -> Refusal:
+        configured = reason is Reason.PINNED_BY_CONFIGURATION
         return Refusal(
-            Status.CONFLICT,
             reason,
             explanation,
             remedy=f"Look at the definition, and write its digest under pins of [[mcp.server]] {self._upstream}."

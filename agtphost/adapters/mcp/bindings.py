@@ -20,6 +20,7 @@ from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import RulesUnmatched
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 _NOTHING: Mapping[str, Any] = {}
@@ -89,16 +90,14 @@ class ToolCall:
             valid = schema.is_valid(structured)
         except TooCostly as error:
             raise Refusal(
-                Status.SERVER_ERROR,
-                "invalid-output",
+                Reason.INVALID_OUTPUT,
                 "The tool's structured content cannot be checked against the output schema that it declares.",
                 remedy="The operator has to mend the MCP server, or to turn validate_output off.",
                 details={"mcp_server": self.server.settings.name, "detail": error.reason},
             ) from None
         if not valid:
             raise Refusal(
-                Status.SERVER_ERROR,
-                "invalid-output",
+                Reason.INVALID_OUTPUT,
                 "The tool's structured content does not follow the output schema that it declares.",
                 remedy="The operator has to mend the MCP server, or to turn validate_output off.",
                 details={"mcp_server": self.server.settings.name, "faults": schema.faults(structured)[:20]},

@@ -32,6 +32,7 @@ from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 TASK = "mcp-task"
@@ -230,12 +231,7 @@ class CallTracker:
             return None
         waiting = self.waiting.take(token, agent_id, context.task_id, call.named)
         if waiting is None:
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "request-state-unknown",
-                "The requestState is not one that waits for this agent, this Task-ID and this call.",
-                remedy="Repeat the request as it was, with the requestState last received; or make it anew.",
-            )
+            raise Refusal(Reason.REQUEST_STATE_UNKNOWN)
         return waiting
 
     def _input(

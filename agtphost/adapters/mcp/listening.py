@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.refusals import refusal
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 LONGEST = 3600
 """Seconds that one request listens at most."""
@@ -52,12 +52,7 @@ class Listening:
         :raises Refusal: 422 where the request asks for no stream; 429 where too many listen.
         """
         if not streams(context):
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "stream-required",
-                "Changes are told in interim messages, and the request does not ask for any.",
-                remedy='Send "context": {"stream": true}.',
-            )
+            raise Refusal(Reason.STREAM_REQUIRED)
         agent_id = owner_of(context)
         subscribed: list[tuple[McpServer, McpServer, Subscriber]] = []
         queues: list[NotificationQueue] = []
@@ -101,10 +96,8 @@ class Listening:
             raise refusal("mcp", server.settings.name, failure) from failure
         if len(instance.events) >= MOST:
             raise Refusal(
-                Status.RATE_LIMITED,
-                "too-many-subscriptions",
+                Reason.TOO_MANY_SUBSCRIPTIONS,
                 f"{MOST} callers listen to that MCP server already.",
-                remedy="Try again later.",
                 headers=(("Retry-After", "60"),),
             )
         return instance

@@ -17,7 +17,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.upstream.supervision import State
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 PAGE = 200
 """Tools on one page; the next page is asked for with ``cursor``."""
@@ -44,7 +44,7 @@ class ToolList:
         """
         cursor = context.input.get("cursor", "")
         if not isinstance(cursor, str):
-            raise Refusal(Status.UNPROCESSABLE, "invalid-payload", "The cursor of a tool list is a string.")
+            raise Refusal(Reason.INVALID_PAYLOAD, "The cursor of a tool list is a string.")
         listed = sorted(
             (binding.name, binding)
             for server in self._servers
@@ -108,7 +108,7 @@ class ResourceList:
         """
         cursor = context.input.get("cursor", "")
         if type(cursor) is not str:
-            raise Refusal(Status.UNPROCESSABLE, "invalid-payload", "The cursor of a list is a text.")
+            raise Refusal(Reason.INVALID_PAYLOAD, "The cursor of a list is a text.")
         after = tuple(cursor.partition(" ")[::2])
         page: list[dict[str, Any]] = []
         last = ""

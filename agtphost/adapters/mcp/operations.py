@@ -25,6 +25,7 @@ from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.approval import approve_binding
 from agtphost.upstream.refusals import rules_unmatched
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uri_templates import fits
 
@@ -36,7 +37,7 @@ _NEEDLESS = re.compile(r"%(?:2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])
 
 def malformed(explanation: str, remedy: str = "") -> Refusal:
     """422 for a payload that is not as docs/mcp.rst has it."""
-    return Refusal(Status.UNPROCESSABLE, "invalid-payload", explanation, remedy=remedy)
+    return Refusal(Reason.INVALID_PAYLOAD, explanation, remedy=remedy)
 
 
 def text(payload: Mapping[str, Any], name: str) -> str:
@@ -126,12 +127,7 @@ class Operations:
         :raises Refusal: 404 no such server.
         """
         if server not in self._servers:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-mcp-server",
-                "This host has no MCP server of that name.",
-                details={"mcp_servers": sorted(self._servers)},
-            )
+            raise Refusal(Reason.UNKNOWN_MCP_SERVER, details={"mcp_servers": sorted(self._servers)})
 
     def binding_of(self, server: McpServer, kind: str, key: str) -> Binding | None:
         """What reading an entry of a list takes; None where the operator turned it off."""
@@ -155,15 +151,10 @@ class Operations:
         overrides = server.settings.resources
         if overrides and _ambiguous(uri):
             # An override is found by how a URI begins, so there must be one way to write it.
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "resource-uri-ambiguous",
-                "The URI has dot segments, or characters percent-encoded that need not be.",
-                remedy="Send the URI in its normal form.",
-            )
+            raise Refusal(Reason.RESOURCE_URI_AMBIGUOUS)
         binding = _allowed(server, handler, "resource", uri, overrides)
         if binding is None:
-            raise Refusal(Status.UNPROCESSABLE, "unknown-resource", "No hosted MCP server has that resource.")
+            raise Refusal(Reason.UNKNOWN_RESOURCE, "No hosted MCP server has that resource.")
         return binding
 
     def _with_resource(self, uri: str, server: str | None) -> McpServer:
@@ -175,8 +166,7 @@ class Operations:
         ]
         if not having and len(able) > 1:
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "unknown-resource",
+                Reason.UNKNOWN_RESOURCE,
                 "No hosted MCP server lists that resource, or a template that it follows.",
                 remedy='If a server has it all the same, name it: EXECUTE /mcp/SERVER, or "server" in the payload.',
                 details={"candidates": sorted(each.settings.name for each in able)},
@@ -184,14 +174,14 @@ class Operations:
         return self._one(having or able, "resource")
 
     def _one(self, candidates: list[McpServer], kind: str) -> McpServer:
+        prompt = kind == "prompt"
         if not candidates:
-            raise Refusal(Status.UNPROCESSABLE, f"unknown-{kind}", f"No hosted MCP server has such a {kind}.")
+            raise Refusal(
+                Reason.UNKNOWN_PROMPT if prompt else Reason.UNKNOWN_RESOURCE, f"No hosted MCP server has such a {kind}."
+            )
         if len(candidates) > 1:
             raise Refusal(
-                Status.CONFLICT,
-                f"ambiguous-{kind}",
-                f"Several MCP servers may have that {kind}.",
-                remedy='Name the server: EXECUTE /mcp/SERVER, or "server" in the payload.',
+                Reason.AMBIGUOUS_PROMPT if prompt else Reason.AMBIGUOUS_RESOURCE,
                 details={"candidates": sorted(each.settings.name for each in candidates)},
             )
         return candidates[0]
@@ -207,7 +197,7 @@ class Operations:
     def _prompt(self, server: McpServer, name: str, handler: IBuiltInHandler) -> Binding:
         binding = _allowed(server, handler, "prompt", name, server.settings.prompts)
         if binding is None:
-            raise Refusal(Status.UNPROCESSABLE, "unknown-prompt", "No hosted MCP server has that prompt.")
+            raise Refusal(Reason.UNKNOWN_PROMPT)
         return binding
 
     def _with_prompt(self, name: str, server: str | None) -> tuple[McpServer, str]:

@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from agtphost.adapters.mcp.elicitation import PendingCall
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.errors import Refusal
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 PATIENCE = 600.0
 """Seconds that a call waits for input."""
@@ -76,10 +76,8 @@ class RequestStates:
             if not own:
                 del self._of[waiting.agent_id]
             raise Refusal(
-                Status.RATE_LIMITED,
-                "too-many-waiting-calls",
+                Reason.TOO_MANY_WAITING_CALLS,
                 f"An agent can have {MOST_OF_AN_AGENT} calls at a time that wait for its input.",
-                remedy="Answer one of them first.",
                 headers=(("Retry-After", "60"),),
             )
         token = self._token()

@@ -17,7 +17,7 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import ClientSession
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -90,8 +90,7 @@ class TaskRequest:
 
 def _unknown() -> Refusal:
     return Refusal(
-        Status.NOT_FOUND,
-        "unknown-task",
+        Reason.UNKNOWN_TASK,
         "The calling agent has no such task here.",
         remedy="Tasks are found by the taskId of the call's own answer, for a week.",
     )

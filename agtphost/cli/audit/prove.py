@@ -26,6 +26,7 @@ from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
@@ -104,7 +105,7 @@ def _fetched(client: Client, target: Target, audit_id: str) -> dict[str, Any]:
     end = time.monotonic() + PATIENCE
     while True:
         reply = client.call(target.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
-        if reply.reason != "checkpoint-pending" or time.monotonic() > end:
+        if reply.reason not in (Reason.CHECKPOINT_PENDING, Reason.CHECKPOINT_MISSING) or time.monotonic() > end:
             break
         # Under load a host makes a checkpoint every other second.
         time.sleep(1)

@@ -21,7 +21,7 @@ from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IGate, IPayloadAdapter
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.identifiers import is_opaque_id
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,21 +200,10 @@ class ActionGate:
         """Payload type and Content-Type may each name the framework; naming two is refused (adapters rule G2)."""
         carried, named = _carried(exchange), _named(exchange)
         if carried and named and carried != named:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "payload-type-conflict",
-                "Content-Type and payload_type name different frameworks.",
-                remedy="Send one of them, or the same in both.",
-            )
+            raise Refusal(Reason.PAYLOAD_TYPE_CONFLICT)
         adapter = self._by_type.get(named or carried)
         if adapter is None:
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "unsupported-payload-type",
-                "No adapter of this host carries that payload type.",
-                remedy="Use one of the supported types.",
-                details={"supported_payload_types": sorted(self._by_type)},
-            )
+            raise Refusal(Reason.UNSUPPORTED_PAYLOAD_TYPE, details={"supported_payload_types": sorted(self._by_type)})
         return adapter
 
     @staticmethod

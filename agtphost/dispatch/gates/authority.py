@@ -13,7 +13,7 @@ from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.holdings import CLAIMS, LONGEST_CLAIM
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 _Claim = tuple[frozenset[str], str | None, frozenset[str] | None]
 """What the agent was granted, what it claims, and what its certificate commits it to."""
@@ -77,12 +77,7 @@ class ClaimedScopesGate:
         try:
             return scopes.parse(claim)
         except scopes.ScopeError as error:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-authority-scope",
-                f"Authority-Scope is malformed: {error}.",
-                remedy="Send comma-separated tokens such as documents:query.",
-            ) from None
+            raise Refusal(Reason.INVALID_AUTHORITY_SCOPE, f"Authority-Scope is malformed: {error}.") from None
 
 
 @implementer(IGate)
@@ -100,7 +95,7 @@ class AuthorityGate:
     def check(self, exchange: Exchange) -> None:
         binding = exchange.binding
         if binding is None:
-            raise Refusal(Status.NOT_FOUND, "not-found", "Nothing is bound to the request.")
+            raise Refusal(Reason.NOT_FOUND, "Nothing is bound to the request.")
         if binding is exchange.admitted:
             return
         for check in authority.CHECKS:

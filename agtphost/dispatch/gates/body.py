@@ -21,7 +21,7 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"})
 """The members of a method body; a body with ``parameters`` and no other name is an envelope."""
@@ -29,18 +29,14 @@ ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"
 _EMPTY: Mapping[str, Any] = {}
 
 
-def _malformed(reason: str, explanation: str, remedy: str) -> Refusal:
-    return Refusal(Status.BAD_REQUEST, reason, explanation, remedy=remedy)
-
-
 def _decode_yaml(octets: bytes) -> Any:
     try:
         return yamltext.decode(octets)
     except yamltext.YAMLTextError as error:
-        raise _malformed(
-            "malformed-body",
+        raise Refusal(
+            Reason.MALFORMED_BODY,
             f"The body is not YAML as this host reads it: {error}.",
-            "Send plain YAML mappings of strings, numbers, booleans and lists, or JSON.",
+            remedy="Send plain YAML mappings of strings, numbers, booleans and lists, or JSON.",
         ) from None
 
 
@@ -53,31 +49,27 @@ def decode(body: bytes, content_type: str | None, *, yaml: bool = False) -> Any:
     :raises Refusal: 400 for a body without a type, of another type, or malformed.
     """
     if content_type is None:
-        raise _malformed(
-            "content-type-missing",
-            "The request has a body and no Content-Type.",
-            f"Send Content-Type: {media_types.AGTP_JSON}.",
-        )
+        raise Refusal(Reason.CONTENT_TYPE_MISSING, remedy=f"Send Content-Type: {media_types.AGTP_JSON}.")
     essence = media_types.essence(content_type)
     if essence == media_types.AGTP_YAML:
         if yaml:
             return _decode_yaml(body)
-        raise _malformed(
-            "unsupported-media-type",
+        raise Refusal(
+            Reason.UNSUPPORTED_MEDIA_TYPE,
             "This host does not read YAML bodies.",
-            f"Send the same value as {media_types.AGTP_JSON}, or have the operator set yaml = true in [wire].",
+            remedy=f"Send the same value as {media_types.AGTP_JSON}, or have the operator set yaml = true in [wire].",
         )
     if essence not in media_types.JSON_BODIES and not essence.endswith("+json"):
-        raise _malformed(
-            "unsupported-media-type",
+        raise Refusal(
+            Reason.UNSUPPORTED_MEDIA_TYPE,
             f"Bodies of type {essence[:80]!r} are not read.",
-            f"Send {media_types.AGTP_JSON}.",
+            remedy=f"Send {media_types.AGTP_JSON}.",
         )
     try:
         return jsontext.decode(body)
     except jsontext.JSONTextError as error:
-        raise _malformed(
-            "malformed-body", f"The body is not JSON as this host reads it: {error}.", "Correct the body."
+        raise Refusal(
+            Reason.MALFORMED_BODY, f"The body is not JSON as this host reads it: {error}.", remedy="Correct the body."
         ) from None
 
 
@@ -89,7 +81,7 @@ def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     :raises Refusal: 400 where the body is not an object, or the envelope's members are not.
     """
     if not isinstance(value, dict):
-        raise _malformed("malformed-body", "The body is not a JSON object.", "Send an object.")
+        raise Refusal(Reason.MALFORMED_BODY, "The body is not a JSON object.")
     wrapped = "parameters" in value or "method" in value or value.keys() == {"context"}
     if not wrapped or not value.keys() <= ENVELOPE:
         # Also ``{session_id, context}``: the parameters of SUSPEND, and of every method that accepts a context.
@@ -97,7 +89,7 @@ def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     parameters, context = value.get("parameters"), value.get("context")
     for name, member in (("parameters", parameters), ("context", context)):
         if member is not None and not isinstance(member, dict):
-            raise _malformed("malformed-body", f"The member {name!r} is not an object.", "Send an object.")
+            raise Refusal(Reason.MALFORMED_BODY, f"The member {name!r} is not an object.")
     return parameters or _EMPTY, context or _EMPTY
 
 
@@ -130,7 +122,7 @@ def _input(exchange: Exchange) -> Mapping[str, Any]:
     try:
         merged: dict[str, Any] = dict(paths.parse_query(query)) if query else {}
     except paths.PathError as error:
-        raise Refusal(Status.BAD_REQUEST, "invalid-query", f"{error}", remedy="Correct the query string.") from None
+        raise Refusal(Reason.INVALID_QUERY, f"{error}") from None
     if merged:
         merged = _typed(exchange, merged)
     merged.update(exchange.parameters)
@@ -214,12 +206,7 @@ class BodyGate:
         if member is None:
             return header
         if not isinstance(member, str) or not is_opaque_id(member):
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-identifier",
-                f"{name} is not 1 to 128 visible ASCII characters.",
-                remedy="Send a shorter, printable identifier.",
-            )
+            raise Refusal(Reason.INVALID_IDENTIFIER, f"{name} is not 1 to 128 visible ASCII characters.")
         if header is None:
             return member
         if header != member and exchange.now - self._logged > LOG_SECONDS:
@@ -254,8 +241,7 @@ class ParametersGate:
             dict.fromkeys(near for name in unknown for near in difflib.get_close_matches(name, sorted(declared), 1))
         )
         raise Refusal(
-            Status.UNPROCESSABLE,
-            "unknown-parameter",
+            Reason.UNKNOWN_PARAMETER,
             f"{binding.method} {binding.path} has no parameter {unknown[0]!r}.",
             remedy=(f"Did you mean {close[0]!r}? " if close else "")
             + "The endpoint's input_schema in the manifest names every parameter; leave others out.",
@@ -301,8 +287,7 @@ class LegacyGate:
         for name, value in added.items():
             if exchange.parameters.get(name, value) != value:
                 raise Refusal(
-                    Status.UNPROCESSABLE,
-                    "legacy-parameter-conflict",
+                    Reason.LEGACY_PARAMETER_CONFLICT,
                     f"The parameter {name} contradicts what {verb} stands for.",
                     remedy=f"Leave {name} out, or call EXECUTE.",
                     details={"parameter": name, "expected": value},
@@ -316,12 +301,6 @@ class LegacyGate:
         if exchange.idempotency_key is None:
             given = exchange.parameters.get("idempotency_key")
             if not isinstance(given, str) or not is_opaque_id(given):
-                raise Refusal(
-                    Status.UNPROCESSABLE,
-                    "idempotency-key-required",
-                    "PUT acts as EXECUTE with an idempotency key, and the request has none.",
-                    remedy="Send Idempotency-Key: 1 to 128 visible ASCII characters.",
-                    details={"parameter": "idempotency_key"},
-                )
+                raise Refusal(Reason.IDEMPOTENCY_KEY_REQUIRED, details={"parameter": "idempotency_key"})
             exchange.idempotency_key = given
         return exchange.idempotency_key

@@ -9,6 +9,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization, is_registrar
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 
@@ -40,10 +41,8 @@ class DiscoveryGate:
             return
         anonymous = exchange.assurance is Assurance.NONE
         raise Refusal(
-            Status.AUTHORIZATION_REQUIRED if anonymous else Status.UNAUTHORIZED,
-            "anonymous-discovery-disabled",
-            "This host answers discovery to callers only that it knows for certain.",
-            remedy="Send Agent-ID, and present the agent's client certificate.",
+            Reason.ANONYMOUS_DISCOVERY_DISABLED,
+            status=Status.AUTHORIZATION_REQUIRED if anonymous else Status.UNAUTHORIZED,
             details={"assurance": exchange.assurance.label},
             scopes=(),
         )

@@ -14,7 +14,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.method import not_allowed, require_consent
 from agtphost.errors import Refusal
 from agtphost.iagtp import IContractResolver, IGate
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 @implementer(IGate)
@@ -67,8 +67,7 @@ class EndpointGate:
                 require_consent(exchange, self._policy)
                 raise not_allowed(exchange, self._table, self._policy, "The path does not take that method.")
             raise Refusal(
-                Status.NOT_FOUND,
-                "not-found",
+                Reason.NOT_FOUND,
                 "Nothing is registered under that path.",
                 remedy="DISCOVER /methods lists what can be called.",
                 details={"path": exchange.path},
@@ -96,12 +95,10 @@ class SchemaGate:
                 if valid(exchange.input):
                     return
             except TooCostly as error:
-                raise Refusal(Status.UNPROCESSABLE, error.reason, str(error), remedy=error.remedy) from None
+                raise Refusal(error.reason) from None
             raise Refusal(
-                Status.UNPROCESSABLE,
-                "invalid-input",
+                Reason.INVALID_INPUT,
                 "The input does not follow the input schema.",
-                remedy="Correct the fields named in faults.",
                 details={"faults": schema.faults(exchange.input)},
             )
 
@@ -109,9 +106,4 @@ class SchemaGate:
     def _require_registry(schema: CompiledSchema | None) -> None:
         """Whatever was bound, and however: RUN takes no free-form strings (core v08 section 7.4.2, MUST NOT)."""
         for _ in parameter_faults("RUN", None if schema is None else schema.schema):
-            raise Refusal(
-                Status.NOT_FOUND,
-                "procedure-unregistered",
-                "No registry of procedures stands behind this RUN, and without one nothing is run.",
-                remedy="The operator lists the procedures as values of procedure_id in the input schema.",
-            )
+            raise Refusal(Reason.PROCEDURE_UNREGISTERED)

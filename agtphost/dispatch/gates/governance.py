@@ -29,6 +29,7 @@ from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.delegation import DelegationError, GovernanceToken
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import scopes
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 MEMBER = "governance_token"
@@ -252,9 +253,9 @@ def _said(token: GovernanceToken) -> dict[str, object]:
 def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
     """262: the verdict, the authority at hand and the action do not fit together."""
     return Refusal(
-        Status.AUTHORIZATION_REQUIRED,
-        "scope-required",
+        Reason.SCOPE_REQUIRED,
         explanation,
+        status=Status.AUTHORIZATION_REQUIRED,
         remedy="Have the governance platform decide on what the agent has and the action needs.",
         details={"missing_scopes": list(missing)},
         changes=changes,
@@ -266,10 +267,8 @@ def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object]
 def invalid(error: DelegationError, said: Mapping[str, object]) -> Refusal:
     """401: a failing token is rejected and on record."""
     return Refusal(
-        Status.UNAUTHORIZED,
-        "governance-token-invalid",
+        Reason.GOVERNANCE_TOKEN_INVALID,
         f"The governance token cannot be believed: {error}.",
-        remedy="Have the governance platform decide on this action anew.",
         details={"fault": error.reason},
         extra=said,
     )
@@ -277,11 +276,4 @@ def invalid(error: DelegationError, said: Mapping[str, object]) -> Refusal:
 
 def denied(said: Mapping[str, object], *changes: Change) -> Refusal:
     """403: the platform says DENY."""
-    return Refusal(
-        Status.FORBIDDEN,
-        "governance-denied",
-        "The governance platform denies the action.",
-        remedy="Ask the governance platform why.",
-        changes=changes,
-        extra=said,
-    )
+    return Refusal(Reason.GOVERNANCE_DENIED, changes=changes, extra=said)

@@ -17,7 +17,7 @@ from agtphost.dispatch.store_refusals import store_down
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 VITAL_CALLS = 10
 """Vital calls a minute of one agent while the disk is nearly full; registrars and operators have as many as need be."""
@@ -76,35 +76,17 @@ class IdempotencyGate:
     @staticmethod
     def _refusal(reservation: Reservation) -> Refusal:
         if reservation.state is ReservationState.MISMATCH:
-            return Refusal(
-                Status.UNPROCESSABLE,
-                "idempotency-key-reused",
-                "The Idempotency-Key was used for another request.",
-                remedy="Use a new key for a new request.",
-            )
+            return Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
         if reservation.state is ReservationState.FULL:
             return Refusal(
-                Status.RATE_LIMITED,
-                "idempotency-quota",
+                Reason.IDEMPOTENCY_QUOTA,
                 f"{reservation.limit} {reservation.unit} of keyed requests are kept of this agent at present.",
-                remedy="Wait until earlier keys have expired, or send requests that need no retry without a key.",
                 details={"scope": "idempotency", "unit": reservation.unit, "limit": reservation.limit},
                 headers=(("Retry-After", str(reservation.retry_after)),),
             )
         if reservation.state is ReservationState.RUNNING:
-            return Refusal(
-                Status.CONFLICT,
-                "idempotency-in-progress",
-                "The request with this Idempotency-Key is still running.",
-                remedy="Repeat it later to get its answer.",
-                headers=(("Retry-After", "1"),),
-            )
-        return Refusal(
-            Status.CONFLICT,
-            "idempotency-in-doubt",
-            "The host stopped while the request with this Idempotency-Key was running; it is never run again.",
-            remedy="Find out whether it took effect before using a new key.",
-        )
+            return Refusal(Reason.IDEMPOTENCY_IN_PROGRESS, headers=(("Retry-After", "1"),))
+        return Refusal(Reason.IDEMPOTENCY_IN_DOUBT)
 
 
 @implementer(IGate)

@@ -17,7 +17,7 @@ from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.peer import Assurance, PeerCertificate
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 SINGLE = frozenset(
     {"agent-id", "task-id", "session-id", "request-id", "idempotency-key", "content-type", "authorization", "owner-id"}
@@ -37,7 +37,7 @@ States = Callable[[Agent], LifecycleState]
 
 def _unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
     """One reason on the wire for all of them (core v08 section 5.6); the record says which it was."""
-    return Refusal(Status.UNAUTHORIZED, "agent-unauthenticated", explanation, remedy=remedy, cause=cause)
+    return Refusal(Reason.AGENT_UNAUTHENTICATED, explanation, remedy=remedy, cause=cause)
 
 
 class StoppedAgent(Refusal):
@@ -63,8 +63,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
     if state.status is LifecycleStatus.SUSPENDED:
         expired = (state.reason or "").startswith(LAPSED)
         raise StoppedAgent(
-            Status.UNAVAILABLE,
-            "agent-suspended",
+            Reason.AGENT_SUSPENDED,
             f"The {'calling' if who == 'caller' else 'addressed'} agent is suspended.",
             remedy=_RENEWAL if expired else "Its Genesis issuer can reinstate it.",
             details={
@@ -76,16 +75,14 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
         )
     if state.lapsed:
         raise StoppedAgent(
-            Status.UNAVAILABLE,
-            LAPSED,
+            Reason.ORG_DOMAIN_EXPIRED,
             f"The domain of the {'calling' if who == 'caller' else 'addressed'} agent expired and was not renewed.",
             remedy=_RENEWAL,
             details={"lifecycle_state": "deprecated", "agent_id": agent_id, "since": state.since},
         )
     if state.status is LifecycleStatus.RETIRED:
         raise StoppedAgent(
-            Status.GONE,
-            "agent-retired",
+            Reason.AGENT_RETIRED,
             f"The {'calling' if who == 'caller' else 'addressed'} agent was revoked. This is final.",
             remedy="A successor needs a new Genesis, and with it a new Agent-ID.",
             details={"lifecycle_state": "retired", "agent_id": agent_id, "revoked_at": state.since},
@@ -106,13 +103,7 @@ class FramingGate:
         if "agent-id" in fields:
             agent_id = self._opaque(fields["agent-id"], "Agent-ID")
             if not is_agent_id(agent_id):
-                raise Refusal(
-                    Status.BAD_REQUEST,
-                    "invalid-agent-id",
-                    "Agent-ID is not 64 lower-case hexadecimal digits.",
-                    remedy="Send the canonical Agent-ID, the hash of the agent's Genesis.",
-                    cause="agent-id-malformed",
-                )
+                raise Refusal(Reason.INVALID_AGENT_ID, cause="agent-id-malformed")
             exchange.agent_id = exchange.call.agent_id = agent_id
         if "task-id" in fields:
             exchange.task_id = exchange.call.task_id = self._opaque(fields["task-id"], "Task-ID")
@@ -126,21 +117,14 @@ class FramingGate:
     @staticmethod
     def _refuse_repeated(twice: frozenset[str]) -> None:
         if twice:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "repeated-header",
-                f"The field {min(twice)} stands twice.",
-                remedy="Send it once.",
-            )
+            raise Refusal(Reason.REPEATED_HEADER, f"The field {min(twice)} stands twice.", remedy="Send it once.")
 
     @staticmethod
     def _opaque(value: str, name: str) -> str:
         if not is_opaque_id(value):
             raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-identifier",
+                Reason.INVALID_IDENTIFIER,
                 f"{name} is not 1 to 128 visible ASCII characters.",
-                remedy="Send a shorter, printable identifier.",
                 cause="agent-id-malformed" if name == "Agent-ID" else "",
             )
         return value
@@ -203,12 +187,7 @@ class ConnectionGate:
                 "Whether the client certificate was revoked is not known: the revocation list is out of date.",
                 "Try again when the operator has renewed the list.",
             )
-        raise Refusal(
-            Status.UNAUTHORIZED,
-            "certificate-revoked",
-            "The client certificate, or one above it, was revoked by its issuer.",
-            remedy="Have a new certificate issued, for a new key.",
-        )
+        raise Refusal(Reason.CERTIFICATE_REVOKED)
 
 
 @implementer(IGate)
@@ -266,20 +245,9 @@ class CallerGate:
         genesis = caller.genesis
         named = None if genesis is None else genesis.agent_key
         if named is not None and certificate.fingerprint != named.fingerprint:
-            raise Refusal(
-                Status.UNAUTHORIZED,
-                "agent-key-mismatch",
-                "The client certificate has another key than the agent's Genesis names as agent_public_key.",
-                remedy="Connect with a certificate for that key, or have a Genesis issued for the new one.",
-            )
+            raise Refusal(Reason.AGENT_KEY_MISMATCH)
         if self._vouches is not None and not self._vouches(certificate, caller):
-            raise Refusal(
-                Status.UNAUTHORIZED,
-                "certificate-authority-mismatch",
-                "The authority that issued the client certificate may not vouch for that agent.",
-                remedy="Have the certificate issued by the authority of the agent's zone; on the host, "
-                "[[tls.client_authority]] says which zones and issuers each authority speaks for.",
-            )
+            raise Refusal(Reason.CERTIFICATE_AUTHORITY_MISMATCH)
 
 
 @implementer(IGate)

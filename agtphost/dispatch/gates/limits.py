@@ -27,7 +27,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 MOST_CALLERS = 10_000
 """Allowances remembered; the one that was not asked for longest is forgotten first (T-ID-40)."""
@@ -176,8 +176,7 @@ class RateGate:
         self._log(who, scope, per_minute, now)
         seconds = max(1, ceil(wait))
         return Refusal(
-            Status.RATE_LIMITED,
-            "rate-limited",
+            Reason.RATE_LIMITED,
             f"More than {per_minute} requests in a minute ({scope.partition(':')[0]}).",
             remedy=f"Wait {seconds} seconds.",
             details={"scope": scope, "limit_per_minute": per_minute, "retry_after_seconds": seconds},

@@ -13,7 +13,7 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 @implementer(IGate)
@@ -24,13 +24,7 @@ class ReservedHeadersGate:
 
     def check(self, exchange: Exchange) -> None:
         if "delegation-chain" in exchange.request.headers:
-            raise Refusal(
-                Status.NOT_IMPLEMENTED,
-                "delegation-not-supported",
-                "This host does not implement the reserved header Delegation-Chain.",
-                remedy="Leave Delegation-Chain out.",
-                details={"header": "Delegation-Chain"},
-            )
+            raise Refusal(Reason.DELEGATION_NOT_SUPPORTED, details={"header": "Delegation-Chain"})
 
 
 @implementer(IGate)
@@ -91,10 +85,7 @@ class CatalogGate:
         found = self._by_version.get(version)
         if found is None:
             raise Refusal(
-                Status.BAD_REQUEST,
-                "catalog-version-unsupported",
-                "This host does not validate against the catalog version that AGTP-Catalog-Version names.",
-                remedy="Name a supported version, or leave AGTP-Catalog-Version out.",
+                Reason.CATALOG_VERSION_UNSUPPORTED,
                 details={"catalog_version": self._catalog.version, "catalog_versions_supported": self._versions},
             )
         return found
@@ -110,13 +101,7 @@ class CatalogGate:
         if elsewhere:
             details["catalog_versions_with_method"] = elsewhere
             remedy = f"Use a method of this catalog version, or send AGTP-Catalog-Version: {elsewhere[0]}."
-        return Refusal(
-            Status.METHOD_VIOLATION,
-            "method-violation",
-            "The method is not in the method catalog of this host.",
-            remedy=remedy,
-            details=details,
-        )
+        return Refusal(Reason.METHOD_VIOLATION, remedy=remedy, details=details)
 
 
 def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
@@ -134,14 +119,11 @@ def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
         return
     missing = "server policy" if agent else "agent identity document"
     raise Refusal(
-        Status.AUTHORIZATION_REQUIRED,
-        "wildcards-required",
+        Reason.WILDCARDS_REQUIRED,
         f"Methods outside what this host offers need both sides' consent; the {missing} does not give it.",
-        remedy=(
-            "Call what DISCOVER /methods lists."
-            if agent
-            else "Declare wildcards: true in the agent's Identity Document, or call what DISCOVER /methods lists."
-        ),
+        remedy="Call what DISCOVER /methods lists."
+        if agent
+        else "Declare wildcards: true in the agent's Identity Document, or call what DISCOVER /methods lists.",
         details={
             "method": exchange.method[:64],
             "path": exchange.path,
@@ -164,10 +146,8 @@ class PathGate:
         offence = self._grammar.offence(exchange.path)
         if offence is not None:
             raise Refusal(
-                Status.ENDPOINT_VIOLATION,
-                "endpoint-violation",
+                Reason.ENDPOINT_VIOLATION,
                 offence.explanation,
-                remedy="Name a thing in the path and put the verb in the method.",
                 details={"segment": offence.segment, "path": exchange.path},
             )
 
@@ -202,8 +182,7 @@ def not_allowed(exchange: Exchange, table: EndpointTable, policy: MethodPolicy, 
     """405 with what the drafts want in its body (AGTP-API section 11)."""
     allowed = [method for method in table.methods_at(exchange.path) if policy.admits(method)]
     return Refusal(
-        Status.METHOD_NOT_ALLOWED,
-        "method-not-allowed",
+        Reason.METHOD_NOT_ALLOWED,
         explanation,
         remedy="Use one of the allowed methods." if allowed else "DISCOVER /methods lists what can be called.",
         details={

@@ -19,7 +19,7 @@ from agtphost.handlers.built_in import Overstepped, checked_refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 PREFIX = "operator: "
 """Before the names of such gates in logs and decisions, so that none is taken for one of the host's."""
@@ -101,10 +101,7 @@ class OperatorGate:
             raise
         except TimeoutError:
             raise Refusal(
-                Status.TIMEOUT,
-                "timeout",
-                f"The call was not decided within {self._seconds:g} seconds.",
-                remedy="Try again later.",
+                Reason.TIMEOUT, f"The call was not decided within {self._seconds:g} seconds.", remedy="Try again later."
             ) from None
         if verdict is not None:
             raise Overstepped(f"the gate {self.name} returned {type(verdict).__name__}: it refuses by raising Refusal")

@@ -17,7 +17,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 REMEMBERED = 4_096
 """Tokens whose verdict is remembered until they expire, by their hash."""
@@ -56,10 +56,8 @@ class ActingPrincipalGate:
             exchange.acting_principal = exchange.peer.acting_principal
         if exchange.acting_principal is None and exchange.method in self._required_on:
             raise Refusal(
-                Status.UNAUTHORIZED,
-                "oauth-required",
+                Reason.OAUTH_REQUIRED,
                 f"{exchange.method} needs a credential of the person or service that the agent acts for.",
-                remedy="Send Authorization: Bearer with a token of an identity provider that this host trusts.",
                 headers=(("WWW-Authenticate", "Bearer"),),
             )
 
@@ -93,10 +91,8 @@ class ActingPrincipalGate:
 
 def _invalid(error: BearerError) -> Refusal:
     return Refusal(
-        Status.UNAUTHORIZED,
-        "oauth-invalid",
+        Reason.OAUTH_INVALID,
         str(error),
-        remedy="Get a new token from an identity provider that this host trusts.",
         details={"detail": error.detail},
         headers=(("WWW-Authenticate", 'Bearer error="invalid_token"'),),
     )

@@ -33,6 +33,7 @@ from agtphost.identity.intent import DIGEST, Intent, IntentAssertions, IntentErr
 from agtphost.vocabulary import budget, money
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.money import Money, MoneyError
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 METHOD = "PURCHASE"
@@ -41,7 +42,6 @@ MAX_PARAMETER = 256
 """Characters of ``principal_id``: it goes into the record."""
 
 _NAME_CART = "Send Cart-Digest or cart_quote_id of the QUOTE that the assertion was made for."
-_REFETCH = "Fetch the merchant's Identity Document, verify it, and send what it says."
 
 log = Logger()
 
@@ -99,12 +99,7 @@ class MerchantGate:
     def _check(self, exchange: Exchange) -> None:
         caller = exchange.caller
         if caller is None:
-            raise Refusal(
-                Status.UNAUTHORIZED,
-                "agent-unauthenticated",
-                "The request names no calling agent, and only agents buy.",
-                remedy="Send Agent-ID, and present the agent's client certificate.",
-            )
+            raise Refusal(Reason.AGENT_UNAUTHENTICATED, "The request names no calling agent, and only agents buy.")
         merchant = self._merchant(exchange.agent)
         purchase = self._verified(exchange, merchant, caller)
         exchange.purchase = purchase
@@ -119,16 +114,14 @@ class MerchantGate:
         """The addressed agent, which has the role and is active."""
         if agent is None or agent.role != MERCHANT:
             raise unverified(
-                "not-a-merchant",
-                "The request addresses no agent whose Identity Document has the role merchant.",
-                "Address a merchant: DISCOVER /agents with result_type merchant lists them.",
+                Reason.NOT_A_MERCHANT,
                 retryable=False,
             )
         state = self._states(agent)
         if state.status is not LifecycleStatus.ACTIVE:
             suspended = state.status is LifecycleStatus.SUSPENDED
             raise unverified(
-                "merchant-not-active",
+                Reason.MERCHANT_NOT_ACTIVE,
                 f"The merchant is {state.status.value}, and only active merchants sell.",
                 "Wait until it is reinstated, and verify it again." if suspended else "Buy from another merchant.",
                 retryable=suspended,
@@ -137,9 +130,7 @@ class MerchantGate:
             )
         if self._production and agent.posture.trust_tier >= 3:
             raise unverified(
-                "merchant-trust-insufficient",
-                "The merchant's trust tier is 3, which is for development alone.",
-                "Buy from another merchant.",
+                Reason.MERCHANT_TRUST_INSUFFICIENT,
                 retryable=False,
             )
         return agent
@@ -149,31 +140,27 @@ class MerchantGate:
         headers = exchange.request.headers
         merchant_id = headers.get("merchant-id")
         if merchant_id is None:
-            raise _missing("Merchant-ID", "the merchant's Agent-ID")
+            raise _missing(Reason.MISSING_MERCHANT_ID_HEADER, "Merchant-ID", "the merchant's Agent-ID")
         if not is_agent_id(merchant_id) or merchant_id != merchant.agent_id:
             raise unverified(
-                "merchant-id-mismatch",
-                "Merchant-ID is not the Agent-ID of the addressed merchant.",
-                "Send the 64 hexadecimal digits of agent_id in the merchant's Identity Document.",
+                Reason.MERCHANT_ID_MISMATCH,
                 retryable=False,
                 claimed=merchant_id if is_agent_id(merchant_id) else "",
             )
         fingerprint = headers.get("merchant-manifest-fingerprint")
         if fingerprint is None:
-            raise _missing("Merchant-Manifest-Fingerprint", "the SHA-256 of its canonical Identity Document")
+            raise _missing(
+                Reason.MISSING_MERCHANT_MANIFEST_FINGERPRINT_HEADER,
+                "Merchant-Manifest-Fingerprint",
+                "the SHA-256 of its canonical Identity Document",
+            )
         manifest = self._manifests.of(merchant, self._states(merchant))
         if not manifest.fingerprint or fingerprint.removeprefix("sha256:") != manifest.fingerprint:
-            raise unverified(
-                "merchant-manifest-fingerprint-mismatch",
-                "Merchant-Manifest-Fingerprint is not that of the merchant's present Identity Document.",
-                _REFETCH,
-                retryable=True,
-            )
+            raise unverified(Reason.MERCHANT_MANIFEST_FINGERPRINT_MISMATCH, retryable=True)
         if manifest.fault:
             raise unverified(
-                "manifest-signature-invalid",
+                Reason.MANIFEST_SIGNATURE_INVALID,
                 f"The merchant's Identity Document is not to be believed: {manifest.fault}.",
-                "Have the merchant's registrar sign its Identity Document.",
                 retryable=False,
             )
         return Purchase(merchant_id=merchant_id, fingerprint=manifest.fingerprint, agent_id=caller.agent_id)
@@ -206,9 +193,7 @@ class MerchantGate:
         if text is None:
             if self._intent_required:
                 raise unverified(
-                    "intent-assertion-required",
-                    "Purchases here need the Intent-Assertion of a platform that the operator trusts.",
-                    NEW_ASSERTION,
+                    Reason.INTENT_ASSERTION_REQUIRED,
                     retryable=False,
                 )
             return
@@ -218,7 +203,7 @@ class MerchantGate:
             )
             _require_match(intent, exchange, purchase, amount)
         except IntentError as error:
-            raise unverified(error.reason, str(error), NEW_ASSERTION, retryable=False, fault=error.fault) from None
+            raise unverified(error.reason, str(error), retryable=False, fault=error.fault) from None
         purchase.intent = intent
         purchase.said["intent_issuer"] = intent.issuer
         if exchange.acting_principal is None:
@@ -228,10 +213,7 @@ class MerchantGate:
             raise replayed()
         if self._used.full(purchase.agent_id):
             raise Refusal(
-                Status.RATE_LIMITED,
-                "too-many-purchases",
-                "The agent used as many Intent-Assertions as are remembered; they are until they expire.",
-                remedy="Wait until earlier assertions have expired.",
+                Reason.TOO_MANY_PURCHASES,
                 headers=(("Retry-After", "60"),),
                 details={"scope": "intent-assertion", "retry_after_seconds": 60},
             )
@@ -254,19 +236,19 @@ class MerchantGate:
                 raise _other_cart("The assertion is for one cart, and the request names none.", _NAME_CART)
             return
         if digest is not None and DIGEST.fullmatch(digest) is None:
-            raise _conflict("cart-digest-malformed", "Cart-Digest is not sha256: and 64 hexadecimal digits.")
+            raise Refusal(Reason.CART_DIGEST_MALFORMED)
         if quote_id is not None and (not isinstance(quote_id, str) or not is_opaque_id(quote_id)):
-            raise _conflict("cart-quote-unknown", "cart_quote_id is not the quote_id of a QUOTE.")
+            raise Refusal(Reason.CART_QUOTE_UNKNOWN, "cart_quote_id is not the quote_id of a QUOTE.")
         buyer, merchant = purchase.agent_id, purchase.merchant_id
         quote = self._quotes.find(buyer, merchant, quote_id=quote_id, digest=digest)
         if quote is None:
             if digest is not None and quote_id is not None and self._quotes.find(buyer, merchant, quote_id=quote_id):
-                raise _conflict("cart-digest-mismatch", "Cart-Digest is not that of the quoted cart.")
-            raise _conflict("cart-quote-unknown", "No quote in force was given to this agent for that cart.")
+                raise Refusal(Reason.CART_DIGEST_MISMATCH, "Cart-Digest is not that of the quoted cart.")
+            raise Refusal(Reason.CART_QUOTE_UNKNOWN, "No quote in force was given to this agent for that cart.")
         if cart is not None and _digest_of(cart) != quote.cart_digest:
-            raise _conflict("cart-digest-mismatch", "The cart is not the one that was quoted.")
+            raise Refusal(Reason.CART_DIGEST_MISMATCH, "The cart is not the one that was quoted.")
         if amount != quote.total:
-            raise _conflict("cart-amount-mismatch", f"The amount is not the quoted total, {quote.total}.")
+            raise Refusal(Reason.CART_AMOUNT_MISMATCH, f"The amount is not the quoted total, {quote.total}.")
         purchase.said.update(cart_digest=quote.cart_digest, cart_quote_id=quote.quote_id)
         if bound is not None and bound != quote.cart_digest:
             raise _other_cart("The assertion's item_digest is not that of the cart.", NEW_ASSERTION)
@@ -290,11 +272,11 @@ def _require_match(intent: Intent, exchange: Exchange, purchase: Purchase, amoun
         if digest is not None and intent.item_digest is not None and digest != intent.item_digest:
             fault, explanation = "item_digest", "The assertion's item_digest is not Cart-Digest."
     if fault:
-        raise IntentError("intent-assertion-invalid", fault, explanation)
+        raise IntentError(Reason.INTENT_ASSERTION_INVALID, fault, explanation)
 
 
 def _other_cart(explanation: str, remedy: str) -> Refusal:
-    return unverified("intent-assertion-invalid", explanation, remedy, retryable=False, fault="item_digest")
+    return unverified(Reason.INTENT_ASSERTION_INVALID, explanation, remedy, retryable=False, fault="item_digest")
 
 
 def _digest_of(cart: Any) -> str:
@@ -321,8 +303,7 @@ def _require_budget(exchange: Exchange, amount: Money) -> None:
     elif limit.keys() & budget.MONEY:
         shown = {amount.currency: {"limit": "0", "cost": f"{amount.value:f}"}}
         raise Refusal(
-            Status.BUDGET_EXCEEDED,
-            "budget-exceeded",
+            Reason.BUDGET_EXCEEDED,
             f"Budget-Limit allows no amount in {amount.currency}.",
             remedy="Add the currency to Budget-Limit, or buy in one that it has.",
             details={"exceeded": shown},
@@ -333,11 +314,10 @@ def _require_budget(exchange: Exchange, amount: Money) -> None:
 # Refusals
 
 
-def _missing(header: str, what: str) -> Refusal:
+def _missing(reason: Reason, header: str, what: str) -> Refusal:
     return unverified(
-        f"missing-{header.lower()}-header",
+        reason,
         f"A PURCHASE carries {header}, {what}, and this one does not.",
-        _REFETCH,
         retryable=True,
         header=header,
     )
@@ -346,12 +326,3 @@ def _missing(header: str, what: str) -> Refusal:
 def _parameter(name: str, explanation: str, *, missing: bool = False) -> Refusal:
     remedy = f"Send {name}: PURCHASE takes item or cart_quote_id, principal_id and amount."
     return parameters.invalid(name, explanation, remedy, missing=missing)
-
-
-def _conflict(reason: str, explanation: str) -> Refusal:
-    return Refusal(
-        Status.CONFLICT,
-        reason,
-        explanation,
-        remedy="QUOTE the cart again, and send its cart_digest, quote_id and total as they are.",
-    )

@@ -8,7 +8,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 WORK = frozenset({"EXECUTE", "DELEGATE"})
 """Built-in methods that a stopped session or task may not call; what reads or resolves stays open to it."""
@@ -34,21 +34,11 @@ class SessionGate:
             if not self._sessions.note(session_id, caller.agent_id, identity):
                 if self._sessions.ended(session_id):
                     raise _ended()
-                raise Refusal(
-                    Status.UNAUTHORIZED,
-                    "session-binding-mismatch",
-                    "The session belongs to another agent or another client identity.",
-                    remedy="Use a Session-ID of your own: at least 128 random bits.",
-                )
+                raise Refusal(Reason.SESSION_BINDING_MISMATCH)
         binding = exchange.binding
         if self._suspensions and (binding is None or binding.tier != "A" or exchange.method in WORK):
             self._suspensions.refuse(caller.agent_id, session_id, exchange.task_id)
 
 
 def _ended() -> Refusal:
-    return Refusal(
-        Status.UNAUTHORIZED,
-        "session-ended",
-        "The session ended when its agent was suspended or revoked.",
-        remedy="Begin a new session.",
-    )
+    return Refusal(Reason.SESSION_ENDED)

@@ -25,7 +25,7 @@ from agtphost.methods.cognitive.query import Corpus, asked, text_of, words_of
 from agtphost.methods.cognitive.relevance import Question
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import is_method_name
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 MOST_STEPS = 20
 LEAST = 0.05
@@ -87,13 +87,7 @@ class Planning:
             candidate.shared = question.shared(candidate.words)
         chosen = _covering(question, candidates, limits)
         if not chosen:
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "goal-unsatisfiable",
-                "Nothing that this caller could call has to do with the goal, within the constraints.",
-                remedy="DISCOVER /methods and /tools list what can be called; say the goal in their words.",
-                details={"parameter": "goal", "considered": len(candidates)},
-            )
+            raise Refusal(Reason.GOAL_UNSATISFIABLE, details={"parameter": "goal", "considered": len(candidates)})
         draft = _chained(chosen, candidates, known, limits["max_steps"])
         covered = frozenset[str]().union(*(candidate.shared for candidate in chosen))
         return Answer(result=_document(draft, question, covered, known, ignored))

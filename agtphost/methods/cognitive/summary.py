@@ -23,7 +23,7 @@ from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 LENGTHS: Mapping[str, tuple[float, int]] = {"brief": (0.1, 3), "standard": (0.3, 8), "detailed": (0.6, 24)}
 """For each length, the share of the sentences that is kept, and how many at most."""
@@ -150,9 +150,7 @@ def _plain(entry: Any) -> str:
 
 
 def _unresolved(explanation: str, remedy: str) -> Refusal:
-    return Refusal(
-        Status.UNPROCESSABLE, "source-unresolved", explanation, remedy=remedy, details={"parameter": "source"}
-    )
+    return Refusal(Reason.SOURCE_UNRESOLVED, explanation, remedy=remedy, details={"parameter": "source"})
 
 
 def _told(payload: Mapping[str, Any]) -> str:

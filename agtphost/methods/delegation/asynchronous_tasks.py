@@ -42,6 +42,7 @@ from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 TASK = "delegated-task"
@@ -138,13 +139,7 @@ class AsynchronousTasks:
         if running >= MOST_RUNNING:
             raise _full()
         if self._stopping:
-            raise Refusal(
-                Status.UNAVAILABLE,
-                "host-stopping",
-                "The host is stopping and begins no task that outlives its request.",
-                remedy="Delegate again once it is back.",
-                headers=(("Retry-After", "30"),),
-            )
+            raise Refusal(Reason.HOST_STOPPING, headers=(("Retry-After", "30"),))
         value = {
             "delegation_id": f"dlg-{token_hash[:32]}",
             "task_id": task_id,
@@ -393,12 +388,7 @@ class TaskReading:
         for item in self._named(wanted, by):
             if self._may_read(context, item):
                 return {name: value for name, value in item.value.items() if name != "process"}
-        raise Refusal(
-            Status.NOT_FOUND,
-            "delegation-not-found",
-            "The caller has no such task, or what it came to is kept no longer.",
-            remedy="QUERY /delegations lists the caller's tasks.",
-        )
+        raise Refusal(Reason.DELEGATION_NOT_FOUND)
 
     def _named(self, wanted: str, by: str) -> list[StateItem]:
         """The newest first."""
@@ -447,8 +437,7 @@ def _interrupted(reason: str, explanation: str) -> dict[str, Any]:
 
 def _full() -> Refusal:
     return Refusal(
-        Status.RATE_LIMITED,
-        "too-many-delegations",
+        Reason.TOO_MANY_DELEGATIONS,
         f"The delegator has {MOST_RUNNING} tasks running, and may have no more.",
         remedy="Wait until one of them has ended.",
         headers=(("Retry-After", "30"),),

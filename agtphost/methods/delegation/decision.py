@@ -12,7 +12,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.keys import VerifyingKey
 from agtphost.methods.delegation.task import Asked
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 
 States = Callable[[Agent], LifecycleState]
 
@@ -114,11 +114,18 @@ class Hop:
             **({} if self.target.host is None else {"peer": self.target.host.server_id}),
         }
 
-    def broken(self, reason: str, explanation: str, remedy: str, *, position: int, **more: object) -> Refusal:
+    def broken(
+        self,
+        reason: Reason | ForeignReason,
+        explanation: str | None = None,
+        remedy: str | None = None,
+        *,
+        position: int,
+        **more: object,
+    ) -> Refusal:
         """551, naming the link (core v08 section 5.6)."""
         link = {"delegator": self.delegator.agent_id, "delegatee": self.target.agent_id, "position": position, **more}
         return Refusal(
-            Status.AUTHORITY_CHAIN_BROKEN,
             reason,
             explanation,
             remedy=remedy,
@@ -129,9 +136,8 @@ class Hop:
     def cut(self, position: int, explanation: str) -> Refusal:
         """551 for a chain that cannot be followed."""
         return self.broken(
-            "delegation-chain-broken",
+            Reason.DELEGATION_CHAIN_BROKEN,
             explanation,
-            "Start a new chain from an agent that serves.",
             position=position,
             fault="chain",
         )
@@ -139,8 +145,7 @@ class Hop:
     def failed(self, lineage: Lineage, error: Mapping[str, Any], explanation: str, remedy: str) -> Refusal:
         """550 with the sub-agent's own error (core v08 section 5.6)."""
         return Refusal(
-            Status.DELEGATION_FAILURE,
-            "delegation-failure",
+            Reason.DELEGATION_FAILURE,
             explanation,
             remedy=remedy,
             details={"target_agent_id": self.target.agent_id, "sub_agent_error": dict(error)},

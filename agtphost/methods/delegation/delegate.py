@@ -41,7 +41,7 @@ from agtphost.methods.delegation.execution import Work
 from agtphost.methods.delegation.task import Asked
 from agtphost.methods.delegation.tokens import CHAIN, TokenCheck, require_subset
 from agtphost.vocabulary import uris
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 @implementer(IBuiltInHandler)
@@ -138,12 +138,7 @@ class Delegation:
     def _hop(self, context: BuiltInContext, asked: Asked) -> Hop:
         caller, peer = context.caller, context.peer
         if caller is None:
-            raise Refusal(
-                Status.UNAUTHORIZED,
-                "agent-unauthenticated",
-                "The request names no calling agent, and only agents delegate.",
-                remedy="Send Agent-ID, and present the agent's client certificate.",
-            )
+            raise Refusal(Reason.AGENT_UNAUTHENTICATED, "The request names no calling agent, and only agents delegate.")
         before: Lineage | None = peer.delegation if peer is not None else None
         by_itself = before is not None and peer is not None and peer.depth > before.calls
         if asked.token is None and not (by_itself and self._tokens.signs):
@@ -155,13 +150,7 @@ class Delegation:
             )
         target = self._delegatee(asked.target)
         if target is None or delegator is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "delegatee-not-hosted",
-                "The agent to delegate to is hosted neither here nor on a host that this one delegates to.",
-                remedy="DISCOVER /agents lists the hosted agents; delegate at the host of the agent.",
-                details={"target_agent_id": asked.target},
-            )
+            raise Refusal(Reason.DELEGATEE_NOT_HOSTED, details={"target_agent_id": asked.target})
         return Hop(asked=asked, delegator=delegator, target=target, before=before)
 
     def _resolved(self, asked: Asked) -> Asked:
@@ -198,13 +187,7 @@ class Delegation:
     @staticmethod
     def _require_permission(hop: Hop) -> None:
         if hop.delegator.document.get("delegation_permitted") is False:
-            raise Refusal(
-                Status.FORBIDDEN,
-                "delegation-not-permitted",
-                "The delegator's Identity Document does not permit it to delegate.",
-                remedy="Have the registrar issue a document with delegation_permitted: true.",
-                extra={"delegation": hop.said()},
-            )
+            raise Refusal(Reason.DELEGATION_NOT_PERMITTED, extra={"delegation": hop.said()})
 
     def _require_zone(self, hop: Hop, context: BuiltInContext) -> None:
         declared = context.invocation.exchange.request.headers.get("agtp-zone-id")
@@ -224,10 +207,5 @@ class Delegation:
     def _outside(hop: Hop, zone: str | None, explanation: str) -> Refusal:
         details = {"zone": zone, "delegatee_zone": hop.target.zone}
         return Refusal(
-            Status.ZONE_VIOLATION,
-            "zone-violation",
-            explanation,
-            remedy="Delegate to an agent inside the zone, or obtain authorization across zones.",
-            details=details,
-            extra={"delegation": {**hop.said(), **details}},
+            Reason.ZONE_VIOLATION, explanation, details=details, extra={"delegation": {**hop.said(), **details}}
         )

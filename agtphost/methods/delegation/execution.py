@@ -27,13 +27,11 @@ from agtphost.methods.delegation.decision import (
 from agtphost.methods.delegation.task import Call
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 
-PASSED_ON = {
-    Status.AUTHORIZATION_REQUIRED: "scope-required",
-    Status.ZONE_VIOLATION: "zone-violation",
-}
+PASSED_ON = (Reason.SCOPE_REQUIRED, Reason.ZONE_VIOLATION)
 """Refusals of the delegatee's host that say the same of this hop here as there; others fail the task."""
 
 
@@ -124,10 +122,8 @@ class Work:
             answer = await host.delegate(forwarded, seconds)
         except HostUnreachable as error:
             raise Refusal(
-                Status.UNAVAILABLE,
-                "delegation-peer-unreachable",
+                Reason.DELEGATION_PEER_UNREACHABLE,
                 f"The host of the agent to delegate to cannot be reached: {error}",
-                remedy="Delegate again later, with a new token.",
                 headers=(("Retry-After", "30"),),
                 details={"peer": host.server_id, "target_agent_id": hop.target.agent_id},
                 extra={"delegation": {**lineage.members(), "peer": host.server_id}},
@@ -189,9 +185,8 @@ class Work:
     @staticmethod
     def _doubtful(hop: Hop, lineage: Lineage, answer: HostAnswer, why: str) -> Refusal:
         return hop.broken(
-            "delegation-answer-unverified",
+            Reason.DELEGATION_ANSWER_UNVERIFIED,
             f"The answer of the delegatee's host cannot be verified: {why}.",
-            "Tell this host's operator; that host may have done the task.",
             position=lineage.depth,
             fault="answer",
             audit_id=answer.audit_id,
@@ -204,7 +199,9 @@ class Work:
         if answer.status == Status.AUTHORITY_CHAIN_BROKEN:
             link = document.get("link")
             return hop.broken(
-                _token(document) or "delegation-chain-broken",
+                ForeignReason(_token(document), Status.AUTHORITY_CHAIN_BROKEN)
+                if _token(document)
+                else Reason.DELEGATION_CHAIN_BROKEN,
                 f"The host of the delegatee cannot verify the chain: {explanation}",
                 "Present tokens whose signers that host knows.",
                 position=lineage.depth,
@@ -213,10 +210,9 @@ class Work:
                 audit_id=answer.audit_id,
                 **({"broken": dict(link)} if isinstance(link, Mapping) else {}),
             )
-        for status, reason in PASSED_ON.items():
-            if answer.status == status:
+        for reason in PASSED_ON:
+            if answer.status == reason.statuses[0]:
                 return Refusal(
-                    status,
                     reason,
                     f"The host of the delegatee refused: {explanation}",
                     remedy=str(document.get("remedy", ""))[:500],

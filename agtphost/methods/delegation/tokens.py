@@ -28,6 +28,7 @@ from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods.delegation.decision import Hop, RemoteHost, States
 from agtphost.vocabulary import scopes
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 OWN_TOKEN_LIFE = 60
@@ -50,11 +51,11 @@ def require_subset(hop: Hop, effective: frozenset[str], of: str = "the delegator
     if not excess and scopes.missing(granted, sorted(effective)):
         return
     raise Refusal(
-        Status.AUTHORIZATION_REQUIRED,
-        "scope-required",
+        Reason.SCOPE_REQUIRED,
         f"authority_scope goes beyond what {of}."
         if excess
         else f"authority_scope is everything that {of}, and not a strict subset of it.",
+        status=Status.AUTHORIZATION_REQUIRED,
         remedy="Grant less.",
         details={"missing_scopes": list(excess), "detail": "scope-exceeded" if excess else "not-strict-subset"},
         extra={"delegation": {**hop.said(), "exceeding": list(excess)}},
@@ -115,16 +116,13 @@ class TokenCheck:
         self._require_match(hop, token, context.task_id)
         if self._used.used(token):
             raise hop.broken(
-                "delegation-token-replayed",
-                "The delegation token was used before.",
-                "Have a token issued for each delegation.",
+                Reason.DELEGATION_TOKEN_REPLAYED,
                 position=token.depth,
                 fault="replayed",
             )
         if self._used.full(hop.delegator.agent_id):
             raise Refusal(
-                Status.RATE_LIMITED,
-                "too-many-delegations",
+                Reason.TOO_MANY_DELEGATIONS,
                 "The delegator used as many tokens as are remembered; they are until they end.",
                 remedy="Wait until earlier tokens have ended.",
                 headers=(("Retry-After", "60"),),
@@ -143,9 +141,8 @@ class TokenCheck:
     @staticmethod
     def _unverifiable(hop: Hop, error: DelegationError, position: int) -> Refusal:
         return hop.broken(
-            "delegation-token-expired" if error.reason == "expired" else "delegation-token-invalid",
+            Reason.DELEGATION_TOKEN_EXPIRED if error.reason == "expired" else Reason.DELEGATION_TOKEN_INVALID,
             f"The delegation token cannot be verified: {error}.",
-            "Present a token signed by the delegator's key or by its registrar.",
             position=position,
             fault=error.reason,
         )
@@ -210,9 +207,8 @@ class TokenCheck:
             wrong = "scope does not cover authority_scope"
         if wrong:
             raise hop.broken(
-                "delegation-token-mismatch",
+                Reason.DELEGATION_TOKEN_MISMATCH,
                 f"The delegation token is about something else: {wrong}.",
-                "Present a token issued for this delegation.",
                 position=token.depth,
                 fault="mismatch",
             )

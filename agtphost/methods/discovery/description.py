@@ -32,7 +32,7 @@ from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Sees
 from agtphost.vocabulary import media_types, times
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 log = Logger()
 
@@ -179,8 +179,7 @@ class Description:
         agent, named = context.agent, "name" in context.path_parameters
         if agent is None or not (named or self._visibility.documents_of(context, agent)):
             raise Refusal(
-                Status.NOT_FOUND,
-                "agent-not-hosted",
+                Reason.AGENT_NOT_HOSTED,
                 "No hosted agent is addressed.",
                 remedy="Address one by /agents/NAME, or by its Agent-ID; DISCOVER /agents lists them.",
             )
@@ -210,10 +209,7 @@ class Description:
         except PackageError as error:
             log.error("{failure}: {file}: {why}", failure=FAILURE, file=str(package.path), why=str(error))
             raise Refusal(
-                Status.SERVER_ERROR,
-                FAILURE,
-                "The agent's package is not the one that its Genesis names; nothing of it is served.",
-                remedy="The host's operator has to restore the package.",
+                Reason.PACKAGE_INTEGRITY_FAILURE,
                 details={"agent_id": agent.agent_id},
             ) from None
         return self._identity(agent, state, form)
@@ -221,6 +217,6 @@ class Description:
     def _identity(self, agent: Agent, state: LifecycleState, form: str) -> Answer:
         if form == "certificate":
             if agent.genesis is None:
-                raise Refusal(Status.NOT_FOUND, "genesis-not-loaded", "No Genesis of the agent is loaded here.")
+                raise Refusal(Reason.GENESIS_NOT_LOADED, "No Genesis of the agent is loaded here.")
             return self._publisher.answer(agent.genesis.octets, media_types.AGTP_JSON)
         return self._publisher.identity(agent, state, tuple(self._methods()), form)

@@ -29,7 +29,7 @@ from agtphost.methods.discovery.filters import result_type
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.overrides import Overrides
 from agtphost.vocabulary import jsontext, media_types
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 Manifest = Callable[[bool, bool], Awaitable[Answer]]
 """
@@ -145,9 +145,7 @@ class Discovery:
         meant = f"/{target}"
         if context.path not in ("/", meant):
             raise Refusal(
-                Status.BAD_REQUEST,
-                "target-conflict",
-                "The path and the target of the body name different built-ins.",
+                Reason.TARGET_CONFLICT,
                 remedy=f"Send DISCOVER {context.path} without a target, or DISCOVER {meant}.",
                 details={"path": context.path, "target": target},
             )
@@ -227,8 +225,7 @@ class Discovery:
             agent = caller
         if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):
             raise Refusal(
-                Status.NOT_FOUND,
-                "genesis-not-loaded",
+                Reason.GENESIS_NOT_LOADED,
                 "No Genesis is loaded for the addressed agent.",
                 remedy="Address a hosted agent by the path /agents/NAME/genesis.",
             )

@@ -19,7 +19,7 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.zones import Sees, Zones
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 PUBLIC = "public"
 AUTHENTICATED = "authenticated"
@@ -113,12 +113,7 @@ class Visibility:
         :raises Refusal: 404, word for word that of an agent which does not exist.
         """
         if not self.documents_of(context, agent):
-            raise Refusal(
-                Status.NOT_FOUND,
-                "agent-not-hosted",
-                "No agent of that name is hosted here.",
-                remedy="DISCOVER /agents lists the hosted agents.",
-            )
+            raise Refusal(Reason.AGENT_NOT_HOSTED, "No agent of that name is hosted here.")
 
     def genesis_of(self, context: BuiltInContext, agent: Agent) -> bool:
         """

@@ -12,7 +12,7 @@ from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 ASSURANCES = {assurance.label: assurance for assurance in Assurance}
 
@@ -54,7 +54,7 @@ class Decisions:
             partial=given.get("partial") is True,
         )
         if context.peer is None:
-            raise Refusal(Status.SERVER_ERROR, "server-error", "The question came from nowhere.")
+            raise Refusal(Reason.SERVER_ERROR, "The question came from nowhere.")
         decision = await self._decide(question, context.peer)
         agent = None if agent_id is None else self._directory.by_id(agent_id)
         named = {} if agent is None else {"agent_name": agent.name}
@@ -78,14 +78,12 @@ class Decisions:
             return
         if caller is None and (context.peer is None or context.peer.certificate is None):
             raise Refusal(
-                Status.UNAUTHORIZED,
-                "agent-unauthenticated",
+                Reason.AGENT_UNAUTHENTICATED,
                 "What an agent may do is told to that agent and to those who oversee it.",
                 remedy="Connect with the certificate of the agent, of its Genesis issuer, or of an operator.",
             )
         raise Refusal(
-            Status.FORBIDDEN,
-            "acl-not-permitted",
+            Reason.ACL_NOT_PERMITTED,
             "What another agent may do is told to those who oversee it.",
             remedy=f"Ask with the scope {INSPECT_ALL}, or with the certificate of its Genesis issuer or an operator.",
         )

@@ -19,7 +19,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 TARGET = "endpoint"
 
@@ -48,12 +48,7 @@ class Definitions:
         for binding in self._bindings():
             if (binding.method, binding.path) == named and context.admits(binding):
                 return Answer(result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON)
-        raise Refusal(
-            Status.NOT_FOUND,
-            "endpoint-unknown",
-            "You can call no endpoint of that method and path.",
-            remedy="DISCOVER /methods lists those that you can call, with the path templates to name here.",
-        )
+        raise Refusal(Reason.ENDPOINT_UNKNOWN)
 
     def _definition(self, binding: Binding) -> dict[str, Any]:
         endpoint = self._endpoints.get((binding.method, binding.path))

@@ -20,7 +20,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.proofs import Proofs
 from agtphost.vocabulary.identifiers import is_audit_id
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 log = Logger()
 
@@ -110,12 +110,7 @@ class Inspection:
             found = await read(context)
         except DamagedEvidence as error:
             log.critical("INSPECT {target}: the store is damaged: {why}", target=target, why=str(error))
-            raise Refusal(
-                Status.SERVER_ERROR,
-                "record-damaged",
-                "A record that this answer would need is no longer what was signed, and is not shown.",
-                remedy="Tell the operator: agtp audit verify names it. Ask for other records, or a smaller part.",
-            ) from None
+            raise Refusal(Reason.RECORD_DAMAGED) from None
         return found if isinstance(found, Answer) else Answer(result=found)
 
     # Access
@@ -127,22 +122,21 @@ class Inspection:
         certificate = context.peer.certificate if context.peer is not None else None
         if self._acl is ReadACL.AGENT_ONLY:
             if context.assurance is not Assurance.CERTIFICATE:
-                raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
+                raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
         elif certificate is None:
-            raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
+            raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
         elif not self._authorization.operates(context):
-            raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
+            raise self._refusal(Reason.ACL_NOT_PERMITTED)
 
     def _authorize(self, context: BuiltInContext, subjects: set[str]) -> None:
         """Under ``agent_only``, the caller must be a subject of what it reads."""
         if self._acl is not ReadACL.AGENT_ONLY:
             return
         if context.caller is None or context.caller.agent_id not in subjects:
-            raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
+            raise self._refusal(Reason.ACL_NOT_PERMITTED)
 
-    def _refusal(self, status: Status, reason: str) -> Refusal:
+    def _refusal(self, reason: Reason) -> Refusal:
         return Refusal(
-            status,
             reason,
             f"Records are read in the mode {self._acl.value} here.",
             remedy="Connect with the client certificate that this mode asks for.",
@@ -248,4 +242,4 @@ def entries(records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
 
 
 def _missing(explanation: str) -> Refusal:
-    return Refusal(Status.NOT_FOUND, "record-not-found", explanation, remedy="Check the identifier.")
+    return Refusal(Reason.RECORD_NOT_FOUND, explanation)

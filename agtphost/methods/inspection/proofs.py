@@ -14,7 +14,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IRecordStore
 from agtphost.vocabulary.identifiers import is_audit_id
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 
 class Proofs:
@@ -39,19 +39,10 @@ class Proofs:
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
         number = await self._records.number_of(audit_id)
         if number is None:
-            raise Refusal(
-                Status.NOT_FOUND, "record-not-found", "No record has that Audit-ID.", remedy="Check the identifier."
-            )
+            raise Refusal(Reason.RECORD_NOT_FOUND, "No record has that Audit-ID.")
         newest = await self._newest()
         if number > newest.size:
-            raise Refusal(
-                Status.CONFLICT,
-                "checkpoint-pending",
-                "The record is newer than the newest checkpoint.",
-                remedy="Ask again in a minute: a checkpoint follows each burst of records.",
-                headers=(("Retry-After", "1"),),
-                details={"size": newest.size},
-            )
+            raise Refusal(Reason.CHECKPOINT_PENDING, headers=(("Retry-After", "1"),), details={"size": newest.size})
 
         def prove(tiles: Tiles) -> Sequence[bytes]:
             return Tree(tiles, newest.size).inclusion(number - 1)
@@ -78,25 +69,14 @@ class Proofs:
     async def _newest(self) -> Checkpoint:
         row = await self._records.checkpoint()
         if row is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "checkpoint-pending",
-                "No checkpoint was issued yet.",
-                remedy="Ask again in a minute: a checkpoint follows each burst of records.",
-                headers=(("Retry-After", "1"),),
-            )
+            raise Refusal(Reason.CHECKPOINT_MISSING, headers=(("Retry-After", "1"),))
         return checkpoint.read(row.note)
 
     async def _proof(self, prove: Any) -> list[str]:
         try:
             return proof_to_texts(await self._records.proven(prove))
         except ProofError as error:
-            raise Refusal(
-                Status.SERVER_ERROR,
-                "tree-damaged",
-                f"The tree over the records cannot be read: {error}.",
-                remedy="The operator has to verify the store.",
-            ) from None
+            raise Refusal(Reason.TREE_DAMAGED, f"The tree over the records cannot be read: {error}.") from None
 
 
 def _shown(found: Checkpoint) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 Find = Callable[[str, str], Mapping[str, Any] | None]
 """By the upstream's name and the definition's: both definitions; None where there is nothing of these names."""
@@ -73,11 +73,6 @@ class UpstreamDefinition:
         find = self._find.get(protocol)
         both = None if find is None or not isinstance(name, str) else find(known, name)
         if both is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "unknown-upstream-definition",
-                "No upstream of this host has a definition of that name.",
-                remedy="Name it as upstream: PROTOCOL.NAME, and name: TOOL; agtp upstreams ls lists upstreams.",
-            )
+            raise Refusal(Reason.UNKNOWN_UPSTREAM_DEFINITION)
         shown = {"protocol": protocol.upper(), "upstream": known, **({"name": name} if name else {})}
         return {"upstream_definition": {**shown, **both}}

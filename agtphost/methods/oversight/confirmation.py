@@ -29,6 +29,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 ATTESTATION = "attestation"
@@ -123,13 +124,7 @@ class Confirmation:
                 and self._authorization.decides(context, each.owner, each.brief["recipient"])
             ]
             if len(waiting) > 1:
-                raise Refusal(
-                    Status.CONFLICT,
-                    "target-ambiguous",
-                    "Several escalations wait under that Task-ID.",
-                    remedy="Send the escalation_id.",
-                    details={"escalations": [each.key for each in waiting]},
-                )
+                raise Refusal(Reason.TARGET_AMBIGUOUS, details={"escalations": [each.key for each in waiting]})
             return waiting[0] if waiting else None
         if self._authorization.decides(context, item.owner, item.value["recipient"]):
             return item
@@ -137,9 +132,9 @@ class Confirmation:
         if caller is None or caller.agent_id != item.owner:
             raise _unknown()
         raise Refusal(
-            Status.FORBIDDEN,
-            "not-entitled",
+            Reason.NOT_ENTITLED,
             "The agent that escalated cannot decide its own escalation.",
+            status=Status.FORBIDDEN,
             remedy="Wait for its recipient.",
             details={"routed_to": item.value["routed_to"]},
         )
@@ -149,8 +144,7 @@ class Confirmation:
     ) -> tuple[Mapping[str, Any], Change]:
         if item.value["status"] != "pending":
             raise Refusal(
-                Status.CONFLICT,
-                "already-decided",
+                Reason.ALREADY_DECIDED,
                 "The escalation was decided already.",
                 details={"escalation_id": item.key, "escalation_status": item.value["status"]},
             )
@@ -206,9 +200,9 @@ class Confirmation:
         parties = {payload.get("agent_id"), payload.get("caller_id")}
         if not self._authorization.operates(context) and (caller is None or caller.agent_id not in parties):
             raise Refusal(
-                Status.FORBIDDEN,
-                "not-entitled",
+                Reason.NOT_ENTITLED,
                 "Only the agents that a record names, or an operator, can confirm it.",
+                status=Status.FORBIDDEN,
             )
 
 
@@ -237,10 +231,4 @@ def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
 
 
 def _unknown() -> Refusal:
-    return Refusal(
-        Status.NOT_FOUND,
-        "target-unknown",
-        "Nothing that this caller could confirm has that identifier.",
-        remedy="Send an escalation_id, a notification_id, the task_id of an escalation, or an Audit-ID.",
-        details={"parameter": "target_id"},
-    )
+    return Refusal(Reason.TARGET_UNKNOWN, details={"parameter": "target_id"})

@@ -31,6 +31,7 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 REASONS = ("confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable")
@@ -123,8 +124,7 @@ class Escalation:
         )
         if opened >= most:
             raise Refusal(
-                Status.RATE_LIMITED,
-                "owner-share-used",
+                Reason.OWNER_SHARE_USED,
                 f"{most} escalations of this owner's agents wait for a decision; this one was not taken.",
                 remedy="Keep the task still, and escalate again once some are decided.",
                 details={"scope": "owner", "limit": most},
@@ -159,8 +159,7 @@ class Escalation:
         if agent is None:
             if is_agent_id(named):
                 raise Refusal(
-                    Status.NOT_FOUND,
-                    "recipient-unknown",
+                    Reason.RECIPIENT_UNKNOWN,
                     "The recipient is no agent that this host knows.",
                     remedy="Leave recipient out to reach the operator.",
                     details={"parameter": "recipient"},

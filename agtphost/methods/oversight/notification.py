@@ -32,6 +32,7 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 NOTIFICATION = "notification"
@@ -250,8 +251,7 @@ class Notification:
         agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
         if agent is None:
             raise Refusal(
-                Status.NOT_FOUND,
-                "recipient-unknown",
+                Reason.RECIPIENT_UNKNOWN,
                 "The recipient is no agent that this host knows, no person or group of its, and not the operator.",
                 remedy="Send an Agent-ID, the name of a hosted agent, of a configured person or group, or operator.",
                 details={"parameter": "recipient"},
@@ -296,8 +296,7 @@ class Notification:
             sharing.require_share(unread, value["sender_owner"], value["places"])
         elif is_full(self._held, value["recipient"], value["sender"]):
             raise Refusal(
-                Status.RATE_LIMITED,
-                "inbox-full",
+                Reason.INBOX_FULL,
                 "The recipient's inbox takes no more from this sender before some of it is read.",
                 remedy="Try again later.",
                 headers=(("Retry-After", "60"),),

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from agtphost.audit.state import StateItem
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 ORDINARY = 500
 """Unread messages to the operator that are not critical, of all senders."""
@@ -61,8 +61,7 @@ def require_share(unread: Iterable[StateItem], whose: str, places: str) -> None:
         return
     mine = own >= most
     raise Refusal(
-        Status.RATE_LIMITED,
-        "owner-share-used" if mine else "inbox-full",
+        Reason.OWNER_SHARE_USED if mine else Reason.INBOX_FULL,
         f"The operator has {most if mine else every} unread {places} messages"
         f"{' of this owner and its agents' if mine else ''}, and takes no more before some of them are read.",
         remedy=f"Try again later{'; what is critical has places of its own' if places == 'ordinary' else ''}.",

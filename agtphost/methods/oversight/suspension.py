@@ -26,7 +26,7 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ITEM_KINDS
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.reasons import Reason
 
 REASONS = ("awaiting_input", "resource_limit", "scheduled_pause", "external_dependency")
 CHECKPOINT = 16_384
@@ -81,8 +81,7 @@ class Suspension:
         parameters.identifier(context.input, "synthesis_id")
         if self._release is None:
             raise Refusal(
-                Status.NOT_FOUND,
-                "contract-unknown",
+                Reason.CONTRACT_UNKNOWN,
                 "No negotiated contract has that synthesis_id.",
                 remedy="DISCOVER /methods lists what can be called.",
             )
@@ -133,31 +132,18 @@ class Suspension:
         if resume_by is None:
             return now + 86_400
         if resume_by <= now:
-            raise Refusal(
-                Status.TIMEOUT,
-                "resume-by-passed",
-                "The time given in resume_by has passed.",
-                remedy="Send a later resume_by, or none.",
-                details={"parameter": "resume_by"},
-            )
+            raise Refusal(Reason.RESUME_BY_PASSED, details={"parameter": "resume_by"})
         return min(resume_by, now + LONGEST)
 
     def _require_running(self, known: StateItem | None, owner: str, of: str, name: str) -> None:
         if of == "session" and known is None and not self._sessions.knows(name, owner):
-            raise Refusal(
-                Status.NOT_FOUND,
-                "session-unknown",
-                "The calling agent has no such session here.",
-                remedy="A session begins with the first request that carries its Session-ID.",
-            )
+            raise Refusal(Reason.SESSION_UNKNOWN)
         if known is not None and known.value["status"] == "suspended":
             self._suspensions.refuse(owner, name if of == "session" else None, name if of == "task" else None)
         if self._suspensions.suspended(owner) >= HELD_PER_AGENT:
             raise Refusal(
-                Status.RATE_LIMITED,
-                "too-many-suspensions",
+                Reason.TOO_MANY_SUSPENSIONS,
                 f"An agent can have {HELD_PER_AGENT} suspensions at a time.",
-                remedy="RESUME one first.",
                 headers=(("Retry-After", "60"),),
             )
 
@@ -171,22 +157,14 @@ class Suspension:
         found = [self._held.get(SUSPENSION, _key(owner, of, name)) for of in ("session", "task")]
         known = [item for item in found if item is not None]
         if not known:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "suspension-unknown",
-                "The calling agent has no suspended session or task of that identifier.",
-                remedy="Send the session_id or task_id that was given to SUSPEND.",
-            )
+            raise Refusal(Reason.SUSPENSION_UNKNOWN)
         digest = sha256(nonce.encode()).hexdigest()
         item = next((each for each in known if hmac.compare_digest(each.value["nonce_hash"], digest)), None)
         if item is None or item.value["status"] != "suspended":
             raise _bad_nonce(used=item is not None)
         if item.value["until"] <= self._now():
             raise Refusal(
-                Status.TIMEOUT,
-                "resumption-expired",
-                "The time to resume it has passed; it can no longer be resumed.",
-                remedy="Begin anew.",
+                Reason.RESUMPTION_EXPIRED,
                 details={"resume_by": item.value["resume_by"], "workflow_id": name, "status": "expired"},
             )
         checkpoint = item.value["checkpoint"] if override is None else override
@@ -221,8 +199,6 @@ def _change(owner: str, value: Mapping[str, Any], known: StateItem | None, until
 
 def _bad_nonce(*, used: bool) -> Refusal:
     return Refusal(
-        Status.CONFLICT,
-        "nonce-used" if used else "nonce-invalid",
+        Reason.NONCE_USED if used else Reason.NONCE_INVALID,
         "The resumption_nonce was used already." if used else "The resumption_nonce is not the one that was issued.",
-        remedy="A nonce resumes once what it was issued for; SUSPEND issues a new one.",
     )
