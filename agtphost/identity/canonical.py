@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring as quoted
 from typing import Any
 
 import rfc8785
@@ -21,10 +22,39 @@ def canonical(value: Any) -> bytes:
     """
     if isinstance(value, Mapping) and not isinstance(value, dict):
         value = dict(value)
+    written: list[str] = []
     try:
-        return rfc8785.dumps(value)
-    except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as error:
+        _write(value, written.append)
+        return "".join(written).encode()
+    except (rfc8785.CanonicalizationError, TypeError, UnicodeError, RecursionError) as error:
         raise CanonicalError(f"it has no canonical form: {error}") from None
+
+
+def _write(value: Any, put: Callable[[str], object]) -> None:
+    """What most documents are made of, in a quarter of the time; numbers and what is rare are left to rfc8785."""
+    kind = type(value)
+    if kind is str:
+        put(quoted(value))
+    elif kind is dict:
+        # Below U+10000, and so in ASCII, UTF-16 has the order of code points.
+        names = sorted(value) if "".join(value).isascii() else sorted(value, key=lambda name: name.encode("utf-16be"))
+        sign = "{"
+        for name in names:
+            put(f"{sign}{quoted(name)}:")
+            _write(value[name], put)
+            sign = ","
+        put("}" if names else "{}")
+    elif kind is list:
+        sign = "["
+        for item in value:
+            put(sign)
+            _write(item, put)
+            sign = ","
+        put("]" if value else "[]")
+    elif value is True or value is False:
+        put("true" if value else "false")
+    else:
+        put(rfc8785.dumps(value).decode())
 
 
 def ascii_escaped(value: Any) -> bytes:

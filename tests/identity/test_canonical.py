@@ -31,6 +31,19 @@ def test_equals_rfc8785_and_is_stable(value: dict[str, object]) -> None:
     assert canonical(json.loads(octets)) == octets
 
 
+class Word(str):
+    """A text of another type, such as members of an Enum are."""
+
+
+def test_every_character_and_every_type_is_written_as_rfc8785_does() -> None:
+    """Control characters, DEL and Latin-1 in names and values; subclasses, tuples, empty arrays and objects."""
+    value = {
+        **{f"{chr(code)}x": chr(code) for code in range(0x180)},
+        "types": [Word("a\n"), True, False, None, 1.0, 1e21, -0.0, 0, -(2**53) + 1, (), [], {}, ("x", [Word()])],
+    }
+    assert canonical(value) == rfc8785.dumps(value)
+
+
 def test_names_sort_by_utf16_units() -> None:
     """U+10000 sorts before U+E000, as its first UTF-16 unit does and its code point does not (T-CN)."""
     value = {"\ue000": 1, "\U00010000": 2}
