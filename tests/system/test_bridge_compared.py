@@ -86,7 +86,7 @@ class Witness:
         return types.ElicitResult(action="decline")
 
     async def rooted(self, _: ClientRequestContext) -> types.ListRootsResult:
-        self.asked.append("roots")
+        # Not noted: server-everything asks by its own clock, whatever is called then. One of its tools tells them.
         return types.ListRootsResult(roots=[types.Root(uri="file:///srv/data")])  # type: ignore[arg-type]
 
     def options(self) -> dict[str, Any]:
