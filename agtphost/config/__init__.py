@@ -12,13 +12,9 @@
 - :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise
 - :mod:`.bounds`: what bounds calls: ``[[policies.scope_dimensions]]``
 - :mod:`.delegation`: ``[delegation]``: how far callers may hand on what they may do
-- :mod:`.delegation_checks`: what ``[[delegation.peers]]`` needs besides sound keys
-- :mod:`.extras_checks`: what is configured and needs a package that a plain install leaves out
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
 - :mod:`.merchant`: ``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good
-- :mod:`.merchant_checks`: what ``[[merchant.platform]]`` needs besides sound keys
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them
-- :mod:`.oauth_checks`: what ``[policies.oauth]`` needs besides sound keys
 - :mod:`.web_upstreams`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and
   before it
 - :mod:`.web_upstreams_checks`: what no key of ``[a2a]`` and ``[acp]`` tells alone

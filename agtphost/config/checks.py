@@ -9,11 +9,11 @@ from pathlib import Path
 
 from cryptography import x509
 
-from agtphost.config.delegation_checks import delegation_faults
-from agtphost.config.extras_checks import extras_faults
+from agtphost import extras
+from agtphost.config.delegation import delegation_faults
 from agtphost.config.faults import Fault
-from agtphost.config.merchant_checks import merchant_faults
-from agtphost.config.oauth_checks import oauth_faults
+from agtphost.config.merchant import merchant_faults
+from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection
@@ -48,11 +48,11 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from _mcp(config, context)
     yield from web_upstream_faults(config)
     yield from published_faults(config)
-    yield from oauth_faults(config)
-    yield from merchant_faults(config)
+    yield from oauth_faults(config.policies.oauth, development=config.host.development)
+    yield from merchant_faults(config.merchant)
     yield from witnessing_faults(config)
-    yield from delegation_faults(config)
-    yield from extras_faults(config)
+    yield from delegation_faults(config.delegation, config.host.server_id)
+    yield from _extras(config)
 
 
 def _host(config: Config) -> Iterator[Fault]:
@@ -377,3 +377,30 @@ def _anchor_key(location: Location, entry: str, config: Config) -> Iterator[Faul
         yield Fault(location=location, message=f"is not an Ed25519 public key: {error}", hint=hint)
     except OSError as error:
         yield Fault(location=location, message=f"names a file that cannot be read: {error.strerror}")
+
+
+def _extras(config: Config) -> Iterator[Fault]:
+    """A fault for every section whose package is missing, naming the extra that brings it."""
+    for location, package in _needed(config):
+        if not extras.installed(package):
+            yield Fault(
+                location=location,
+                message=f"needs the package {package}, which is not installed",
+                hint=extras.remedy(package),
+            )
+
+
+def _needed(config: Config) -> Iterator[tuple[Location, str]]:
+    if config.policies.oauth.issuer:
+        yield ("policies", "oauth"), "joserfc"
+    if config.merchant.platform:
+        yield ("merchant", "platform"), "joserfc"
+    for number, agent in enumerate(config.a2a.agent):
+        if agent.card_keys:
+            yield ("a2a", "agent", number, "card_keys"), "joserfc"
+    if config.audit.envelope == "cose":
+        yield ("audit", "envelope"), "cbor2"
+    if config.recipes.file is not None:
+        yield ("recipes", "file"), "jmespath"
+    if config.policies.synthesis_enabled:
+        yield ("policies", "synthesis_enabled"), "jmespath"

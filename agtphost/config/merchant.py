@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from agtphost.config import secret
+from agtphost.config.faults import Fault
 from agtphost.config.oauth import algorithm
 from agtphost.config.values import Items, Line, Section, load_context
 from agtphost.identity.bearer import read_keys
+from agtphost.vocabulary.tomltext import Location
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
@@ -59,3 +62,23 @@ class MerchantSection(Section):
 
     platform: Items[Platform] = ()
     """Without one, no Intent-Assertion is believed, and a PURCHASE that carries one is refused."""
+
+
+def merchant_faults(given: MerchantSection) -> Iterator[Fault]:
+    """Every fault of the section whose single keys are sound."""
+    names = [platform.issuer for platform in given.platform]
+    for number, platform in enumerate(given.platform):
+        location: Location = ("merchant", "platform", number)
+        if not platform.issuer:
+            yield Fault(location=(*location, "issuer"), message="is missing", hint="the iss of its assertions")
+        elif names.count(platform.issuer) > 1:
+            yield Fault(location=(*location, "issuer"), message="stands twice: its rules would be in doubt")
+        if platform.jwks is None:
+            yield Fault(
+                location=(*location, "jwks"),
+                message="is missing",
+                hint="a file with its JSON Web Key Set",
+                concerns=((*location, "jwks"),),
+            )
+        if not platform.allowed_algs:
+            yield Fault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["EdDSA"]')

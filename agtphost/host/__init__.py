@@ -3,10 +3,10 @@ The composition root: the only place that knows concrete classes.
 
 What is built, in order:
 
-- :mod:`.loaded`: configuration in, everything loaded and checked out; from :mod:`.agents`, :mod:`.bindings`,
-  :mod:`.handler_factory` and :mod:`.recipes`; :mod:`.unmatched` finds names that match nothing
+- :mod:`.loaded`: configuration in, everything loaded and checked out; from :mod:`.agents`, :mod:`.bindings` and
+  :mod:`.handler_factory`; :mod:`.unmatched` finds names that match nothing
 - :mod:`.assembly`: what is loaded and a reactor in, services out; reads as a bill of materials
-- :mod:`.evidence` and :mod:`.traces`: store, ledger, witnesses (:mod:`.witnesses`), summaries (:mod:`.refusals`)
+- :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`), summaries (:mod:`.refusals`)
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own

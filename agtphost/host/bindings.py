@@ -13,12 +13,13 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
+from agtphost.contract.recipes import settling
+from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.errors import Problem
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
-from agtphost.host import handler_factory, recipes
-from agtphost.host.recipes import RecipeBook
+from agtphost.host import handler_factory
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
@@ -121,10 +122,10 @@ def endpoints(
     :param given: endpoints besides those of ``[endpoints] directory``.
     :param problems: takes what is wrong; with ``on_error = "skip"`` the host starts without those endpoints.
     """
-    read = recipes.read(config.recipes.file, rules, problems)
+    read = settling.read(config.recipes.file, rules, problems)
     folder = config.endpoints.directory
     if folder is None and given is None:
-        return [], [], recipes.settle(read, (), rules.reserved, problems)[0]
+        return [], [], settling.settle(read, (), rules.reserved, problems)[0]
     _make_importable(config)
     declared, wrong = ([], []) if folder is None else load_endpoints(folder, rules)
     if given is not None:
@@ -145,9 +146,9 @@ def endpoints(
 
     for endpoint in declared:
         if not endpoint.handler.recipe:
-            prepare(endpoint, recipes.EMPTY)
+            prepare(endpoint, EMPTY)
     able = [endpoint for endpoint in declared if endpoint.handler.recipe or endpoint.name in ready]
-    book, settled = recipes.settle(read, able, rules.reserved, problems)
+    book, settled = settling.settle(read, able, rules.reserved, problems)
     for endpoint in settled:
         if endpoint.handler.recipe:
             prepare(endpoint, book)

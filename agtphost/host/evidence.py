@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
@@ -21,11 +22,11 @@ from agtphost.audit.witness import OperatorWitness, WitnessFile
 from agtphost.config import Config
 from agtphost.host.loaded import Loaded
 from agtphost.host.observers import Observers
+from agtphost.host.publication import HISTORY
 from agtphost.host.refusals import Summarizing
-from agtphost.host.traces import traces
 from agtphost.host.witnesses import Witnesses
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
-from agtphost.identity.key_history import every_key
+from agtphost.identity.key_history import DIRECTORY, every_key
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError, open_store
 from agtphost.stores.ballast import Ballast
@@ -162,3 +163,22 @@ def _witness(loaded: Loaded) -> WitnessFile:
         )
     keys = () if loaded.key is None else every_key(loaded.key)
     return WitnessFile(audit.witness, keys)
+
+
+def traces(config: Config) -> tuple[Path, ...]:
+    """
+    What shows that a host has had a store, where the store itself and its witness file say nothing, if any.
+
+    An emptied database beside a witness file that was removed looks like the first start of a new host. These files
+    are made by a host that has started, after its witness file was: by them a host that lost its evidence is told from
+    a new one. Where nothing of it remains, nobody on this machine can tell; a witness that somebody else runs can.
+    """
+    state, store, witness = config.host.state_dir, config.store.path, config.audit.witness
+    found = [state / HISTORY, store.with_name(f"{store.name}.reserve")]
+    for folder, pattern in (
+        (state / DIRECTORY, "*"),
+        (store.parent, f"{store.name}.*Z"),
+        (witness.parent, f"{witness.name}.*Z*"),
+    ):
+        found += sorted(folder.glob(pattern))[:3]
+    return tuple(path for path in found if path.exists())

@@ -13,13 +13,13 @@ from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import lasting
 from agtphost.contract.policy import MethodPolicy, read_policy
+from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, bindings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, plugins
-from agtphost.host.recipes import RecipeBook
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate

@@ -9,9 +9,9 @@ from typing import Any
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipes.loading import RecipeRules
+from agtphost.contract.recipes.settling import NEVER
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
-from agtphost.host import recipes
 from agtphost.host.loaded import Loaded
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.negotiator import Negotiator
@@ -43,7 +43,7 @@ def negotiator(
         ),
         held,
         book=loaded.recipes,
-        rules=RecipeRules(catalog=loaded.catalog, custom=loaded.policy.custom, never=recipes.NEVER),
+        rules=RecipeRules(catalog=loaded.catalog, custom=loaded.policy.custom, never=NEVER),
         endpoints=loaded.endpoints,
         bindings=bindings,
         policy=loaded.policy,

@@ -14,10 +14,10 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.recipes.graph import RecipeGraph
 from agtphost.contract.recipes.loading import RecipeRules, read_recipes
+from agtphost.contract.recipes.settling import NEVER
 from agtphost.contract.schemas import compile_schema
 from agtphost.contract.semantic import Impact, Semantic
 from agtphost.handlers.context import EndpointContext
-from agtphost.host.recipes import NEVER
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.testing.reactor import MemoryReactor

@@ -96,7 +96,7 @@ class Recipe:
     """None: the recipe is for endpoints that name it, not for synthesis."""
 
     required_scopes: tuple[str, ...] = ()
-    """All that its steps require of the caller, once it is in a :class:`agtphost.host.recipes.RecipeBook`."""
+    """All that its steps require of the caller, once it is in a :class:`agtphost.contract.recipes.book.RecipeBook`."""
 
     file: str = ""
     line: int = 0
