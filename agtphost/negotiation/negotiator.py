@@ -34,9 +34,9 @@ from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.pending import Pending, Reviews
 from agtphost.negotiation.proposal import Proposal, ProposalReader
 from agtphost.negotiation.rate import Ceiling
-from agtphost.negotiation.rcns import Gate, Offers
+from agtphost.negotiation.rcns import NegotiationLocks, Offers
 from agtphost.negotiation.settings import Settings
-from agtphost.negotiation.sweep import Endings, is_originator
+from agtphost.negotiation.sweep import Termination, is_originator
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.negotiation.turns import HEADER, Turn, Turns
 from agtphost.vocabulary import media_types, scopes, times
@@ -86,11 +86,11 @@ class Negotiator:
         )
         self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds)
         self._attempts = Attempts(held, milliseconds)
-        self._gate = Gate(settings, self._contracts, self._synthesizer, self._attempts, now)
+        self._locks = NegotiationLocks(settings, self._contracts, self._synthesizer, self._attempts, now)
         self._turns = Turns(held, milliseconds)
         self._ceiling = Ceiling("propose", settings.policies.synthesis.rate_limit_per_minute, now)
         self._reviews = Reviews(held, settings.policies.synthesis.review_seconds, milliseconds)
-        self._endings = Endings(self._contracts, book, settings, authorization)
+        self._termination = Termination(self._contracts, book, settings, authorization)
         self._reader = ProposalReader(rules.catalog, rules.custom)
         self._policy = policy
         self._evaluation: Evaluation | None = None
@@ -99,11 +99,11 @@ class Negotiator:
 
     def presented(self, exchange: Exchange) -> Offers | None:
         """What a request that presents a contract may be answered with."""
-        return self._gate.presented(exchange)
+        return self._locks.presented(exchange)
 
     def unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
         """What a request may be answered with that nothing is registered for."""
-        return self._gate.unregistered(exchange, claims)
+        return self._locks.unregistered(exchange, claims)
 
     # PROPOSE
 
@@ -394,23 +394,23 @@ class Negotiator:
 
     def release_contract(self, context: BuiltInContext) -> Answer:
         """``SUSPEND synthesis_id=...``."""
-        return self._endings.release(context)
+        return self._termination.release(context)
 
     def revoke_contract(self, context: BuiltInContext) -> Answer:
         """``REVOKE target=contract``."""
-        return self._endings.revoke(context)
+        return self._termination.revoke(context)
 
     def sweep(self, context: BuiltInContext) -> Answer:
         """``REVOKE target=stale-contracts``."""
-        return self._endings.sweep(context)
+        return self._termination.sweep(context)
 
     def end_with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
         """What ends together with an agent that is revoked."""
-        return self._endings.with_agent(agent_id)
+        return self._termination.with_agent(agent_id)
 
     def end_adrift(self, most: int) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
         """What ends the contracts of closed connections."""
-        return self._endings.adrift(most)
+        return self._termination.adrift(most)
 
     def watch_adrift(self, told: Callable[[], None]) -> None:
         """Have it called whenever a contract's connection is closed."""

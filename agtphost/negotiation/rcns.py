@@ -99,7 +99,7 @@ class Committing:
         )
 
 
-class Gate:
+class NegotiationLocks:
     """
     The locks, and the way past them with a contract.
 

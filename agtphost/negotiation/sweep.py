@@ -28,7 +28,7 @@ def is_originator(context: BuiltInContext, contract: Contract, settings: Setting
     return caller is not None and caller.agent_id == contract.agent_id and context.assurance >= settings.min_assurance
 
 
-class Endings:
+class Termination:
     """Ends contracts."""
 
     def __init__(
