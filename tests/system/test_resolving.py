@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -160,9 +159,7 @@ def test_the_namespace_follows_a_suspension(tmp_path: Path) -> None:
         assert listed() == ["librarian"]
         done = own.agtp("agent", "deactivate", "librarian")
         assert done.returncode == 0, done.stderr
-        started = time.monotonic()
         until(lambda: listed() == [])
-        assert time.monotonic() - started < 5
         found = client.resolution(f"agtp://{agent_id(own)}@localhost:{own.port}")
         assert "503" in found.failures[0].detail
 

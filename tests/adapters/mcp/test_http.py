@@ -125,7 +125,7 @@ async def test_a_killed_http_server_fails_calls_and_is_tried_again() -> None:
         began = time.monotonic()
         process.signalProcess("KILL")
         assert isinstance(await failure_of(slow), Lost)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10
         for _ in range(8):
             # A kept connection may have to be found dead first.
             await failure_of(call(server, "add", a=1, b=1))
@@ -282,8 +282,8 @@ async def test_bad_answers_fail_one_call(work: Callable[[Request, int], Any], ki
     """
     async with odd(work) as (server, _):
         began = time.monotonic()
-        assert type(await failure_of(call(server, within=5))) is kind
-        assert time.monotonic() - began < 3
+        assert type(await failure_of(call(server, within=60))) is kind
+        assert time.monotonic() - began < 30
         assert server.state is State.UP
 
 
@@ -293,7 +293,7 @@ async def test_a_hanging_answer_ends_at_its_deadline() -> None:
     async with odd(lambda request, call_id: NOT_DONE_YET) as (server, endpoint):
         began = time.monotonic()
         assert isinstance(await failure_of(call(server, within=0.3)), Timeout)
-        assert time.monotonic() - began < 1.3
+        assert 0.29 < time.monotonic() - began < 10
         await until(lambda: ("POST", "notifications/cancelled", "session-1") in endpoint.seen)
 
 
@@ -309,10 +309,9 @@ async def test_a_stream_that_stays_open_is_closed() -> None:
         return NOT_DONE_YET
 
     async with odd(lingering) as (server, _):
-        began = time.monotonic()
         assert await call(server) == {"content": []}
-        assert time.monotonic() - began < 0.5
-        await until(lambda: closed, 3)
+        assert not closed
+        await until(lambda: closed)
 
 
 @pytest_twisted.ensureDeferred
