@@ -173,6 +173,9 @@ class Answer(Protocol):
         self.stream = stream
         """Whether it is an event stream."""
 
+        self.unmeasured = False
+        """Whether it ended with its connection, and did not say how long it is."""
+
         self._events = EventStream(limit, errors=errors) if stream else None
         self.lost = False
         """Whether the connection ended in the middle."""
@@ -196,8 +199,7 @@ class Answer(Protocol):
             self._held += len(data)
             self._parts.append(data)
             if self._held > self._limit:
-                self.too_long = True
-                self.abandon(f"the answer is longer than {self._limit} octets")
+                self.refuse()
             return
         try:
             events = self._events.feed(data)
@@ -224,6 +226,7 @@ class Answer(Protocol):
             self.lost = True
             self._end("the connection was lost in the middle of the answer")
             return
+        self.unmeasured = isinstance(reason.value, PotentialDataLoss)
         if self._events is None and self._held:
             self._take(b"".join(self._parts))
         self._end(None)
@@ -238,10 +241,20 @@ class Answer(Protocol):
         """Seconds to wait before the stream is resumed; None where the server did not say."""
         return None if self._events is None else self._events.retry
 
+    def refuse(self) -> None:
+        """It is longer than it may be."""
+        self.too_long = True
+        self.abandon(f"the answer is longer than {self._limit} octets")
+
     def abandon(self, reason: str) -> None:
         """Stop reading and close the connection."""
-        transport: Any = self.transport
         self._end(reason)
+        self.drop()
+
+    def drop(self) -> None:
+        """The same, and nobody is told."""
+        self._ended = None
+        transport: Any = self.transport
         if transport is not None:
             transport.loseConnection()
 

@@ -19,16 +19,14 @@ from twisted.internet.defer import CancelledError, Deferred, TimeoutError, succe
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.internet.interfaces import IConsumer, IHostnameResolver
-from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.ssl import Certificate, platformTrust, trustRootFromCertificates
-from twisted.python.failure import Failure
-from twisted.web.client import Agent, BrowserLikePolicyForHTTPS, HTTPConnectionPool, ResponseDone
-from twisted.web.http import PotentialDataLoss
+from twisted.web.client import Agent, BrowserLikePolicyForHTTPS, HTTPConnectionPool
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IPolicyForHTTPS, IResponse
 from zope.interface import implementer
 
 from agtphost.upstream.addresses import PinnedEndpoints
+from agtphost.upstream.bodies import Answer
 from agtphost.upstream.failures import Lost, TooLong
 from agtphost.upstream.octet_limit import LimitedEndpoint
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
@@ -176,56 +174,26 @@ def _cause(error: BaseException) -> str:
     return f"the request failed: {type(error).__name__}: {str(error)[:200]}"
 
 
-def read(response: IResponse, most: int) -> Deferred[bytes]:
+def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[bytes]:
     """
     The body of an answer.
 
+    :param measured: whether it has to say how long it is: a cut one could not be told otherwise.
     :return: fails with :exc:`TooLong`, or :exc:`Lost` where it is cut or may be; cancelling ends the connection.
     """
-    body = _Body(most)
-    if isinstance(response.length, int) and response.length > most:
-        body.refuse()
-    response.deliverBody(body)  # type: ignore[no-untyped-call]
-    return body.done
+    found: list[bytes] = []
 
-
-class _Body(Protocol):
-    """Reads one answer's body."""
-
-    def __init__(self, most: int) -> None:
-        self.done: Deferred[bytes] = Deferred(lambda _: self._abandon())
-        self._most = most
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def refuse(self) -> None:
-        """It is longer than it may be."""
-        self._parts.clear()
-        self.done.errback(TooLong(self._most))
-        self._abandon()
-
-    def connectionMade(self) -> None:
-        if self.done.called:
-            self._abandon()
-
-    def dataReceived(self, data: bytes) -> None:
-        if self.done.called:
-            return
-        self._size += len(data)
-        self._parts.append(data)
-        if self._size > self._most:
-            self.refuse()
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self.done.called:
-            return
-        if isinstance(reason.value, ResponseDone):
-            self.done.callback(b"".join(self._parts))
-        elif isinstance(reason.value, PotentialDataLoss):
-            self.done.errback(Lost("the answer does not say how long it is: a cut one could not be told"))
+    def ended(reason: str | None) -> None:
+        if answer.too_long:
+            done.errback(TooLong(most))
+        elif reason is not None or (measured and answer.unmeasured):
+            done.errback(Lost(reason or "the answer does not say how long it is: a cut one could not be told"))
         else:
-            self.done.errback(Lost("the connection was lost in the middle of the answer"))
+            done.callback(b"".join(found))
 
-    def _abandon(self) -> None:
-        if self.transport is not None:
-            self.transport.loseConnection()
+    answer = Answer(False, found.append, ended, most)
+    done: Deferred[bytes] = Deferred(lambda _: answer.drop())
+    response.deliverBody(answer)  # type: ignore[no-untyped-call]
+    if isinstance(response.length, int) and response.length > most:
+        answer.refuse()
+    return done

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from twisted.web.iweb import IResponse
 from agtphost.config.web_upstreams import WebUpstreamSection
 from agtphost.upstream.bodies import Answer
 from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable
-from agtphost.upstream.https import HTTPSClient, trust_of
+from agtphost.upstream.https import HTTPSClient, read, trust_of
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.service import Snapshot, UpstreamService
@@ -131,46 +132,34 @@ async def _read(response: IResponse, take: Take | None, errors: bool) -> Reply:
     kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
     good = 200 <= code < 300
     if good and kind == STREAM:
+        reading = _Reading(response, errors)
         if take is None:
-            await _Reading(response, stream=True).discard()
+            reading.discard()
             raise Unreadable("it answered with a stream where none was asked for")
-        await _Reading(response, stream=True, errors=errors).each(take)
+        await reading.each(take)
         return Reply(status=code, body=b"", streamed=True)
-    reading = _Reading(response, stream=False, limit=LONGEST_BODY if good else LONGEST_ERROR)
     if not good:
-        try:
-            body = await reading.whole()
-        except (Lost, Unreadable):
-            body = b""  # the status has said all that matters
+        body = b""
+        with suppress(Lost, Unreadable):  # the status has said all that matters
+            body = await read(response, LONGEST_ERROR, measured=False)
         raise Refused(code, body=body)
-    body = await reading.whole()
+    body = await read(response, LONGEST_BODY, measured=False)
     if body and kind != "application/json" and not kind.endswith("+json"):
         raise Unreadable(f"it answered with the content type {kind[:64]!r}")
     return Reply(status=code, body=body)
 
 
 class _Reading:
-    """Reads one answer's body."""
+    """Reads one answer that is a stream of events."""
 
-    def __init__(self, response: IResponse, *, stream: bool, limit: int = LONGEST_BODY, errors: bool = False) -> None:
+    def __init__(self, response: IResponse, errors: bool) -> None:
         self._texts: deque[bytes] = deque()
         self._waiter: Deferred[None] | None = None
         self._ended = False
         self._reason: str | None = None
         self._paused = False
-        self._limit = limit
-        self._answer = Answer(stream, self._take, self._end, limit, errors=errors)
+        self._answer = Answer(True, self._take, self._end, LONGEST_BODY, errors=errors)
         response.deliverBody(self._answer)  # type: ignore[no-untyped-call]
-
-    async def whole(self) -> bytes:
-        """The body."""
-        found: list[bytes] = []
-
-        async def take(text: bytes) -> None:
-            found.append(text)
-
-        await self.each(take)
-        return b"".join(found)
 
     async def each(self, take: Take) -> None:
         """
@@ -195,9 +184,9 @@ class _Reading:
         if self._reason is not None:
             if self._answer.lost:
                 raise Lost(self._reason)
-            raise TooLong(self._limit) if self._answer.too_long else Unreadable(self._reason)
+            raise TooLong(LONGEST_BODY) if self._answer.too_long else Unreadable(self._reason)
 
-    async def discard(self) -> None:
+    def discard(self) -> None:
         """Let go of it."""
         self._answer.abandon("nobody reads it")
 
@@ -264,6 +253,15 @@ class WebUpstream(UpstreamService):
     def snapshot(self) -> WebSnapshot:
         """What an operator may see."""
         return WebSnapshot(protocol=self.protocol, **self.moment())
+
+    @property
+    def said(self) -> object:
+        """What it says of itself, as far as that is approved: another object once that is something else."""
+        raise NotImplementedError
+
+    def waiting(self) -> Mapping[str, str]:
+        """The digests of what is off until it is approved, by name."""
+        raise NotImplementedError
 
     def _approval(self) -> None:
         """An operator approved something that is off."""

@@ -347,6 +347,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.acp.server:ACPServer.manifests",
             "adapters.acp.server:ACPServer.pinned",
             "adapters.mcp.catalogue:Catalogue.bindings",
+            "adapters.web_adapter:WebAdapter._bound",
             "adapters.mcp.catalogue:Catalogue.others",
             "adapters.mcp.catalogue:Catalogue.tools",
             "adapters.mcp.resources:Resources._known",

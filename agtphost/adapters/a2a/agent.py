@@ -65,7 +65,14 @@ class A2AAgent(WebUpstream):
         self.candidate: Card | None = None
         """The card that the agent shows now, where it is not the approved one."""
 
-        self.on_card: Callable[[Card], None] = lambda card: None
+    @property
+    def said(self) -> Card | None:
+        """Its card."""
+        return self.card
+
+    def waiting(self) -> Mapping[str, str]:
+        """The digest of a card that is not the approved one."""
+        return {} if self.candidate is None else {CARD: self.candidate.digest}
 
     async def ask(
         self,
@@ -167,7 +174,6 @@ class A2AAgent(WebUpstream):
             self._dialects = {
                 each.binding: Dialect(each) for each in reversed(card.interfaces) if each.version == "1.0"
             }
-            self.on_card(card)
 
 
 def configured(settings: A2AAgentSection) -> dict[str, str]:

@@ -60,6 +60,15 @@ class ACPServer(WebUpstream):
         self.changed: Mapping[str, str] = {}
         """Agents that are off until their new manifest is approved, and the digests of these."""
 
+    @property
+    def said(self) -> Mapping[str, Mapping[str, Any]]:
+        """Its manifests."""
+        return self.manifests
+
+    def waiting(self) -> Mapping[str, str]:
+        """The digests of manifests that are not the approved ones."""
+        return self.changed
+
     async def ask(
         self, method: str, path: tuple[str, ...], seconds: float, body: object = None, caller: Caller = None
     ) -> Any:

@@ -174,7 +174,7 @@ async def test_a_lying_card_is_not_believed(lie: Any, why: str) -> None:
     async with hostile() as server:
         server.page(PATH, lie(server.port))
         async with calling(server, wait=False) as on:
-            service = on.adapter.agents["liar"]
+            service = on.adapter.by_name["liar"]
             await until(lambda: service.state is State.BACKOFF)
             assert why in service.snapshot().reason
             refusal, _ = await outcome(on)
@@ -189,7 +189,7 @@ async def test_a_card_that_does_not_come(fault: Script, status: int) -> None:
     async with hostile() as server:
         server.fault = fault
         async with calling(server, wait=False, start_timeout=DEADLINE) as on:
-            service = on.adapter.agents["liar"]
+            service = on.adapter.by_name["liar"]
             await until(lambda: service.state is State.BACKOFF, 3.0)
             assert service.snapshot().reason
 
@@ -200,7 +200,7 @@ async def test_a_changed_card_is_off_until_it_is_approved() -> None:
     async with hostile() as server:
         server.page(PATH, card(server.port))
         async with calling(server, refresh=0.1) as on:
-            service = on.adapter.agents["liar"]
+            service = on.adapter.by_name["liar"]
             server.page(PATH, card(server.port, description="I now also take money"))
             await until(lambda: service.state is State.BACKOFF)
             assert "not the approved one" in service.snapshot().reason

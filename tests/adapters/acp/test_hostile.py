@@ -79,7 +79,7 @@ async def test_a_list_that_is_none(listed: Any) -> None:
     async with hostile() as server:
         server.page("/agents", listed)
         async with calling(server, wait=False) as on:
-            service = on.adapter.servers["bee"]
+            service = on.adapter.by_name["bee"]
             await until(lambda: service.state is State.BACKOFF)
             assert service.snapshot().reason
             refusal, _ = await outcome(on)
@@ -107,7 +107,7 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
         server.page("/agents", {"agents": [{"name": "liar"}]})
         sentence = "the configuration names 'lair', which it does not list (did you mean 'liar'?)"
         async with calling(server, wait=False, unmatched_rules="off", **rules) as on:
-            service = on.adapter.servers["bee"]
+            service = on.adapter.by_name["bee"]
             await until(lambda: service.state is State.BACKOFF)
             assert sentence in service.snapshot().reason
             assert "off until that is mended" in service.snapshot().reason
@@ -115,7 +115,7 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
             refusal, _ = await outcome(on)
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
         async with calling(server, unmatched_rules="warn", **rules) as on:
-            assert on.adapter.servers["bee"].state is State.UP
+            assert on.adapter.by_name["bee"].state is State.UP
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
         async with calling(server, unmatched_rules="off", agents=("liar",)) as on:
             assert on.adapter.upstreams()[0]["unmatched_rules"] == []

@@ -1,0 +1,176 @@
+"""What carries actions to A2A agents and ACP servers: which upstream a request names, and what is told of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from agtphost.contract.binding import Binding, Resolution
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
+from agtphost.upstream.approval import Approve, approve_binding
+from agtphost.upstream.cancellation import AlreadyOver
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
+from agtphost.upstream.supervision import State
+from agtphost.upstream.web import WebUpstream
+from agtphost.vocabulary.reasons import Reason
+
+U = TypeVar("U", bound=WebUpstream)
+
+
+class WebAdapter(Generic[U]):
+    """
+    Carries the actions of one protocol.
+
+    :param upstreams: the hosted ones; their order decides nothing.
+    :param links: which of their tasks are whose.
+    :param authorization: tells who may approve what changed.
+    """
+
+    name = ""
+    """The protocol."""
+
+    member = ""
+    """What an upstream is called, and the member of a payload that names one."""
+
+    ambiguous: Reason
+    unknown: Reason
+    """Why a request that names none of several, or one that there is not, is refused."""
+
+    example = ""
+    """A payload."""
+
+    approve = ""
+    """The action of operators; listed nowhere."""
+
+    actions: tuple[str, ...] = ()
+    """Those that are told of."""
+
+    further: tuple[str, ...] = ()
+    """Those that are not."""
+
+    def __init__(
+        self, upstreams: Iterable[U], links: TaskOwnership, authorization: Authorization | None = None
+    ) -> None:
+        self.by_name: Mapping[str, U] = {upstream.settings.name: upstream for upstream in upstreams}
+        self._links = links
+        self._bound: dict[str, tuple[object, Mapping[str, Binding]]] = {}
+        rights = authorization or Authorization()
+        self._approving = {
+            name: approve_binding(
+                self.approve,
+                f"/{self.name}/{name}",
+                Approve(self.name, name, upstream.pins, upstream.waiting, rights),
+            )
+            for name, upstream in self.by_name.items()
+        }
+
+    # What a protocol says
+
+    def _bind(self, upstream: U) -> Mapping[str, Binding]:
+        """Its bindings by action, as what it says of itself has it."""
+        raise NotImplementedError
+
+    def _offered(self, upstream: U) -> Iterable[str]:
+        """The actions that it can answer."""
+        return self.actions
+
+    def _shown(self, upstream: U) -> Mapping[str, object]:
+        """Its further members of the manifest."""
+        raise NotImplementedError
+
+    def _told(self, upstream: U) -> Mapping[str, object]:
+        """The same for operators."""
+        raise NotImplementedError
+
+    def _guessed(self, payload: Mapping[str, Any]) -> str | None:
+        """The upstream that a payload means, which names none of several."""
+        return None
+
+    # What the host asks
+
+    def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
+        """
+        Find the upstream that a path or payload names.
+
+        :raises Refusal: 404 no such upstream; 409 several, and none is named; 422 no such action, or no object.
+        """
+        payload = {} if payload is None else payload
+        kind = self.name.upper()
+        if not isinstance(payload, dict):
+            raise Refusal(
+                Reason.INVALID_PAYLOAD,
+                f"The payload of an {kind} action is an object.",
+                remedy=f"Such as {self.example}.",
+            )
+        if action == self.approve:
+            return Resolution(binding=self._approving[self._named(payload, server)], input=payload)
+        if action not in self.actions and action not in self.further:
+            raise Refusal(
+                Reason.UNKNOWN_ACTION,
+                f"{kind} payloads carry no such action.",
+                details={"supported_actions": list(self.actions)},
+            )
+        return Resolution(binding=self._bindings(self._named(payload, server))[action], input=payload)
+
+    def tools(self) -> list[Binding]:
+        """Every action that can be called now, by upstream."""
+        return [
+            self._bindings(name)[action]
+            for name, upstream in sorted(self.by_name.items())
+            if upstream.state in (State.UP, State.IDLE)
+            for action in self._offered(upstream)
+        ]
+
+    def hosted(self) -> Sequence[Mapping[str, object]]:
+        """``hosted_protocols`` entries: AGTP-API section 8.6."""
+        return [
+            {
+                "protocol": self.name.upper(),
+                "method": "EXECUTE",
+                "path": f"/{self.name}/{name}",
+                "name": name,
+                **upstream.snapshot().told(),
+                **self._shown(upstream),
+            }
+            for name, upstream in sorted(self.by_name.items())
+        ]
+
+    def upstreams(self) -> Sequence[Mapping[str, object]]:
+        """Everything there is to know of each upstream, for operators."""
+        return [{**upstream.snapshot().full(), **self._told(upstream)} for _, upstream in sorted(self.by_name.items())]
+
+    def _owner(self, link: OwnedTask) -> U:
+        """
+        The upstream that a task is of.
+
+        :raises AlreadyOver: there is none any more.
+        """
+        upstream = self.by_name.get(link.upstream)
+        if upstream is None:
+            raise AlreadyOver("the upstream is no longer configured")
+        return upstream
+
+    def _bindings(self, name: str) -> Mapping[str, Binding]:
+        """The bindings, made anew once the upstream says something else of itself."""
+        upstream = self.by_name[name]
+        known = self._bound.get(name)
+        if known is None or known[0] is not upstream.said:
+            known = self._bound[name] = upstream.said, self._bind(upstream)
+        return known[1]
+
+    def _named(self, payload: Mapping[str, Any], server: str | None) -> str:
+        given, kind = payload.get(self.member), f"{self.name.upper()} {self.member}"
+        named = server if server is not None else given if isinstance(given, str) else None
+        if named is None:
+            named = next(iter(self.by_name)) if len(self.by_name) == 1 else self._guessed(payload)
+        if named is None:
+            raise Refusal(
+                self.ambiguous,
+                f"This host has several {kind}s, and the request names none.",
+                remedy=f"Name one as payload.{self.member}, or in the path: /{self.name}/NAME.",
+                details={"candidates": sorted(self.by_name)},
+            )
+        if named not in self.by_name:
+            raise Refusal(self.unknown, details={f"{self.name}_{self.member}s": sorted(self.by_name)})
+        return named
