@@ -37,7 +37,7 @@ def run(site: Path, folder: Path, *arguments: str) -> subprocess.CompletedProces
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(site), "PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(site), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=240,
