@@ -39,21 +39,25 @@ def product() -> str:
         for file in package.rglob("*.py")
         if "testing" not in file.parts
     )
-    return preloaded(*names, *LATER)
+    return preloaded("product", *names, *LATER)
 
 
 @cache
 def a2a_sdk() -> str:
     """The same for agents on the official A2A SDK."""
-    return preloaded(
-        "a2a.helpers", "a2a.server.request_handlers", "a2a.server.routes", "starlette.applications", "uvicorn"
-    )
+    return preloaded("a2a", "a2a.helpers", "a2a.server.request_handlers", "a2a.server.routes", "uvicorn")
 
 
 @cache
 def mcp_sdk() -> str:
     """The same for servers on the official MCP SDK."""
-    return preloaded("mcp", "mcp.server.mcpserver", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn")
+    modules = ("mcp.server.mcpserver", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn")
+    return preloaded("mcp", *modules)
+
+
+def shared() -> dict[str, str]:
+    """Variables for a program that starts hosts itself: with them it asks the processes of this one."""
+    return {"FORKSERVER_PRODUCT": product(), "FORKSERVER_MCP": mcp_sdk()}
 
 
 def mcp_server(script: str | Path, *words: str | Path) -> list[str]:
@@ -82,8 +86,11 @@ def path() -> str:
     return str(folder)
 
 
-def preloaded(*modules: str) -> str:
-    """The socket of a process that has imported these; it ends with this one."""
+def preloaded(name: str, *modules: str) -> str:
+    """The socket of a process that has imported these; it ends with the one that made it."""
+    given = os.environ.get(f"FORKSERVER_{name.upper()}")
+    if given is not None:
+        return given
     folder = tempfile.mkdtemp(prefix="fork-")
     path = f"{folder}/socket"
     server = subprocess.Popen(

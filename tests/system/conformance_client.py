@@ -1,7 +1,7 @@
 """
 The client that the official MCP conformance suite examines: an agent, and the host that it calls over AGTP.
 
-Run as ``python -m tests.system.conformance_client URL``, by the suite: it starts a host with the scenario's server at
+Run as ``conformance_client.py URL``, by the suite: it starts a host with the scenario's server at
 that URL, and does in its name what any agent would do: it lists what the server offers, and uses all of it.
 """
 

@@ -9,14 +9,16 @@ every check of it plainly succeeds.
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests import forking
 from tests.npm import document, node
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -68,6 +70,7 @@ def examine(scenario: str, revision: str, results: Path, command: str) -> tuple[
         timeout=150,
         check=False,
         cwd=ROOT,
+        env={**os.environ, **forking.shared()},
     )
     found = list(results.glob("*/checks.json"))
     assert len(found) == 1, done.stdout + done.stderr
@@ -78,7 +81,7 @@ def examine(scenario: str, revision: str, results: Path, command: str) -> tuple[
 @pytest.mark.parametrize(("revision", "scenario"), SCENARIOS)
 def test_the_host_is_a_conforming_client(revision: str, scenario: str, tmp_path: Path) -> None:
     """AGTP-271, AGTP-273: what the host sends to an MCP server passes every check of the suite, in both eras."""
-    command = f"{sys.executable} -m tests.system.conformance_client"
+    command = shlex.join(forking.launched(forking.product(), ROOT / "tests" / "system" / "conformance_client.py"))
     status, checks, said = examine(scenario, revision, tmp_path, command)
     assert faults(checks) == [], said
     assert status == 0, said
