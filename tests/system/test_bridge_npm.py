@@ -16,9 +16,10 @@ import pytest
 from mcp import Client
 from mcp.client.session import ClientRequestContext
 
+from tests import forking
 from tests.npm import document, node, program
 from tests.system.bridging import http_bridge, stdio
-from tests.system.hosting import BIN, Host, running, sample
+from tests.system.hosting import Host, running, sample
 from tests.system.trail import database, stored, verified
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -145,14 +146,11 @@ def inspect(host: Host, where: Sequence[str], *words: str) -> dict[str, Any]:
     return found
 
 
-STDIO = (str(BIN / "agtp"), "mcp-bridge")
-
-
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_drives_three_servers(transport: str, host: Host, folder: Path) -> None:
     """The Inspector's CLI lists all there is, and calls one tool of each server; each answer has its Audit-ID."""
     with ExitStack() as stack:
-        where: Sequence[str] = STDIO
+        where: Sequence[str] = (f"{forking.path()}/agtp", "mcp-bridge")
         if transport == "http":
             where = (stack.enter_context(http_bridge(host)).url, "--transport", "http")
         inspected(host, where, folder)
