@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": EVERYONE,
     "identity": EVERYONE,
     "contract": EVERYONE | {"identity"},
-    "config": EVERYONE | {"identity", "contract"},
+    "config": EVERYONE | {"identity"},
     "stores": EVERYONE | {"audit"},
     "audit": EVERYONE | {"identity", "stores"},
     # `config` lies below: who is told what the operator says takes the section of the file itself, not a copy of it.

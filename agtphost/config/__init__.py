@@ -22,7 +22,6 @@
 - :mod:`.published`: what is published beside the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``,
   ``[wellknown]``
 - :mod:`.published_checks`: what no key tells alone of the sections in :mod:`agtphost.config.published`
-- :mod:`.service_secrets`: the header fields of an external service with their secrets
 - :mod:`.tls`: ``[tls]``: the host's certificates, and what it asks of clients
 - :mod:`.values`: the kinds of values that sections are made of, and how each is read from what the file says
 - :mod:`.witnessing`: hosts that witness this one's log, and logs that this one witnesses

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 
-from agtphost.config.service_secrets import headers_of
+from agtphost.config import secret
+from agtphost.config.secret import Secret
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.book import RecipeBook
@@ -140,7 +141,7 @@ def _external(
     service: ServiceReference, folder: Path, environ: Mapping[str, str]
 ) -> Callable[[HandlerFactory], IHandler]:
     try:
-        headers = headers_of(service, environ, folder)
+        headers = _headers(service, environ, folder)
     except ValueError as error:
         hint = "set the variable in the host's environment, or write the secret's file as file:PATH"
         raise UnresolvableFunction(str(error), hint) from None
@@ -153,6 +154,26 @@ def _external(
         return handler
 
     return make
+
+
+def _headers(service: ServiceReference, environ: Mapping[str, str], folder: Path) -> dict[str, Secret]:
+    """
+    The header fields of an external service, with ``${VAR}``, ``env:NAME`` and ``file:PATH`` resolved (AGTP-API
+    section 12.3).
+
+    :param folder: what relative paths are relative to.
+    :raises ValueError: naming the field, and the variable or file that cannot be read; never containing a value.
+    """
+    found: dict[str, Secret] = {}
+    for name, value in service.headers.items():
+        try:
+            found[name] = secret.resolve(value, environ, folder)
+        except ValueError as error:
+            raise ValueError(f"handler.headers.{name} {error}") from None
+        text = found[name].reveal()
+        if not text.isascii() or not text.isprintable():
+            raise ValueError(f"handler.headers.{name} names a value that is not one line of ASCII text")
+    return found
 
 
 def _trust(path: Path) -> Any:
