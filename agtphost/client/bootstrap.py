@@ -14,6 +14,7 @@ No I/O: both clients share this; :mod:`.bootstrap_fetch` and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from typing import Any
 
 from agtphost.client.errors import ClientError
@@ -42,8 +43,8 @@ MAX_OCTETS = 65_536
 MAX_DOMAINS = 1024
 """Remembered at once; beyond that the oldest is asked again."""
 
-PUBLIC = AddressPolicy()
-"""No address within the caller's own network."""
+DOMAINS = AddressPolicy([ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")])
+"""Public addresses and those of private networks: of no machine's own services, and of no cloud's."""
 
 _FORMS = frozenset({Form.DOMAIN, Form.NAMED_AGENT, Form.NAMED_AGENT_AT_SUBDOMAIN, Form.NAMESPACE})
 _IN_NAMESPACE = _FORMS - {Form.DOMAIN}
@@ -64,8 +65,12 @@ class BootstrapPolicy:
     single_labels: bool = False
     """Whether names without a dot, such as ``localhost``, are asked too."""
 
-    addresses: AddressPolicy | None = PUBLIC
-    """Which addresses a domain may have to be asked: a URI may come from anybody. None: any."""
+    addresses: AddressPolicy | None = DOMAINS
+    """Which addresses a domain may have to be asked: a URI may come from anybody. None, or ``single_labels``: any."""
+
+    def __post_init__(self) -> None:
+        if self.single_labels and self.addresses is DOMAINS:
+            object.__setattr__(self, "addresses", None)
 
 
 ASK_DOMAINS = BootstrapPolicy()
