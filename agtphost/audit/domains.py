@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from agtphost.audit.drafts import LifecycleEvent
-from agtphost.audit.lifecycle import LAPSED, EventType, LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import EventType, LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary import times, uris
@@ -70,7 +70,7 @@ class OrgDomain:
     @property
     def reason(self) -> str:
         """What events that follow from it give as their reason."""
-        return f"{LAPSED}: {self.domain}"
+        return f"{EXPIRED}: {self.domain}"
 
     def concerns(self, agent: Agent, own_domain: str) -> bool:
         """Whether the agent is under the domain, or under a subdomain of it."""
@@ -92,7 +92,8 @@ class OrgDomain:
 
     def due(self, agent: Agent, state: LifecycleState, now: float) -> LifecycleEvent | None:
         """What is to be recorded of an agent under the domain at this moment; None where nothing is."""
-        decided = self._barred(state, now) if self.bars(agent, now) else self._free(state, now)
+        barred = self.bars(agent, now)
+        decided = self._barred(state, now) if barred else self._free(state, now)
         if decided is None:
             return None
         kind, new, reason = decided
@@ -108,6 +109,7 @@ class OrgDomain:
                 "org_domain": self.domain,
                 "principal": agent.principal,
             },
+            org_domain=self.domain if barred else None,
         )
 
     def _barred(self, state: LifecycleState, now: float) -> tuple[EventType, LifecycleStatus, str] | None:
@@ -115,7 +117,8 @@ class OrgDomain:
             return EventType.SUSPENDED, LifecycleStatus.SUSPENDED, self.reason
         if state.status is LifecycleStatus.DEPRECATED and not state.lapsed:
             return EventType.DEPRECATED, LifecycleStatus.DEPRECATED, self.reason + _MARK
-        if state.status is LifecycleStatus.SUSPENDED and state.reason == self.reason and now >= self.deprecate_at:
+        stopped = state.status is LifecycleStatus.SUSPENDED and state.org_domain == self.domain
+        if stopped and now >= self.deprecate_at:
             return EventType.DEPRECATED, LifecycleStatus.DEPRECATED, self.reason
         return None
 
@@ -124,11 +127,11 @@ class OrgDomain:
         if self.event == EXPIRED and now < self.suspend_at:
             return None
         again = f"{self.event}: {self.domain}"
-        if state.reason == self.reason and (state.status is LifecycleStatus.SUSPENDED or state.lapsed):
-            return EventType.REINSTATED, LifecycleStatus.ACTIVE, again
-        if state.reason == self.reason + _MARK and state.lapsed:
+        if state.org_domain != self.domain or not state.stopped:
+            return None
+        if state.reason == self.reason + _MARK:
             return EventType.DEPRECATED, LifecycleStatus.DEPRECATED, again
-        return None
+        return EventType.REINSTATED, LifecycleStatus.ACTIVE, again
 
     def moments(self) -> tuple[float, ...]:
         """When something follows."""

@@ -97,6 +97,9 @@ class LifecycleEvent:
     fields: dict[str, object]
     """Further members of the signed payload: ``previous_status``, ``reason``, ``actor`` ..."""
 
+    org_domain: str | None = None
+    """The domain whose end causes it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationKey:

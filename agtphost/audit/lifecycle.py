@@ -36,10 +36,6 @@ class LifecycleStatus(Enum):
     """Refused with 410, for ever."""
 
 
-LAPSED = "org-domain-expired"
-"""How the reason of an event begins that the end of an agent's ``org_domain`` caused (core v08 section 11.8)."""
-
-
 class EventType(Enum):
     """``event_type`` of lifecycle events: core v08 section 7.2.14."""
 
@@ -80,13 +76,18 @@ class LifecycleState:
     recorded: bool = False
     """Whether an event says so; otherwise only the Identity Document does."""
 
-    lapsed: bool = False
-    """
-    Deprecated because the agent's ``org_domain`` has expired.
+    org_domain: str | None = None
+    """The domain whose end led here."""
 
-    Other deprecated agents serve on. One that got here by way of a suspension, because nobody renewed the
-    domain, must not come back to service by that.
-    """
+    @property
+    def lapsed(self) -> bool:
+        """
+        Deprecated because the agent's ``org_domain`` has expired.
+
+        Other deprecated agents serve on. One that got here by way of a suspension, because nobody renewed the
+        domain, must not come back to service by that.
+        """
+        return self.status is LifecycleStatus.DEPRECATED and self.org_domain is not None
 
     @property
     def stopped(self) -> bool:
@@ -240,7 +241,7 @@ def state_of_row(row: StateRow) -> LifecycleState:
         successor=row.successor,
         deadline=row.deadline,
         recorded=True,
-        lapsed=row.status == LifecycleStatus.DEPRECATED.value and (row.reason or "").startswith(LAPSED),
+        org_domain=row.org_domain,
     )
 
 
@@ -257,4 +258,5 @@ def state_after(event: LifecycleEvent, sealed: Sealed) -> StateRow:
         text("reason"),
         text("successor_agent_id"),
         text("migration_deadline"),
+        event.org_domain,
     )

@@ -17,7 +17,6 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change, LifecycleEvent, Sealed, StreamEvent
 from agtphost.audit.lifecycle import (
-    LAPSED,
     EventType,
     LifecycleState,
     LifecycleStatus,
@@ -203,10 +202,6 @@ class Lifecycle:
         fields: dict[str, object] = {}
         reason = (parameters.required if context.method == "REVOKE" else parameters.text)(given, "reason")
         if reason is not None:
-            if reason.startswith(LAPSED):
-                raise parameters.invalid(
-                    "reason", f"{LAPSED} is the host's own word.", "Tell of the domain: DEACTIVATE with org_domain."
-                )
             fields["reason"] = reason
         actor = parameters.text(given, "actor")
         if actor is not None:

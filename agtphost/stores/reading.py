@@ -169,7 +169,7 @@ class RecordReader:
 
     def lifecycle_states(self) -> dict[str, StateRow]:
         """The stored state of every agent that has one."""
-        rows = self._rows("SELECT agent_id, status, since, reason, successor, deadline FROM lifecycle")
+        rows = self._rows("SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle")
         return {row[0].hex(): StateRow(*row[1:]) for row in rows}
 
     def state_items(self, kind: str) -> list[dict[str, Any]]:

@@ -98,6 +98,8 @@ class StateRow(NamedTuple):
     reason: str | None
     successor: str | None
     deadline: str | None
+    org_domain: str | None = None
+    """The domain whose end led here."""
 
 
 class ItemRow(NamedTuple):

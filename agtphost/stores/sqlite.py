@@ -156,7 +156,7 @@ class SQLiteStore:
     # Lifecycle
 
     def lifecycle_states(self) -> dict[str, StateRow]:
-        rows = self._execute("SELECT agent_id, status, since, reason, successor, deadline FROM lifecycle")
+        rows = self._execute("SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle")
         return {row[0].hex(): StateRow(*row[1:]) for row in rows.fetchall()}
 
     def lifecycle_status(self, agent_id: str) -> str | None:
@@ -166,8 +166,8 @@ class SQLiteStore:
 
     def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
         self._execute(
-            "INSERT OR REPLACE INTO lifecycle (agent_id, status, since, reason, successor, deadline) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO lifecycle (agent_id, status, since, reason, successor, deadline, org_domain) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (bytes.fromhex(agent_id), *state),
         )
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.ledger import Ledger
-from agtphost.audit.lifecycle import LAPSED, LifecycleTable
+from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.sealing import Sealer
@@ -27,7 +27,7 @@ from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, certifi
 
 RETIRED = StateRow("retired", "2026-11-21T00:00:00.000Z", "compromise-detected", None, None)
 SUSPENDED = RETIRED._replace(status="suspended")
-LAPSED_ROW = RETIRED._replace(status="deprecated", reason=LAPSED)
+LAPSED_ROW = RETIRED._replace(status="deprecated", org_domain="example.com")
 
 CASES = [
     (who, row, status, reason)
@@ -35,7 +35,7 @@ CASES = [
     for row, status, reason in (
         (RETIRED, 410, "agent-retired"),
         (SUSPENDED, 503, "agent-suspended"),
-        (LAPSED_ROW, 503, LAPSED),
+        (LAPSED_ROW, 503, "org-domain-expired"),
     )
 ]
 

@@ -101,6 +101,32 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
         assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
 
 
+def test_a_store_of_version_5_keeps_its_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was lapsed by its reason's words is so by a column, and nothing else is."""
+    expired = "org-domain-expired: example.com"
+    rows = {
+        "aa" * 32: ("suspended", expired, "example.com"),
+        "bb" * 32: ("deprecated", f"{expired}; deprecated before", "example.com"),
+        "cc" * 32: ("suspended", "a leak", None),
+        "dd" * 32: ("active", "org-domain-renewed: example.com", None),
+        "ee" * 32: ("deprecated", None, None),
+    }
+    with monkeypatch.context() as before:
+        steps = upgrade.steps()[:5]
+        before.setattr(upgrade, "steps", lambda: steps)
+        open_store(url(tmp_path), create=True).close()
+    with sqlite3.connect(tmp_path / "records.sqlite3") as connection:
+        for agent_id, (status, reason, _) in rows.items():
+            connection.execute(
+                "INSERT INTO lifecycle (agent_id, status, since, reason) VALUES (?, ?, '2026-06-01T00:00:00Z', ?)",
+                (bytes.fromhex(agent_id), status, reason),
+            )
+    store = open_store(url(tmp_path), create=True)
+    found = store.lifecycle_states()
+    store.close()
+    assert {name: (row.status, row.reason, row.org_domain) for name, row in found.items()} == rows
+
+
 def test_every_column_has_a_comment() -> None:
     """The schema files explain themselves."""
     for step in upgrade.steps():

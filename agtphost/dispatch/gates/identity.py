@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from zope.interface import implementer
 
-from agtphost.audit.lifecycle import LAPSED, LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
@@ -61,7 +61,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
     if state.status is LifecycleStatus.ACTIVE:
         return
     if state.status is LifecycleStatus.SUSPENDED:
-        expired = (state.reason or "").startswith(LAPSED)
+        expired = state.org_domain is not None
         raise StoppedAgent(
             Reason.AGENT_SUSPENDED,
             f"The {'calling' if who == 'caller' else 'addressed'} agent is suspended.",
@@ -70,7 +70,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
                 "lifecycle_state": "suspended",
                 "agent_id": agent_id,
                 "since": state.since,
-                **({"cause": LAPSED} if expired else {}),
+                **({"cause": Reason.ORG_DOMAIN_EXPIRED.value} if expired else {}),
             },
         )
     if state.lapsed:
