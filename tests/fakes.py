@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from twisted.internet.defer import Deferred, fail, succeed
@@ -24,22 +25,28 @@ from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.holdings import ITEM_KINDS, Holding
 
 NOW = "2026-11-21T00:00:00.000Z"
 
 
 @implementer(ILedger)
 class FakeLedger:
-    """Seals in memory without signing; counts what it sealed."""
+    """
+    Seals in memory without signing; counts what it sealed.
 
-    def __init__(self) -> None:
+    :param holdings: other bounds of durable state than the host's own, by kind.
+    """
+
+    def __init__(self, **holdings: Holding) -> None:
         self.healthy = True
         self.low = False
         self.drafts: list[Draft] = []
         self.undurable: list[Draft] = []
         self.reserved: dict[ReservationKey, tuple[bytes, bytes | None]] = {}
         self.failing = False
-        self.held = StateTable()
+        self.now: Callable[[], float] = time.time
+        self.held = StateTable(lambda: self.now(), {**ITEM_KINDS, **holdings})
         self.stopped: dict[str, StateRow] = {}
         """Agents that are stopped where records are written, whatever the gates saw."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,13 @@ from twisted.internet.defer import Deferred
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.sealing import Sealer
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.foundation import Foundation
 from agtphost.host.registry import Registry
 from agtphost.host.upstreams import Upstreams, WebUpstreams
-from agtphost.iagtp import IPayloadAdapter, IRecordStore
+from agtphost.iagtp import IDispatcher, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.stores.rows import StateRow
@@ -88,13 +90,31 @@ class OpenHost(MemoryHost):
             # Anybody may change them only on loopback in development; here nothing else is relaxed with it.
             lifecycle = self.config.lifecycle.model_copy(update={"auth": auth})
             self.config = self.config.model_copy(update={"lifecycle": lifecycle})
+        self._rewired: Dispatcher | None = None
         self._held = getattr(self.ledger, "held", None) if held is None else held
         self._records, self._adapter, self._floor, self._loaded = records, adapter, floor, loaded
         if isinstance(self.ledger, FakeLedger):
-            self.ledger.held._now = self.seconds
+            self.ledger.now = self.seconds
         self.directory.admit(agents)
         for binding in bindings:
             self.bind(binding)
+
+    @property
+    def gates(self) -> list[IGate]:
+        """The host's, in order."""
+        return list(self.core.admission.gates)
+
+    @property
+    def dispatcher(self) -> IDispatcher:
+        """The host's, or the one that :meth:`rewire` made of it."""
+        return self._rewired or super().dispatcher
+
+    def rewire(self, gates: Sequence[IGate] | None = None, sealer: Sealer | None = None) -> None:
+        """Have requests go through other gates, or be sealed otherwise."""
+        own = self.core.admission
+        self._rewired = Dispatcher(
+            self.gates if gates is None else gates, self.ledger, sealer or own.sealer, self.clock, 30.0, own.running
+        )
 
     def put(self, who: str | Agent, status: str, **more: Any) -> None:
         """Have an agent's lifecycle be where a committed event would have put it."""
@@ -126,7 +146,7 @@ class OpenHost(MemoryHost):
         """The adapter that was given, in place of MCP."""
         if self._adapter is None:
             return super().upstreams(on)
-        none = WebUpstreams(adapters=(), upkeep=(), endings=(), a2a={})
+        none = WebUpstreams(adapters=(), services=(), cancellations=(), a2a={})
         return Upstreams(mcp=self._adapter, web=none)  # type: ignore[arg-type]
 
     def start(

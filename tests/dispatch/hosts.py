@@ -12,8 +12,6 @@ from zope.interface import implementer, implementer_only
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
-from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.sealing import Sealer
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IDispatcher, IGate, IHandler
@@ -71,11 +69,11 @@ class Recorder:
 
     def __init__(self, answer: Callable[[EndpointContext], Any] | None = None) -> None:
         self.calls: list[EndpointContext] = []
-        self._answer = answer or (lambda context: {"echo": dict(context.input)})
+        self.answer = answer or (lambda context: {"echo": dict(context.input)})
 
     def handle(self, context: EndpointContext) -> Any:
         self.calls.append(context)
-        return self._answer(context)
+        return self.answer(context)
 
 
 @implementer_only(IBuiltInHandler)
@@ -147,28 +145,20 @@ class DispatchHost(OpenHost):
         agents = (self.caller, self.hosted, *others)
         super().__init__(settings, agents=agents, bindings=self.bindings, **options)
         self._bounds = bounds
-        self._rewired: Dispatcher | None = None
 
     @property
     def gates(self) -> list[IGate]:
         """The host's, in order, with those of the test."""
-        found = list(self.core.admission.gates)
+        found = super().gates
         at = [gate.name for gate in found].index("schema")
         return [*found[:at], *self._bounds, *found[at:]]
 
     @property
     def dispatcher(self) -> IDispatcher:
-        """The host's, or the one that :meth:`rewire` made of it."""
+        """Goes through the gates of the test, too."""
         if self._rewired is None and self._bounds:
             self.rewire()
-        return self._rewired or super().dispatcher
-
-    def rewire(self, gates: Sequence[IGate] | None = None, sealer: Sealer | None = None) -> None:
-        """Have requests go through other gates, or be sealed otherwise."""
-        own = self.core.admission
-        self._rewired = Dispatcher(
-            self.gates if gates is None else gates, self.ledger, sealer or own.sealer, self.clock, 30.0, own.running
-        )
+        return super().dispatcher
 
     def start(
         self,

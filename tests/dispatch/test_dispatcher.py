@@ -255,7 +255,7 @@ def test_calls_inside_calls_are_bounded() -> None:
     async def again(context: EndpointContext) -> Any:
         return await context.invoke("PLAN", "/trip", {})
 
-    cycle._answer = again
+    cycle.answer = again
     response = host.ask("PLAN", "/trip", None)
     assert (response.status, document(response)["reason"]) == (422, "invocation-too-deep")
     assert len(cycle.calls) == 11

@@ -9,7 +9,6 @@ fails.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ from agtphost.upstream.pins import Pins, Store
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.methods.floor_hosts import JUDGE, OTHER, FloorHost, body_of
-from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, ROOT, NegotiatingHost
+from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost, granting
 from tests.negotiation.test_propose import OPEN
 
 TASK = {"Task-ID": "t-1"}
@@ -186,7 +185,7 @@ class Review:
     """A proposal of Alice's that waits."""
 
     def __init__(self, **beside: Any) -> None:
-        self.table = NegotiatingHost(replace(OPEN, by_operator=True))
+        self.table = NegotiatingHost(granting(OPEN, approval="operator"))
         taken = body_of(self.table.propose(BOOK_ROOM, beside={"requested_duration": "1h", **beside}))
         self.where = f"/proposals/{taken['proposal_id']}"
 

@@ -337,7 +337,7 @@ def test_an_assertion_is_good_once() -> None:
     market = PurchaseHost()
     text = market.assertion()
     used: list[int] = []
-    market.seller._answer = lambda context: used.append(len(list(market.ledger.held.all("intent-assertion")))) or {}
+    market.seller.answer = lambda context: used.append(len(list(market.ledger.held.all("intent-assertion")))) or {}
     assert market.buy(Intent_Assertion=text).status == 200
     assert used == [1]
     response = market.buy(Intent_Assertion=text)
@@ -529,7 +529,7 @@ def test_a_quote_that_has_ended_is_409() -> None:
     """AGTP-299: the same purchase a moment after quote_valid_until."""
     market = PurchaseHost()
     quoted = document(market.quote())["result"]
-    market.ledger.held._now = lambda: 9e9
+    market.clock.advance(901)
     refused(market, market.buy(bound(market, quoted), Cart_Digest=quoted["cart_digest"]), 409, "cart-quote-unknown")
 
 

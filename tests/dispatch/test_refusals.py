@@ -103,7 +103,8 @@ def test_beyond_a_few_strangers_are_summed_up_and_told_so() -> None:
 def test_control_without_limits_every_refusal_is_recorded() -> None:
     """The count above notices a dispatcher that sums nothing up."""
     host = Counted()
-    host.dispatcher._refusals = None
+    host.memory.rewire()
+    host.dispatcher = host.memory.dispatcher
     for _ in range(10):
         host.ask(Agent_ID=STRANGER)
     assert host.recorded == 10

@@ -18,6 +18,7 @@ from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.wire.headers import Headers
+from tests.fakes import FakeLedger
 from tests.memory import body_of
 from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, DelegationHost, request, verdict
 
@@ -152,8 +153,7 @@ def test_a_long_result_is_not_kept() -> None:
 def test_what_one_delegator_has_running_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """429 beyond, before the token is used; ended tasks are forgotten first come first."""
     monkeypatch.setattr(asynchronous_tasks, "MOST_RUNNING", 2)
-    host = Later()
-    host.ledger.held._kinds = {**ITEM_KINDS, TASK: replace(ITEM_KINDS[TASK], per_owner=3)}
+    host = Later(FakeLedger(**{TASK: replace(ITEM_KINDS[TASK], per_owner=3)}))
     first, _ = host.begin(), host.begin()
     third = request(asynchronous=True)
     assert verdict(host.delegate(third)) == (429, "too-many-delegations")

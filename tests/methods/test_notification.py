@@ -16,6 +16,7 @@ from agtphost.stores import MemoryStore
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
+from tests.fakes import FakeLedger
 from tests.identity.issued import of_key
 from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of, endpoint
@@ -92,12 +93,11 @@ def test_what_has_expired_is_not_delivered() -> None:
     assert len(inbox(host)) == 1
 
 
-def test_expired_items_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_items_are_gone() -> None:
     """An inbox doesn't show what expired since (AGTP-227)."""
     host = FloorHost()
     notify(host, expiry=later(3600))
-    now = datetime.now(UTC).timestamp()
-    host.held._now = lambda: now + 3601
+    host.clock.advance(3601)
     assert inbox(host) == []
 
 
@@ -209,8 +209,7 @@ def test_an_unknown_target_is_404(target: str) -> None:
 
 def test_receipts_are_bounded() -> None:
     """The oldest receipt goes when a caller has many; the newest is there for a repeat."""
-    host = FloorHost()
-    host.held._kinds = {**ITEM_KINDS, "attestation": replace(ITEM_KINDS["attestation"], per_owner=3)}
+    host = FloorHost(ledger=FakeLedger(attestation=replace(ITEM_KINDS["attestation"], per_owner=3)))
     for _ in range(5):
         number = notify(host)["notification_id"]
         receipt = host.result("CONFIRM", target_id=number, status="accepted", by=OTHER)

@@ -214,7 +214,5 @@ def test_the_gate_is_what_holds_it() -> None:
     host = FloorHost()
     suspended(host)
     gate = host.core.methods.floor.gate
-    host.dispatcher._checks = tuple(
-        check for check in host.dispatcher._checks if getattr(check, "__self__", None) is not gate
-    )
+    host.rewire([each for each in host.gates if each is not gate])
     assert host.ask("ECHO", "/text", headers=SESSION).status == 200
