@@ -25,7 +25,6 @@ from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.methods.floor_hosts import JUDGE, OTHER, FloorHost, body_of
 from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost, granting
-from tests.negotiation.test_propose import OPEN
 
 TASK = {"Task-ID": "t-1"}
 
