@@ -26,7 +26,7 @@ from agtphost.methods.domains import Domains
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.inspection.upstreams import UpstreamReport
-from agtphost.negotiation.sweep import Endings
+from agtphost.negotiation.sweep import Termination
 from agtphost.stores.memory import MemoryStore
 from agtphost.upstream.approval import Approve
 from agtphost.upstream.pins import Pins
@@ -127,8 +127,8 @@ def card(kind: Kind) -> object:
 
 def sweep(kind: Kind) -> object:
     contracts: Any = SimpleNamespace(all=list)
-    settings: Any = SimpleNamespace(gate=SimpleNamespace(on_policy_change=SimpleNamespace(value="grandfather")))
-    return Endings(contracts, SimpleNamespace(), settings, AUTHORIZATION).sweep(kind.context())  # type: ignore[arg-type]
+    settings: Any = SimpleNamespace(policies=SimpleNamespace(rcns=SimpleNamespace(on_policy_change="grandfather")))
+    return Termination(contracts, SimpleNamespace(), settings, AUTHORIZATION).sweep(kind.context())  # type: ignore[arg-type]
 
 
 def escalation(kind: Kind) -> object:
