@@ -1,7 +1,7 @@
 """
 The life of one server connection, and what follows what.
 
-How it works. The machine knows nothing of octets: :class:`Happening` is all that can
+How it works. The machine knows nothing of octets: :class:`Inputs` is all that can
 happen to a connection, :class:`Effects` all that it causes. A connection shakes hands,
 serves, perhaps refuses, flushes what is written, closes and is closed; there is no way
 back. The rules:
@@ -75,7 +75,7 @@ class Effects(Protocol):
         """Cut it."""
 
 
-class Happening(Protocol):
+class Inputs(Protocol):
     """What happens to a connection."""
 
     def secured(self) -> None:
@@ -97,7 +97,7 @@ class Happening(Protocol):
         """The peer is gone, or ended its side, which is the same."""
 
 
-_builder = TypeMachineBuilder(Happening, Effects)  # type: ignore[type-abstract]
+_builder = TypeMachineBuilder(Inputs, Effects)  # type: ignore[type-abstract]
 _handshaking = _builder.state("handshaking")
 _serving = _builder.state("serving")
 _refusing = _builder.state("refusing")
@@ -107,35 +107,35 @@ _closed = _builder.state("closed")
 
 # What changes nothing: an end that is under way, and anything after it.
 
-_flushing.upon(Happening.ended).loop().returns(None)
-_closing.upon(Happening.ended).loop().returns(None)
-_closed.upon(Happening.ended).loop().returns(None)
-_closed.upon(Happening.secured).loop().returns(None)
-_closed.upon(Happening.broken).loop().returns(None)
-_closed.upon(Happening.departed).loop().returns(None)
+_flushing.upon(Inputs.ended).loop().returns(None)
+_closing.upon(Inputs.ended).loop().returns(None)
+_closed.upon(Inputs.ended).loop().returns(None)
+_closed.upon(Inputs.secured).loop().returns(None)
+_closed.upon(Inputs.broken).loop().returns(None)
+_closed.upon(Inputs.departed).loop().returns(None)
 
 # The way of a connection.
 
 
-@_handshaking.upon(Happening.secured).to(_serving)
-def _serve(machine: Happening, effects: Effects) -> None:
+@_handshaking.upon(Inputs.secured).to(_serving)
+def _serve(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.IDLE)
 
 
-@_serving.upon(Happening.malformed).to(_refusing)
-def _refuse(machine: Happening, effects: Effects, error: RemoteProtocolError) -> None:
+@_serving.upon(Inputs.malformed).to(_refusing)
+def _refuse(machine: Inputs, effects: Effects, error: RemoteProtocolError) -> None:
     effects.expect(Wait.ANSWER)
     effects.refuse(error)
 
 
-@_serving.upon(Happening.ended).to(_flushing)
-@_refusing.upon(Happening.ended).to(_flushing)
-def _flush(machine: Happening, effects: Effects) -> None:
+@_serving.upon(Inputs.ended).to(_flushing)
+@_refusing.upon(Inputs.ended).to(_flushing)
+def _flush(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.FLUSHING)
 
 
-@_flushing.upon(Happening.cleared).to(_closing)
-def _close(machine: Happening, effects: Effects) -> None:
+@_flushing.upon(Inputs.cleared).to(_closing)
+def _close(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.CLOSE)
     effects.close()
 
@@ -143,23 +143,23 @@ def _close(machine: Happening, effects: Effects) -> None:
 # The ways out of it.
 
 
-@_handshaking.upon(Happening.ended).to(_closed)
-@_handshaking.upon(Happening.broken).to(_closed)
-@_serving.upon(Happening.broken).to(_closed)
-@_refusing.upon(Happening.broken).to(_closed)
-@_flushing.upon(Happening.broken).to(_closed)
-@_closing.upon(Happening.broken).to(_closed)
-def _cut(machine: Happening, effects: Effects) -> None:
+@_handshaking.upon(Inputs.ended).to(_closed)
+@_handshaking.upon(Inputs.broken).to(_closed)
+@_serving.upon(Inputs.broken).to(_closed)
+@_refusing.upon(Inputs.broken).to(_closed)
+@_flushing.upon(Inputs.broken).to(_closed)
+@_closing.upon(Inputs.broken).to(_closed)
+def _cut(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.GONE)
     effects.abort()
 
 
-@_handshaking.upon(Happening.departed).to(_closed)
-@_serving.upon(Happening.departed).to(_closed)
-@_refusing.upon(Happening.departed).to(_closed)
-@_flushing.upon(Happening.departed).to(_closed)
-@_closing.upon(Happening.departed).to(_closed)
-def _forget(machine: Happening, effects: Effects) -> None:
+@_handshaking.upon(Inputs.departed).to(_closed)
+@_serving.upon(Inputs.departed).to(_closed)
+@_refusing.upon(Inputs.departed).to(_closed)
+@_flushing.upon(Inputs.departed).to(_closed)
+@_closing.upon(Inputs.departed).to(_closed)
+def _forget(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.GONE)
 
 

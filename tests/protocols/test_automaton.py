@@ -8,7 +8,7 @@ import pytest
 from automat import NoTransition
 
 from agtphost.errors import RemoteProtocolError
-from agtphost.protocols.automaton import Happening, Wait, automaton
+from agtphost.protocols.automaton import Inputs, Wait, automaton
 from agtphost.vocabulary.reasons import Reason
 
 ERROR = RemoteProtocolError(Reason.INVALID_REQUEST_LINE, "It is seeded.")
@@ -33,7 +33,7 @@ class Recorded:
         self.effects.append("abort")
 
 
-INPUTS: dict[str, Callable[[Happening], None]] = {
+INPUTS: dict[str, Callable[[Inputs], None]] = {
     "secured": lambda machine: machine.secured(),
     "malformed": lambda machine: machine.malformed(ERROR),
     "ended": lambda machine: machine.ended(),
