@@ -8,7 +8,7 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.automaton`: the states of a connection
 - :mod:`~agtphost.protocols.connection`: :class:`ServerConnection`, which drives the wire core
 - :mod:`~agtphost.protocols.driving`: runs the coroutine that answers a request
-- :mod:`~agtphost.protocols.prompt`: TCP that sends at once what the system takes
+- :mod:`~agtphost.protocols.immediate_write`: TCP that sends at once what the system takes
 - :mod:`~agtphost.protocols.server`: :class:`AGTPServerFactory`, all connections of a port
 - :mod:`~agtphost.protocols.listening`: :class:`ListeningService`, which drains when it stops
 - :mod:`.accepting`: which connections a listener has, whatever it speaks: admission, deadlines and ending of all of

@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.protocols.accepting import AcceptingFactory
-from agtphost.protocols.prompt import Prompting
+from agtphost.protocols.immediate_write import Prompting
 from agtphost.protocols.server import SecureServerFactory
 
 log = Logger()

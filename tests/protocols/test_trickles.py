@@ -14,7 +14,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 
 from agtphost.protocols import server_endpoint
-from agtphost.protocols.prompt import Prompting, PromptPort, PromptServer
+from agtphost.protocols.immediate_write import Prompting, PromptPort, PromptServer
 from agtphost.protocols.trickles import INTERVAL, MOST, SMALL, WORD
 
 OTHERS = 5

@@ -14,8 +14,8 @@ from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol
 from zope.interface import implementer
 
-from agtphost.protocols import prompt
-from agtphost.protocols.prompt import Prompting, PromptServer
+from agtphost.protocols import immediate_write
+from agtphost.protocols.immediate_write import Prompting, PromptServer
 
 
 @implementer(IPushProducer)
@@ -105,11 +105,11 @@ async def in_turns(most: int) -> list[int]:
 
     def counted() -> None:
         accepted.append(0)
-        prompt.MOST_ACCEPTED, kept = most, prompt.MOST_ACCEPTED
+        immediate_write.MOST_ACCEPTED, kept = most, immediate_write.MOST_ACCEPTED
         try:
             read()
         finally:
-            prompt.MOST_ACCEPTED = kept
+            immediate_write.MOST_ACCEPTED = kept
 
     port.doRead = counted
     clients = [socket.create_connection(("127.0.0.1", port.getHost().port)) for _ in range(60)]
@@ -125,7 +125,7 @@ async def in_turns(most: int) -> list[int]:
 @pytest_twisted.ensureDeferred
 async def test_a_crowd_is_accepted_a_few_at_a_time() -> None:
     """Sixty connections wait: no turn of the reactor takes more than it may, also once it has taken many."""
-    assert max(await in_turns(prompt.MOST_ACCEPTED)) == prompt.MOST_ACCEPTED
+    assert max(await in_turns(immediate_write.MOST_ACCEPTED)) == immediate_write.MOST_ACCEPTED
     # The control: Twisted's own number takes all of them in one turn.
     assert max(await in_turns(100)) == 60
 
