@@ -5,7 +5,7 @@ Runtime negotiation: AGTP-API section 10.
 ``proposal`` reads what an agent proposes, ``evaluation`` judges it,
 ``synthesis`` and ``graph`` find what can answer it, ``contract`` and
 ``contracts`` are what came of it, ``rcns`` is the gate for requests that
-nobody registered an answer for, ``turns`` counts, ``pending`` waits for an
+nobody registered an answer for, ``rounds`` counts, ``pending`` waits for an
 operator, and ``sweep`` ends contracts.
 
 - :mod:`.attempts`: failed attempts, for whoever wants to know why: ``RCNS-Attempt-Id`` and INSPECT

@@ -35,10 +35,10 @@ from agtphost.negotiation.pending import Pending, Reviews
 from agtphost.negotiation.proposal import Proposal, ProposalReader
 from agtphost.negotiation.rate import Ceiling
 from agtphost.negotiation.rcns import NegotiationLocks, Offers
+from agtphost.negotiation.rounds import HEADER, Round, Rounds
 from agtphost.negotiation.settings import Settings
 from agtphost.negotiation.sweep import Termination, is_originator
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
-from agtphost.negotiation.turns import HEADER, Turn, Turns
 from agtphost.vocabulary import media_types, scopes, times
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.reasons import Reason
@@ -87,7 +87,7 @@ class Negotiator:
         self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds)
         self._attempts = Attempts(held, milliseconds)
         self._locks = NegotiationLocks(settings, self._contracts, self._synthesizer, self._attempts, now)
-        self._turns = Turns(held, milliseconds)
+        self._rounds = Rounds(held, milliseconds)
         self._ceiling = Ceiling("propose", settings.policies.synthesis.rate_limit_per_minute, now)
         self._reviews = Reviews(held, settings.policies.synthesis.review_seconds, milliseconds)
         self._termination = Termination(self._contracts, book, settings, authorization)
@@ -114,15 +114,15 @@ class Negotiator:
         address = "" if context.peer is None else context.peer.address
         self._ceiling.count(f"{context.assurance.label}:{caller or address}")
         named = None if context.headers is None else context.headers.get(HEADER.lower())
-        turn = self._turns.begin(caller, named)
+        current = self._rounds.begin(caller, named)
         try:
             evaluation.require_synthesis()
             accepted = evaluation.evaluate(context.input, context)
             if self._settings.policies.synthesis.approval == "operator":
-                return self._review(accepted, turn, context)
-            return self._approve(accepted, turn, context)
+                return self._review(accepted, current, context)
+            return self._approve(accepted, current, context)
         except Refusal as refusal:
-            raise turn.refused(refusal) from None
+            raise current.refused(refusal) from None
 
     def _evaluator(self) -> Evaluation:
         """Made at the first proposal: by then everything is registered."""
@@ -165,24 +165,24 @@ class Negotiator:
             "persistent": persistent,
         }
 
-    def _review(self, accepted: Accepted, turn: Turn, context: BuiltInContext) -> Answer:
-        self._issue(accepted.synthesis, turn.owner, self._lifetime(accepted.proposal, context), None)
+    def _review(self, accepted: Accepted, current: Round, context: BuiltInContext) -> Answer:
+        self._issue(accepted.synthesis, current.owner, self._lifetime(accepted.proposal, context), None)
         body, change = self._reviews.take(
-            accepted, turn.owner, self._lifetime(accepted.proposal, context), turn.negotiation_id
+            accepted, current.owner, self._lifetime(accepted.proposal, context), current.negotiation_id
         )
         return Answer(
             status=Status.NEGOTIATION_IN_PROGRESS,
             enveloped=False,
             content_type=media_types.AGTP_JSON,
             result={"status": int(Status.NEGOTIATION_IN_PROGRESS), **_task(context), **body},
-            headers=turn.headers,
-            changes=(*turn.changes(rejected=False), change),
-            extra={"negotiation_id": turn.negotiation_id, "proposal_id": body["proposal_id"]},
+            headers=current.headers,
+            changes=(*current.changes(rejected=False), change),
+            extra={"negotiation_id": current.negotiation_id, "proposal_id": body["proposal_id"]},
         )
 
-    def _approve(self, accepted: Accepted, turn: Turn, context: BuiltInContext) -> Answer:
+    def _approve(self, accepted: Accepted, current: Round, context: BuiltInContext) -> Answer:
         lifetime = self._lifetime(accepted.proposal, context)
-        issued = self._issue(accepted.synthesis, turn.owner, lifetime, context.peer)
+        issued = self._issue(accepted.synthesis, current.owner, lifetime, context.peer)
         return Answer(
             status=Status.PROPOSAL_APPROVED,
             enveloped=False,
@@ -190,12 +190,12 @@ class Negotiator:
             result={
                 **_task(context),
                 **self._approval(issued.contract, lifetime),
-                "negotiation_id": turn.negotiation_id,
+                "negotiation_id": current.negotiation_id,
             },
-            headers=turn.headers,
-            changes=(*turn.changes(rejected=False), *issued.changes),
+            headers=current.headers,
+            changes=(*current.changes(rejected=False), *issued.changes),
             events=issued.events,
-            extra={**issued.contract.fields(), "negotiation_id": turn.negotiation_id},
+            extra={**issued.contract.fields(), "negotiation_id": current.negotiation_id},
         )
 
     def _issue(self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None) -> Issued:

@@ -1,5 +1,5 @@
 """
-Turns of a negotiation: the Negotiation-ID and the rule of three (core v08 sections 7.3 and 7.5).
+Rounds of a negotiation: the Negotiation-ID and the rule of three (core v08 sections 7.3 and 7.5).
 
 The count is durable and belongs to the agent, so that neither a restart nor
 another connection gives a rejected agent a fresh start under the same id.
@@ -29,7 +29,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class Round:
     """One PROPOSE of a negotiation."""
 
     negotiation_id: str
@@ -76,7 +76,7 @@ class Turn:
         return refusal
 
 
-class Turns:
+class Rounds:
     """
     Counts.
 
@@ -87,7 +87,7 @@ class Turns:
         self._held = held
         self._now = now
 
-    def begin(self, owner: str, named: str | None) -> Turn:
+    def begin(self, owner: str, named: str | None) -> Round:
         """
         The turn that a PROPOSE is.
 
@@ -96,7 +96,7 @@ class Turns:
         :raises Refusal: 400 for an id that this host did not give to this agent, 463 after the third rejection.
         """
         if named is None:
-            return Turn(
+            return Round(
                 negotiation_id=str(UUID(bytes=os.urandom(16), version=4)),
                 owner=owner,
                 rejections=0,
@@ -107,7 +107,7 @@ class Turns:
         # What began without credentials may go on with them (core v08 section 7.5, step 4a).
         if item is None or item.owner not in (owner, ""):
             raise Refusal(Reason.NEGOTIATION_UNKNOWN)
-        turn = Turn(
+        turn = Round(
             negotiation_id=named,
             owner=owner,
             rejections=int(item.value["rejections"]),
