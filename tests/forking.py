@@ -12,7 +12,6 @@ import atexit
 import os
 import select
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -97,12 +96,7 @@ def preloaded(name: str, *modules: str) -> str:
         [sys.executable, "-P", str(SERVER), path, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert server.stdin is not None and server.stdout is not None
-
-    def end() -> None:
-        server.communicate()
-        shutil.rmtree(folder)
-
-    atexit.register(end)
+    atexit.register(server.communicate)
     assert server.stdout.readline() == b"ready\n"
     return path
 

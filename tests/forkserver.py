@@ -2,9 +2,10 @@
 A process that has imported what a program needs, and forks one that runs it, for each that asks on a socket.
 
 Nothing here is imported by the tests: :mod:`tests.forking` starts it, ``python -P forkserver.py SOCKET MODULE ...``;
-``-P`` keeps this folder off the path. It says ``ready``, and ends when its standard input does. A request is the JSON
-of :func:`tests.forked.ask` after its length, with three descriptors; the answer is a line with the process id, and one
-with the wait status. Who asks for ``bound`` ends the process by closing the connection.
+``-P`` keeps this folder off the path. It says ``ready``, and ends, with the folder of its socket, when its standard
+input does. A request is the JSON of :func:`tests.forked.ask` after its length, with three descriptors; the answer is a
+line with the process id, and one with the wait status. Who asks for ``bound`` ends the process by closing the
+connection.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import resource
 import runpy
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -43,6 +45,7 @@ def serve(path: str) -> dict[str, Any]:
     while True:
         for ready, _ in poll.poll():
             if ready == 0:
+                shutil.rmtree(Path(path).parent)
                 raise SystemExit
             if ready in children:
                 pid, connection = children.pop(ready)
