@@ -231,3 +231,49 @@ def test_a_circle_is_noticed() -> None:
         "e": "import a",
     }
     assert circles({name: needed(name, source, sources) for name, source in sources.items()}) == ["a", "b", "c"]
+
+
+OLD_MODULES: Mapping[str, str] = {
+    "adapters/mcp": "desk asking interviews waiting_calls feed dialogue eras offers offer_lists small_actions turns",
+    "adapters/web": "upkeep endings links",
+    "audit": "held",
+    "bridge": "pasting rounds watching",
+    "cli": "reach",
+    "client": "greetings",
+    "host": "uptake handling materials",
+    "methods": "oversight hops delegated_task delegated_hop delegated_work",
+    "negotiation": "turns attempts sweep",
+    "protocols": "prompt",
+}
+OLD_CLASSES = """
+Desk Carried Asking Interview WaitingCalls Feed Dialogue Turns LineQuota Comparing Upkeep Endings Held HeldTable
+Sightings Standstill Holdings Wish Turn Gate Workshop Market Materials Keeping Reach Believing Unbelievable
+Surroundings Happening Scene Stage Play
+"""
+"""What things were called before they had the field's names."""
+
+
+def old_names(files: Mapping[str, str]) -> list[str]:
+    """Modules and classes that have such a name: by path below the package, without ``.py``."""
+    found = [
+        name
+        for name in files
+        for room, names in OLD_MODULES.items()
+        if name in {f"{room}/{old}" for old in names.split()}
+    ]
+    for name, source in files.items():
+        classes = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)}
+        found += [f"{name}:{each}" for each in sorted(classes & set(OLD_CLASSES.split()))]
+    return found
+
+
+def test_things_have_the_names_of_the_field() -> None:
+    """A Twisted or MCP engineer knows each word."""
+    files = {str(path.relative_to(ROOT).with_suffix("")): path.read_text() for path in modules()}
+    assert old_names(files) == []
+
+
+def test_an_old_name_is_noticed() -> None:
+    """The control: a module, and a class."""
+    files = {"client/greetings": "", "audit/state": "class Held:\n    pass", "audit/drafts": "class Draft:\n    pass"}
+    assert old_names(files) == ["client/greetings", "audit/state:Held"]

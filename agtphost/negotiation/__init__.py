@@ -6,9 +6,9 @@ Runtime negotiation: AGTP-API section 10.
 ``synthesis`` and ``graph`` find what can answer it, ``contract`` and
 ``contracts`` are what came of it, ``rcns`` is the gate for requests that
 nobody registered an answer for, ``rounds`` counts, ``pending`` waits for an
-operator, and ``sweep`` ends contracts.
+operator, and ``termination`` ends contracts.
 
-- :mod:`.attempts`: failed attempts, for whoever wants to know why: ``RCNS-Attempt-Id`` and INSPECT
+- :mod:`.failed_attempts`: failed attempts, for whoever wants to know why: ``RCNS-Attempt-Id`` and INSPECT
 - :mod:`.compiling`: the schemas of proposals and contracts, compiled while others wait for the reactor
 - :mod:`.durations`: requested durations: ISO 8601 (``PT24H``) and the drafts' own short form (``24h``, ``7d``)
 - :mod:`.fields`: which fields of one schema can feed which fields of another

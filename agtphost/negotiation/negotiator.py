@@ -25,11 +25,11 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.interface import IHandler
 from agtphost.iagtp import INegotiator
 from agtphost.identity.peer import Peer
-from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin, Scope
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts
 from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import Accepted, Evaluation
+from agtphost.negotiation.failed_attempts import Attempts
 from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.pending import Pending, Reviews
 from agtphost.negotiation.proposal import Proposal, ProposalReader
@@ -37,8 +37,8 @@ from agtphost.negotiation.rate import Ceiling
 from agtphost.negotiation.rcns import NegotiationLocks, Offers
 from agtphost.negotiation.rounds import HEADER, Round, Rounds
 from agtphost.negotiation.settings import Settings
-from agtphost.negotiation.sweep import Termination, is_originator
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
+from agtphost.negotiation.termination import Termination, is_originator
 from agtphost.vocabulary import media_types, scopes, times
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.reasons import Reason

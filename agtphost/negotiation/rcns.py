@@ -21,9 +21,9 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
 from agtphost.handlers.interface import IHandler
-from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
+from agtphost.negotiation.failed_attempts import Attempts
 from agtphost.negotiation.rate import Ceiling
 from agtphost.negotiation.settings import GRAVITY, Settings
 from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer

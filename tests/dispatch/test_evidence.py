@@ -192,6 +192,7 @@ NEVER = {
     "methods/inspection/inspect.py": "401 and 403 of the read mode",
     "methods/lifecycle.py": "401 and 403 of an issuer",
     "adapters/mcp/approval.py": "409",
+    "adapters/web_adapter.py": "404 and 422 of an upstream that is not named",
     "dispatch/answers.py": "422 of declared errors",
     "dispatch/dispatcher.py": "octets that are no request",
     "dispatch/gates/endpoint.py": "422 of what a schema would cost",
@@ -200,7 +201,7 @@ NEVER = {
     "handlers/parameters.py": "400 and 422 of one parameter",
     "methods/delegation/decision.py": "551",
     "methods/merchant.py": "422 of what a schema would cost",
-    "negotiation/attempts.py": "464",
+    "negotiation/failed_attempts.py": "464",
     "upstream/approval.py": "409",
     "upstream/refusals.py": "what an upstream did wrong: 408, 429, 5xx, and errors of its protocol",
 }

@@ -26,7 +26,7 @@ from agtphost.methods.domains import Domains
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.inspection.upstreams import UpstreamReport
-from agtphost.negotiation.sweep import Termination
+from agtphost.negotiation.termination import Termination
 from agtphost.stores.memory import MemoryStore
 from agtphost.upstream.approval import Approve
 from agtphost.upstream.pins import Pins

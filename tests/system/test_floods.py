@@ -316,7 +316,7 @@ def test_a_host_that_does_not_stop_for_them_is_caught(tmp_path: Path) -> None:
 @pytest.mark.programme
 @pytest.mark.slow
 def test_memory_of_idle_connections(tmp_path: Path, record_testsuite_property: Callable[[str, object], None]) -> None:
-    """Idle connections with client certificates, a thousand at full length, take at most 48 KiB each (security invariant 10)."""
+    """Idle connections with certificates, 1,000 at full length, take 48 KiB each at most (security invariant 10)."""
     with running(sample(tmp_path)) as host:  # One that holds no memory of former floods.
         context = client_context(host)
         first = [RawLink(host, context=context) for _ in range(50)]
