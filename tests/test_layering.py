@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "iagtp": {"vocabulary", "wire", "identity", "contract", "dispatch", "handlers", "audit", "stores"},
     "wire": EVERYONE,
     "identity": EVERYONE,
-    "contract": EVERYONE | {"identity"},
+    "contract": EVERYONE | {"config", "identity"},
     "config": EVERYONE | {"identity"},
     "stores": EVERYONE | {"audit"},
     "audit": EVERYONE | {"identity", "stores"},

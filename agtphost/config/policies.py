@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -11,12 +11,16 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.config.oauth import OAuth
 from agtphost.config.values import Items, Line, Method, Section, Table
+from agtphost.vocabulary.catalog import LEGACY, is_method_name
 from agtphost.vocabulary.catalog_profile import is_profile_name
 
-HTTP_VERBS = ("GET", "POST", "PUT", "DELETE", "PATCH")
-"""The only names ``legacy`` may hold (AGTP-API section 9.2)."""
-
-SEED_ALIASES = {"GET": "FETCH", "POST": "CREATE", "PUT": "REPLACE", "DELETE": "REMOVE", "PATCH": "MODIFY"}
+SEED_ALIASES: Mapping[str, str] = {
+    "GET": "FETCH",
+    "POST": "CREATE",
+    "PUT": "REPLACE",
+    "DELETE": "REMOVE",
+    "PATCH": "MODIFY",
+}
 """The aliases of a host that declares none (AGTP-API section 9.2)."""
 
 
@@ -39,7 +43,7 @@ def _names(value: Any, otherwise: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
         raise ValueError(otherwise)
     for name in value:
-        if not (name.isascii() and name.isalpha() and name.isupper() and 3 <= len(name) <= 32):
+        if not is_method_name(name):
             raise ValueError(f"holds {name[:40]!r}, which is not a method name (3 to 32 letters A-Z)")
     return tuple(value)
 
@@ -47,14 +51,16 @@ def _names(value: Any, otherwise: str) -> tuple[str, ...]:
 def _legacy(value: Any) -> str | tuple[str, ...]:
     if value in ("*", "NONE"):
         return str(value)
-    names = _names(value, f'must be "NONE", "*" or a list of {", ".join(HTTP_VERBS)}')
+    names = _names(value, f'must be "NONE", "*" or a list of {", ".join(LEGACY)}')
     for name in names:
-        if name not in HTTP_VERBS:
-            raise ValueError(f"holds {name!r}, which is not one of {', '.join(HTTP_VERBS)}")
+        if name not in LEGACY:
+            raise ValueError(f"holds {name!r}, which is not one of {', '.join(LEGACY)}")
     return names
 
 
-def _path(value: Any) -> str:
+def _path(value: Any) -> str | None:
+    if value is None:
+        return None
     if not isinstance(value, str) or re.fullmatch(r"/[\x21-\x7e]*", value, re.ASCII) is None:
         raise ValueError('must be a path that begins with "/"')
     return value
@@ -94,7 +100,7 @@ class MethodPolicy(Section):
     legacy: Annotated[Any, BeforeValidator(_legacy)] = "NONE"
     """``"NONE"``, ``"*"``, or a tuple of HTTP verbs."""
 
-    aliases: Table[Method, Method] = Field(default_factory=SEED_ALIASES.copy, validate_default=True)
+    aliases: Table[Method, Method] = Field(default_factory=lambda: dict(SEED_ALIASES), validate_default=True)
     """Wire name to catalog name, in one hop."""
 
     redirects: Items[Redirect] = ()

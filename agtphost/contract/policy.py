@@ -9,18 +9,15 @@ has is skipped with a warning (AGTP-API section 9.4).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
+from agtphost.config.policies import SEED_ALIASES, Redirect
+from agtphost.config.policies import MethodPolicy as Section
 from agtphost.errors import Problem
-from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog, is_method_name
+from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog
 from agtphost.vocabulary.paths import template_faults
-
-SEED_ALIASES: Mapping[str, str] = MappingProxyType(
-    {"GET": "FETCH", "POST": "CREATE", "PUT": "REPLACE", "DELETE": "REMOVE", "PATCH": "MODIFY"}
-)
-"""The aliases of a host that declares none (AGTP-API section 9.2)."""
 
 LEGACY_METHODS: Mapping[str, str] = MappingProxyType(
     {"GET": "QUERY", "POST": "EXECUTE", "PUT": "EXECUTE", "DELETE": "EXECUTE", "PATCH": "EXECUTE"}
@@ -29,42 +26,6 @@ LEGACY_METHODS: Mapping[str, str] = MappingProxyType(
 
 LEGACY_ACTIONS: Mapping[str, str] = MappingProxyType({"DELETE": "delete", "PATCH": "modify"})
 """The ``action`` that comes with it."""
-
-
-class RedirectSetting(Protocol):
-    """One entry of ``redirects`` as configured."""
-
-    @property
-    def from_method(self) -> str: ...
-    @property
-    def from_path(self) -> str | None: ...
-    @property
-    def to_method(self) -> str: ...
-    @property
-    def to_path(self) -> str | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redirect:
-    """A request that is answered as if it were another."""
-
-    from_method: str
-    to_method: str
-    from_path: str | None = None
-    """None: on every path."""
-
-    to_path: str | None = None
-    """None: on the request's own path."""
-
-    def document(self) -> dict[str, str]:
-        """The manifest's form; absent members are left out."""
-        members = {
-            "from_method": self.from_method,
-            "from_path": self.from_path,
-            "to_method": self.to_method,
-            "to_path": self.to_path,
-        }
-        return {name: value for name, value in members.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +142,7 @@ class MethodPolicy:
             "disallow": sorted(self.disallow),
             "legacy": legacy,
             "aliases": dict(sorted(self.declared_aliases.items())),
-            "redirects": [entry.document() for entry in self.redirects],
+            "redirects": [entry.model_dump(exclude_none=True) for entry in self.redirects],
         }
         return document | ({"profiles": list(self.profiles)} if self.profiles else {})
 
@@ -202,29 +163,21 @@ class PolicyReading:
 
 def read_policy(
     catalog: Catalog,
+    given: Section,
     *,
-    allow: str | Sequence[str] = "*",
-    disallow: Sequence[str] = (),
-    legacy: str | Sequence[str] = "NONE",
-    aliases: Mapping[str, str] = SEED_ALIASES,
-    redirects: Sequence[RedirectSetting] = (),
-    custom: Sequence[str] = (),
+    custom: Sequence[str] | None = None,
     registered: Collection[str] = (),
-    profiles: Sequence[str] = (),
     wildcards_accepted: bool = False,
 ) -> PolicyReading:
     """
     Check ``[policies.methods]`` against a catalog.
 
+    :param custom: methods beyond the catalog, those of the declared profiles among them; None: those of ``given``.
     :param registered: methods that count as known: those that endpoints are bound to, and those of other
         catalog versions that the host supports.
-    :param profiles: names of the declared profiles, whose methods are among ``custom``.
     :param wildcards_accepted: ``[policies] wildcards_accepted``.
     """
-    reader = _Reader(catalog, custom, registered)
-    reading = reader.read(allow, disallow, legacy, aliases, redirects)
-    policy = replace(reading.policy, profiles=tuple(profiles), wildcards_accepted=wildcards_accepted)
-    return replace(reading, policy=policy)
+    return _Reader(catalog, given.custom if custom is None else custom, registered).read(given, wildcards_accepted)
 
 
 class _Reader:
@@ -235,25 +188,20 @@ class _Reader:
         self._custom = frozenset(self._customs(custom))
         self._known = catalog.methods | self._custom | frozenset(registered)
 
-    def read(
-        self,
-        allow: str | Sequence[str],
-        disallow: Sequence[str],
-        legacy: str | Sequence[str],
-        aliases: Mapping[str, str],
-        redirects: Sequence[RedirectSetting],
-    ) -> PolicyReading:
-        admitted = None if allow == "*" else frozenset(self._names("allow", self._listed("allow", allow)))
-        verbs = tuple(self._legacy(legacy))
-        kept = dict(self._aliases(aliases))
-        refused = frozenset(self._disallowed(disallow, kept, verbs))
+    def read(self, given: Section, wildcards_accepted: bool) -> PolicyReading:
+        admitted = None if given.allow == "*" else frozenset(self._names("allow", given.allow))
+        verbs = LEGACY if given.legacy == "*" else () if given.legacy == "NONE" else given.legacy
+        kept = dict(self._aliases(given.aliases))
+        refused = frozenset(self._disallowed(given.disallow, kept, verbs))
         policy = MethodPolicy(
             allow=admitted,
             disallow=refused,
-            legacy=verbs,
+            legacy=tuple(verbs),
             declared_aliases=MappingProxyType(kept),
-            redirects=tuple(self._redirects(redirects)),
+            redirects=tuple(self._redirects(given.redirects)),
             custom=self._custom,
+            profiles=given.profiles,
+            wildcards_accepted=wildcards_accepted,
         )
         return PolicyReading(policy=policy, errors=tuple(self._errors), warnings=tuple(self._warnings))
 
@@ -266,26 +214,16 @@ class _Reader:
     def _skip(self, message: str) -> None:
         self._warn(f"{message}; the entry has no effect")
 
-    def _listed(self, key: str, value: str | Sequence[str]) -> Sequence[str]:
-        if isinstance(value, str):
-            self._error(f'{key} is neither "*" nor a list of method names')
-            return ()
-        return value
-
     def _customs(self, names: Sequence[str]) -> Iterator[str]:
         for name in names:
-            if not is_method_name(name):
-                self._error(f"custom: {name[:40]!r} is not a method name (3 to 32 letters A-Z)")
-            elif name in LEGACY:
+            if name in LEGACY:
                 self._error(f"custom: {name} is an HTTP verb", "opt in with legacy, or map it with aliases")
             else:
                 yield name
 
     def _names(self, key: str, names: Iterable[str]) -> Iterator[str]:
         for name in names:
-            if not is_method_name(name):
-                self._error(f"{key}: {name[:40]!r} is not a method name (3 to 32 letters A-Z)")
-            elif name not in self._known:
+            if name not in self._known:
                 self._skip(f"{key}: {name} is not in catalog {self._catalog.version}")
             else:
                 yield name
@@ -305,21 +243,9 @@ class _Reader:
                 self._warn(f"disallow: {name} is a method that every host supports")
         yield from self._names("disallow", plain)
 
-    def _legacy(self, value: str | Sequence[str]) -> Iterator[str]:
-        if value == "*":
-            yield from LEGACY
-        elif value != "NONE":
-            for name in self._listed("legacy", value):
-                if name in LEGACY:
-                    yield name
-                else:
-                    self._error(f"legacy: {name[:40]!r} is not one of {', '.join(LEGACY)}")
-
     def _aliases(self, aliases: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for name, target in aliases.items():
-            if not is_method_name(name) or not is_method_name(target):
-                self._error(f"aliases: {name[:40]!r} = {target[:40]!r} has what is not a method name")
-            elif target in aliases:
+            if target in aliases:
                 hint = "name the final method"
                 self._error(f"aliases: {name} leads to {target}, which is itself an alias", hint)
             elif name in self._known:
@@ -330,16 +256,7 @@ class _Reader:
             else:
                 yield name, target
 
-    def _redirects(self, settings: Sequence[RedirectSetting]) -> Iterator[Redirect]:
-        entries = [
-            Redirect(
-                from_method=given.from_method,
-                from_path=given.from_path,
-                to_method=given.to_method,
-                to_path=given.to_path,
-            )
-            for given in settings
-        ]
+    def _redirects(self, entries: Sequence[Redirect]) -> Iterator[Redirect]:
         seen: set[tuple[str, str | None]] = set()
         for entry in entries:
             key = entry.from_method, entry.from_path

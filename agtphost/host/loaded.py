@@ -265,17 +265,11 @@ def _policy(
     endpoints: Sequence[Endpoint],
     problems: list[Problem],
 ) -> MethodPolicy:
-    given = config.policies.methods
     reading = read_policy(
         catalogs.primary,
-        allow=given.allow,
-        disallow=given.disallow,
-        legacy=given.legacy,
-        aliases=given.aliases,
-        redirects=given.redirects,
+        config.policies.methods,
         custom=custom,
         registered=catalogs.superseded.union(endpoint.method for endpoint in endpoints),
-        profiles=given.profiles,
         wildcards_accepted=config.policies.wildcards_accepted,
     )
     problems.extend(replace(error, file=error.file or str(config.file)) for error in reading.errors)

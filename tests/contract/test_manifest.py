@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.config.policies import MethodPolicy as MethodSection
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import read_endpoints
@@ -23,7 +24,7 @@ from agtphost.contract.manifest import (
     surface_digest,
     verify_manifest,
 )
-from agtphost.contract.policy import read_policy
+from agtphost.contract.policy import MethodPolicy, read_policy
 from agtphost.contract.schemas import compile_schema
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
@@ -69,12 +70,16 @@ class BuiltIn(Silent):
     kind = "built_in"
 
 
+def custom(*names: str) -> MethodPolicy:
+    return read_policy(CATALOG, MethodSection(custom=names)).policy
+
+
 def manifest(**changes: Any) -> dict[str, Any]:
     endpoints, problems = read_endpoints(SOUND, "rooms.toml", Rules(catalog=CATALOG))
     assert problems == []
     settings: dict[str, Any] = {
         "catalog": CATALOG,
-        "policies": Policies(methods=read_policy(CATALOG, custom=["PRESCRIBE"]).policy),
+        "policies": Policies(methods=custom("PRESCRIBE")),
         "disclosure": Disclosure(),
         "endpoints": endpoints,
         "built_ins": [
@@ -117,7 +122,7 @@ def test_the_structure_of_section_8_2() -> None:
         "scope_required_for_invocation": True,
         "synthesis_enabled": False,
         "max_synthesis_depth": 10,
-        "methods": read_policy(CATALOG).policy.document(),
+        "methods": read_policy(CATALOG, MethodSection()).policy.document(),
     }
     assert json.loads(json.dumps(built)) == built
 
@@ -231,14 +236,12 @@ def _changed_surface(change: str) -> dict[str, Any]:
     changes: dict[str, dict[str, Any]] = {
         "a new endpoint": {"endpoints": [endpoint, dataclasses.replace(endpoint, path="/tables/{room_id}")]},
         "a semantic declaration": {"endpoints": [dataclasses.replace(endpoint, semantic=other)]},
-        "a custom method": {"policies": Policies(methods=read_policy(CATALOG, custom=["PRESCRIBE", "MEND"]).policy)},
+        "a custom method": {"policies": Policies(methods=custom("PRESCRIBE", "MEND"))},
         "a data class": {"surface": dataclasses.replace(SURFACE, data_classes=[LOCATION, {"class": "price"}])},
         "the operator": {"facts": dataclasses.replace(FACTS, operator="Another")},
         "the agents": {"disclosure": Disclosure(agents=[_agent()])},
         "an api": {"surface": dataclasses.replace(SURFACE, apis=[])},
-        "a policy": {
-            "policies": Policies(methods=read_policy(CATALOG, custom=["PRESCRIBE"]).policy, max_synthesis_depth=9)
-        },
+        "a policy": {"policies": Policies(methods=custom("PRESCRIBE"), max_synthesis_depth=9)},
     }
     return manifest(**changes[change])
 

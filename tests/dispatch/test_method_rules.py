@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from agtphost.config.policies import Redirect
 from agtphost.contract.binding import Binding
-from agtphost.contract.policy import MethodPolicy, Redirect
+from agtphost.contract.policy import MethodPolicy
 from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, agent, document, payload

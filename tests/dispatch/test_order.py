@@ -132,7 +132,7 @@ def test_the_store_gate_is_the_last() -> None:
 
 def test_the_policy_gate_refuses_and_its_redirects_do_not_go_round_it() -> None:
     """API-087, API-092: a disallowed method is 405, and so is a redirect to one."""
-    from agtphost.contract.policy import Redirect
+    from agtphost.config.policies import Redirect
 
     refused = DispatchHost(policy=MethodPolicy(disallow=frozenset({"RESERVE"}))).ask(**GOOD)
     assert (refused.status, document(refused)["reason"]) == (405, "method-not-allowed")

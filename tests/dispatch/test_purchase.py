@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, globalLogPublisher
 
 from agtphost.audit.lifecycle import LifecycleStatus
-from agtphost.contract.policy import MethodPolicy, Redirect
+from agtphost.config.policies import Redirect
+from agtphost.contract.policy import MethodPolicy
 from agtphost.dispatch import purchase as purchases
 from agtphost.dispatch.gates.purchase import MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
