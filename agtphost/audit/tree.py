@@ -27,6 +27,7 @@ from agtphost.iagtp import IWitness
 from agtphost.identity.keys import SigningKey
 from agtphost.stores.interfaces import ITreeStore
 from agtphost.stores.rows import CheckpointRow, StoreError
+from agtphost.vocabulary.newest import keep
 
 MOST_WAITING = 8_192
 """Records after which a checkpoint is made in any case: it takes about a millisecond."""
@@ -196,10 +197,7 @@ class TreeKeeper:
         return issued
 
     def _remember(self, row: CheckpointRow) -> None:
-        self._recent[row.size] = row
-        self._recent.move_to_end(row.size)
-        if len(self._recent) > RECENT:
-            self._recent.popitem(last=False)
+        keep(self._recent, row.size, row, RECENT)
 
     # Cosignatures
 

@@ -13,6 +13,7 @@ No I/O: both clients share this; :mod:`.bootstrap_fetch` and
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import Any
@@ -21,6 +22,7 @@ from agtphost.client.errors import ClientError
 from agtphost.client.manifests import cache_seconds
 from agtphost.vocabulary import jsontext, uris
 from agtphost.vocabulary.addresses import AddressPolicy
+from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.uris import DEFAULT_PORT, AgtpUri, Form, UriError
 
 PATH = "/.well-known/agtp"
@@ -112,7 +114,7 @@ class Bootstraps:
 
     def __init__(self, policy: BootstrapPolicy | None) -> None:
         self.policy = policy
-        self._known: dict[str, Bootstrap] = {}
+        self._known: OrderedDict[str, Bootstrap] = OrderedDict()
 
     def unasked(self, uri: AgtpUri, now: float) -> str | None:
         """The domain that has to be asked before ``uri`` is resolved; None where there is none."""
@@ -130,11 +132,7 @@ class Bootstraps:
         :param answer: or why there is none.
         """
         found = _failed(answer, now) if isinstance(answer, str) else _read(answer, now)
-        self._known.pop(domain, None)
-        self._known[domain] = found
-        while len(self._known) > MAX_DOMAINS:
-            del self._known[next(iter(self._known))]
-        return found
+        return keep(self._known, domain, found, MAX_DOMAINS)
 
     def located(self, uri: AgtpUri) -> AgtpUri:
         """

@@ -7,6 +7,7 @@ again, and how a URI is resolved.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -22,6 +23,7 @@ from agtphost.client.supported_methods import SupportedMethods
 from agtphost.client.terminal import escape
 from agtphost.client.tls import TLSSettings, settings_of
 from agtphost.vocabulary.catalog_versions import HEADER as CATALOG_VERSION
+from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri, Form
 from agtphost.wire.codec import Limits
@@ -142,7 +144,7 @@ class Caller:
         self.manifests = Manifests()
         self.supported = SupportedMethods()
         self.bootstraps = Bootstraps(options.get("bootstrap", ASK_DOMAINS))
-        self._catalogs: dict[Destination, str] = {}
+        self._catalogs: OrderedDict[Destination, str] = OrderedDict()
 
     def manifest_call(self, server: str | AgtpUri | Destination) -> PreparedCall:
         """The reading of a server's manifest (AGTP-API section 8.10)."""
@@ -188,9 +190,7 @@ class Caller:
         place = Destination(server.host, server.port)
         self._catalogs.pop(place, None)
         if agreement.stated:
-            self._catalogs[place] = agreement.version
-            while len(self._catalogs) > MAX_AGREED:
-                del self._catalogs[next(iter(self._catalogs))]
+            keep(self._catalogs, place, agreement.version, MAX_AGREED)
         return agreement.version
 
     def _refuse_gone(self, call: PreparedCall) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -27,6 +28,7 @@ from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, verify_manifest
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.newest import keep
 
 VERSION = "agtp-api-version"
 
@@ -99,7 +101,7 @@ class Manifests:
     """The manifests of one client, by destination."""
 
     def __init__(self) -> None:
-        self._servers: dict[Destination, _Server] = {}
+        self._servers: OrderedDict[Destination, _Server] = OrderedDict()
 
     def note(self, call: PreparedCall, reply: Reply) -> None:
         """Remember the version that an answer follows; servers whose manifest was never read are left alone."""
@@ -147,10 +149,8 @@ class Manifests:
             manifest = manifest_of(reply, pinned, now)
         if known is not None and not manifest.warning and _went_back(known.manifest.api_version, manifest.api_version):
             manifest = replace(manifest, warning="The server's AGTP-API-Version went backwards.")
-        self._servers.pop(destination, None)
-        self._servers[destination] = _Server(manifest=manifest, keys=pinned, version=manifest.api_version)
-        while len(self._servers) > MAX_SERVERS:
-            del self._servers[next(iter(self._servers))]
+        server = _Server(manifest=manifest, keys=pinned, version=manifest.api_version)
+        keep(self._servers, destination, server, MAX_SERVERS)
         if manifest.warning:
             warnings.warn(f"{destination}: {manifest.warning}", ManifestWarning, stacklevel=2)
         return manifest

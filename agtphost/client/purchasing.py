@@ -11,6 +11,7 @@ verified then counts for nothing, and has to be verified anew.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,6 +27,7 @@ from agtphost.identity import documents
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri
 
@@ -110,7 +112,7 @@ class Buyer:
     def __init__(self, client: Calls[Any], registrars: Collection[VerifyingKey] = ()) -> None:
         self._client = client
         self._registrars = tuple(registrars)
-        self._worthless: dict[tuple[str, str], None] = {}
+        self._worthless: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def verify(self, uri: str | AgtpUri, merchant_id: str | None = None) -> Counterparty:
         """
@@ -170,7 +172,5 @@ class Buyer:
         sent: CallOptions = {**options, "headers": headers}
         reply = await self._client.call(target, METHOD, path, input, **sent)
         if reply.status == Status.COUNTERPARTY_UNVERIFIED:
-            self._worthless[relied_on] = None
-            while len(self._worthless) > MOST_REFUSED:
-                del self._worthless[next(iter(self._worthless))]
+            keep(self._worthless, relied_on, None, MOST_REFUSED)
         return reply

@@ -10,10 +10,12 @@ this.
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.terminal import escape
+from agtphost.vocabulary.newest import keep
 
 HEADER = "supported-methods"
 
@@ -35,7 +37,7 @@ class SupportedMethods:
     """The methods that servers named, by destination."""
 
     def __init__(self) -> None:
-        self._offered: dict[Destination, frozenset[str]] = {}
+        self._offered: OrderedDict[Destination, frozenset[str]] = OrderedDict()
 
     def note(self, call: PreparedCall, reply: Reply) -> None:
         """Remember what a server names; answers that are no greeting change nothing."""
@@ -45,9 +47,7 @@ class SupportedMethods:
         methods = frozenset(name.strip() for name in named.split(",")[:MOST_METHODS] if name.strip())
         self._offered.pop(call.destination, None)
         if methods:
-            self._offered[call.destination] = methods
-        while len(self._offered) > MOST_SERVERS:
-            del self._offered[next(iter(self._offered))]
+            keep(self._offered, call.destination, methods, MOST_SERVERS)
 
     def lacks(self, call: PreparedCall) -> bool:
         """Whether the server is known to support other methods only."""

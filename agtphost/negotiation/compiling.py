@@ -8,12 +8,14 @@ an agent proposes has smaller bounds than what an operator wrote.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 from agtphost.contract.schema_rules import MAX_OCTETS, plausible
 from agtphost.contract.schemas import CompiledSchema, Role, compile_schema
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.newest import keep
 
 SHARE = 4
 """A proposed schema may have a quarter of the size of an operator's: both together cost less than one of those."""
@@ -26,7 +28,7 @@ class Memo:
     """Compiled schemas by their JSON text and role."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, Role], CompiledSchema] = {}
+        self._known: OrderedDict[tuple[bytes, Role], CompiledSchema] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -47,11 +49,8 @@ class Memo:
             key = jsontext.encode(schema), role
         except (TypeError, ValueError):
             return compile_schema(schema, role=role, share=share)
-        found = self._known.pop(key, None) or compile_schema(schema, role=role, share=share)
-        self._known[key] = found
-        if len(self._known) > MOST:
-            del self._known[next(iter(self._known))]
-        return found
+        found = self._known.get(key) or compile_schema(schema, role=role, share=share)
+        return keep(self._known, key, found, MOST)
 
 
 memo = Memo()

@@ -32,6 +32,7 @@ from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
@@ -127,10 +128,7 @@ class CallTracker:
 
     def set_level(self, agent_id: str, session_id: str | None, level: str) -> None:
         """The least level of log events for an agent in a session."""
-        self._levels[agent_id, session_id or ""] = level
-        self._levels.move_to_end((agent_id, session_id or ""))
-        if len(self._levels) > MOST_LEVELS:
-            self._levels.popitem(last=False)
+        keep(self._levels, (agent_id, session_id or ""), level, MOST_LEVELS)
 
     # Tasks
 

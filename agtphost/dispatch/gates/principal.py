@@ -17,6 +17,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
+from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 
 REMEMBERED = 4_096
@@ -73,10 +74,7 @@ class ActingPrincipalGate:
             raise _invalid(error) from None
         except BearerError as error:
             raise _invalid(error) from None
-        self._valid[name] = found
-        if len(self._valid) > REMEMBERED:
-            self._valid.popitem(last=False)
-        return found
+        return keep(self._valid, name, found, REMEMBERED)
 
     def _validated(self, credential: str, now: float) -> ActingPrincipal:
         scheme, _, token = credential.partition(" ")

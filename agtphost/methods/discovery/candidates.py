@@ -33,6 +33,7 @@ from agtphost.methods.cognitive.relevance import STOP_WORDS, said_in
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.filters import Filter, result_type
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.vocabulary.newest import keep
 
 DEFAULT_RESULTS = 10
 MOST_RESULTS = 100
@@ -151,9 +152,8 @@ class Index:
         """For each candidate 1 or 0: whether the caller may call it. Agents are seen or not, which is asked anew."""
         known = self._allowed.get(search.authority)
         if known is None:
-            known = self._allowed[search.authority] = bytes(map(_allows(search), self._candidates))
-            if len(self._allowed) > MOST_AUTHORITIES:
-                self._allowed.popitem(last=False)
+            known = bytes(map(_allows(search), self._candidates))
+            keep(self._allowed, search.authority, known, MOST_AUTHORITIES)
         else:
             self._allowed.move_to_end(search.authority)
         return known

@@ -29,6 +29,7 @@ from agtphost.methods.discovery.filters import result_type
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.overrides import Overrides
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 
 Manifest = Callable[[bool, bool], Awaitable[Answer]]
@@ -157,9 +158,7 @@ class Discovery:
         who = context.caller.agent_id if context.caller is not None else peer
         if who in self._warned:
             return ()
-        self._warned[who] = None
-        if len(self._warned) > MOST_WARNED:
-            self._warned.popitem(last=False)
+        keep(self._warned, who, None, MOST_WARNED)
         return (("AGTP-Endpoint-Warning", f'deprecated="target"; use="DISCOVER {meant}"'),)
 
     # Lists
