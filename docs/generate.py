@@ -332,10 +332,10 @@ REASONS = """\
 Why the host refuses
 ====================
 
-A refusal has a status, and a *reason*: a token that stays the same where sentences change. Programs go by it; it is in the
-answer, under ``reason``, and in the record. ``explanation`` and ``remedy`` beside it are for people, and often say more
-than here. Where a reason has several statuses the first is the usual one. Endpoints have errors of their own besides, which
-their contracts declare, and an operator's plugins and other hosts may use other tokens.
+A refusal has a status, and a *reason*: a token that stays the same where sentences change. Programs go by it; it is in
+the answer, under ``reason``, and in the record. ``explanation`` and ``remedy`` beside it are for people, and often say
+more than here. Where a reason has several statuses the first is the usual one. Endpoints have errors of their own
+besides, which their contracts declare, and an operator's plugins and other hosts may use other tokens.
 
 .. list-table::
    :header-rows: 1

@@ -202,6 +202,7 @@ def test_an_older_store_learns_the_count_of_all(tmp_path: Path) -> None:
     store.close()
     with closing(sqlite3.connect(store.path)) as connection, connection:
         connection.execute("DELETE FROM keyed WHERE owner = X''")
+        connection.execute("ALTER TABLE lifecycle DROP COLUMN org_domain")
         connection.execute("PRAGMA user_version=4")
     again = sqlite_store(tmp_path)
     assert again.keyed([ALL])[ALL].keys == 5

@@ -146,7 +146,7 @@ def _check(schema: dict[str, Any], value: Any) -> tuple[str, float]:
             if not compiled.is_valid(value):
                 outcome = f"{len(compiled.faults(value))} faults"
         except TooCostly as error:
-            assert error.remedy
+            assert error.reason.remedy
             outcome = error.reason
 
     best = min(_seconds(work) for _ in range(3))
