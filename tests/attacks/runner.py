@@ -51,7 +51,7 @@ TIMED = ("call", "tool")
 NICE = 10
 """Of the thread that attacks, and of the threads and processes that it starts."""
 
-OVERTIME = 60.0
+OVERTIME = 200.0
 """Seconds after which an attack that does not end is broken."""
 
 
