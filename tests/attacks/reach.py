@@ -33,7 +33,8 @@ class Reach:
 
     def __init__(self, ports: Iterable[int]) -> None:
         self._ports = frozenset(ports)
-        self._lock = threading.Lock()
+        # A lock of its thread: collecting garbage inside of it may end a connection, which is counted here too.
+        self._lock = threading.RLock()
         self._links: dict[int, _Link] = {}
         self.connections = 0
         self._sent = self._reached = 0

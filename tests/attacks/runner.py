@@ -25,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ TIMED = ("call", "tool")
 NICE = 10
 """Of the thread that attacks, and of the threads and processes that it starts."""
 
-OVERTIME = 200.0
+OVERTIME = 60.0
 """Seconds after which an attack that does not end is broken."""
 
 
@@ -265,7 +266,9 @@ def _run(attack: Attack, site: Site, seconds: float) -> str | None:
     seconds = max(seconds, attack.lasts) + OVERTIME
     thread.join(seconds)
     if thread.is_alive():
-        return f"the attack did not end within {seconds:.0f} s"
+        where = traceback.extract_stack(sys._current_frames()[thread.ident or 0])[-6:]
+        places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in where)
+        return f"the attack did not end within {seconds:.0f} s: it stands at {places}"
     return found[0] if found else None
 
 

@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.attacks import faulty_host, runner
 from tests.attacks.__main__ import chosen, main
 from tests.attacks.attack import MIB, Attack, Target
 from tests.attacks.cores import cores
-from tests.attacks.reach import watched
+from tests.attacks.reach import Reach, watched
 from tests.attacks.runner import Result, Sample, Window, attempt, standing
 from tests.attacks.site import amend, made
 from tests.system.raw_link import RawLink, client_context
@@ -156,6 +157,26 @@ def test_what_reaches_nobody_is_told() -> None:
 
 def samples(kind: str, *seconds: float) -> list[Sample]:
     return [Sample(kind, 0, float(number), value, None) for number, value in enumerate(seconds)]
+
+
+def test_a_connection_that_is_collected_while_another_is_counted_is_counted_too() -> None:
+    """Garbage is collected anywhere, in the middle of counting too: it waits for no lock of its own thread."""
+    reach = Reach([1])
+    done = threading.Event()
+
+    class Collected(tuple[str, int]):
+        def __getitem__(self, place: object) -> object:  # type: ignore[override]
+            with reach._lock:
+                reach.ended(7)
+            return 1
+
+    def count() -> None:
+        with reach._lock:
+            reach.opened(8, Collected(("127.0.0.1", 1)))
+        done.set()
+
+    threading.Thread(target=count, daemon=True).start()
+    assert done.wait(30) and reach.connections == 1
 
 
 def test_time_is_judged_by_the_quiet_and_by_the_machine() -> None:
