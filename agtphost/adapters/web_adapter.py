@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +19,7 @@ from agtphost.vocabulary.reasons import Reason
 U = TypeVar("U", bound=WebUpstream)
 
 
-class WebAdapter(Generic[U]):
+class WebAdapter(ABC, Generic[U]):
     """
     Carries the actions of one protocol.
 
@@ -67,21 +68,21 @@ class WebAdapter(Generic[U]):
 
     # What a protocol says
 
+    @abstractmethod
     def _bind(self, upstream: U) -> Mapping[str, Binding]:
         """Its bindings by action, as what it says of itself has it."""
-        raise NotImplementedError
 
     def _offered(self, upstream: U) -> Iterable[str]:
         """The actions that it can answer."""
         return self.actions
 
+    @abstractmethod
     def _shown(self, upstream: U) -> Mapping[str, object]:
         """Its further members of the manifest."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _told(self, upstream: U) -> Mapping[str, object]:
         """The same for operators."""
-        raise NotImplementedError
 
     def _guessed(self, payload: Mapping[str, Any]) -> str | None:
         """The upstream that a payload means, which names none of several."""

@@ -102,6 +102,15 @@ def collected(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], A
 connection_options = collected(Connection, "where", (*_OPTIONS, json_option))
 """Adds the options of :class:`Connection`, and ``--json``; the function gets ``where`` and ``as_json``."""
 
+signing_keys_option = click.option(
+    "--signing-key",
+    "signing_keys_at",
+    type=EXISTING,
+    multiple=True,
+    metavar="FILE|DIR",
+    help="A public key of the host's, or a directory of them; for --file, more than once.",
+)
+
 host_options = collected(Connection, "where", (_URI, *_OPTIONS, json_option))
 """Adds ``--uri`` as well, for commands that have no other place for it."""
 

@@ -12,6 +12,7 @@ Each case gets a store that was opened; :class:`DurableStoreCases` has those of 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -57,12 +58,12 @@ def row(chain: int, number: int, seq: int, previous: int) -> RecordRow:
     return RecordRow(number, chain, seq, bytes([number]) * 32, previous, 0, 0, 1, 200, "QUERY", "/", b"", b"signed")
 
 
-class StoreCases:
+class StoreCases(ABC):
     """What the writing side and the reading side promise; every case starts with an empty store."""
 
+    @abstractmethod
     def make(self, folder: Path) -> IPluggableStore:
         """A store whose files, if it has any, are in ``folder``; called twice for one folder, the same store."""
-        raise NotImplementedError
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[IChainStore]:

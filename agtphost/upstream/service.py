@@ -8,6 +8,7 @@ deadline, every queue a bound, and a call is sent at most once.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from math import ceil
@@ -86,7 +87,7 @@ class Snapshot:
         return {**asdict(self), "latency": self.calls.latency}
 
 
-class UpstreamService(Service):
+class UpstreamService(ABC, Service):
     """
     The service of one upstream.
 
@@ -131,9 +132,9 @@ class UpstreamService(Service):
 
     # What subclasses say
 
+    @abstractmethod
     async def _establish(self) -> None:
         """Connect, and learn what the upstream is; fails with :class:`UpstreamFailure`."""
-        raise NotImplementedError
 
     def _rose(self, *, first: bool) -> None:
         """An attempt succeeded; not ``first``: it was up all the time."""
@@ -141,9 +142,9 @@ class UpstreamService(Service):
     def _release(self) -> None:
         """Let go of the connection."""
 
+    @abstractmethod
     def _ended(self) -> Deferred[None]:
         """The host stops: fires when nothing of the upstream is left."""
-        raise NotImplementedError
 
     # The service
 

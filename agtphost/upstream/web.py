@@ -10,6 +10,7 @@ was lost.
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -255,13 +256,13 @@ class WebUpstream(UpstreamService):
         return WebSnapshot(protocol=self.protocol, **self.moment())
 
     @property
+    @abstractmethod
     def said(self) -> object:
         """What it says of itself, as far as that is approved: another object once that is something else."""
-        raise NotImplementedError
 
+    @abstractmethod
     def waiting(self) -> Mapping[str, str]:
         """The digests of what is off until it is approved, by name."""
-        raise NotImplementedError
 
     def _approval(self) -> None:
         """An operator approved something that is off."""

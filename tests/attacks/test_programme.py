@@ -19,12 +19,13 @@ import pytest
 from tests.attacks.attack import Attack
 from tests.attacks.catalogue import attacks
 from tests.attacks.cores import cores
-from tests.attacks.runner import Result, Stand, attempt, standing
+from tests.attacks.runner import NICE, Result, Stand, attempt, standing
 from tests.attacks.site import made
 from tests.programmes import length
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS, QUIET, LEAST = length((0.4, 0.2, 0.5), (5.0, 2.0, 5.0))
+NICENESS = length(0, NICE)
 SLOWER, FLOOR = 10.0, 0.2
 """Two seconds in which honest callers are not answered."""
 
@@ -63,7 +64,7 @@ class Hosts:
         """Once more, for longer, where a busy machine left an attack no time to reach the host at all."""
         lenient = replace(attack, slower=max(attack.slower, SLOWER))
         for seconds in (SECONDS, 5 * SECONDS, 25 * SECONDS):
-            result = attempt(stand, lenient, seconds=seconds, quiet=QUIET, floor=FLOOR, least=LEAST)
+            result = attempt(stand, lenient, seconds=seconds, quiet=QUIET, floor=FLOOR, least=LEAST, nice=NICENESS)
             if not any(UNREACHED in failure for failure in result.failures):
                 break
         return result

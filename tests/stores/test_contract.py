@@ -104,9 +104,9 @@ def test_a_defective_store_is_noticed(
     defective: type[Memory], case: Callable[[StoreCases, IPluggableStore], None]
 ) -> None:
     """The control: each of these fails its case, and a sound store passes it."""
-    case(StoreCases(), Memory())
+    case(TestMemoryStore(), Memory())
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        case(StoreCases(), defective())
+        case(TestMemoryStore(), defective())
 
 
 def test_reads_off_the_reactor_give_the_same_answers() -> None:

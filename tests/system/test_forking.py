@@ -20,8 +20,10 @@ from tests.system.test_check_agrees import with_service
 NEW = ("env",)
 """A program before the command: it gets an interpreter of its own."""
 
-PASSING = re.compile(r"^\S+ |[0-9a-f]{64}|\b[0-9]+ ms\b|pid [0-9]+|[0-9.]+ MiB|Z\b|\d{4}-\d\d-\d\dT[0-9:.]+")
-"""Times, ids and sizes."""
+PASSING = re.compile(
+    r"^\S+ |[0-9a-f]{64}|\b[0-9]+ ms\b|pid [0-9]+|[0-9.]+ MiB|Z\b|\d{4}-\d\d-\d\dT[0-9:.]+|(?<=/)python[0-9.]*(?= )"
+)
+"""Times, ids, sizes, and by which of its names an environment's interpreter was started."""
 
 
 def lines(host: Host) -> list[str]:

@@ -18,7 +18,7 @@ from agtphost.cli.audit.entries import entry_of
 from agtphost.cli.exchange import connected, inspect, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
 from agtphost.cli.local_files import given_keys, load_verifying_key, read_octets
-from agtphost.cli.options import EXISTING, Connection, host_options
+from agtphost.cli.options import EXISTING, Connection, host_options, signing_keys_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.cli.target import Target, resolve
 from agtphost.identity import files
@@ -44,14 +44,7 @@ PATIENCE = 10.0
 @click.argument("audit_id", metavar="[AUDIT_ID]", required=False)
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep record and proof in a file.")
 @click.option("--file", type=EXISTING, metavar="FILE", help="Verify a kept proof, without any host.")
-@click.option(
-    "--signing-key",
-    "signing_keys_at",
-    type=EXISTING,
-    multiple=True,
-    metavar="FILE|DIR",
-    help="A public key of the host's, or a directory of them; for --file, more than once.",
-)
+@signing_keys_option
 @host_options
 def prove_command(
     audit_id: str | None,

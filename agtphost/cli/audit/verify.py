@@ -22,7 +22,7 @@ from agtphost.cli.exchange import connected, require_success, signing_keys
 from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.local_files import given_keys
-from agtphost.cli.options import EXISTING, Connection, connection_options
+from agtphost.cli.options import EXISTING, Connection, connection_options, signing_keys_option
 from agtphost.cli.output import print_json, print_table
 from agtphost.cli.target import Target, resolve
 from agtphost.cli.target import signing_keys as local_keys
@@ -42,14 +42,7 @@ SHOWN = 20
 @click.command("verify")
 @click.argument("chains", nargs=-1, metavar="[AGENT|host]...")
 @click.option("--file", type=EXISTING, metavar="EXPORT", help="Verify an export instead of a host.")
-@click.option(
-    "--signing-key",
-    "signing_keys_at",
-    type=EXISTING,
-    multiple=True,
-    metavar="FILE|DIR",
-    help="A public key of the host's, or a directory of them; for --file, more than once.",
-)
+@signing_keys_option
 @click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
 @connection_options
 def verify_command(

@@ -13,6 +13,7 @@ import struct
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 
 LONG = 600.0
 """Seconds that nobody waits."""
@@ -32,7 +33,7 @@ RESULTS = {
 """What a good result is, as the last event of a stream has it."""
 
 
-class Carrier:
+class Carrier(ABC):
     """
     One request that is to be answered badly.
 
@@ -68,33 +69,33 @@ class Carrier:
         """A JSON-RPC answer with those octets for its error."""
         return b'{"jsonrpc":"2.0","id":' + json.dumps(self.call_id).encode() + b',"error":' + error + b"}"
 
+    @abstractmethod
     def say(self, octets: bytes) -> None:
         """Answer, whole."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self) -> None:
         """Begin an answer without saying how long it is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def put(self, octets: bytes) -> None:
         """Go on with it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def note(self, octets: bytes) -> None:
         """A message that is not the answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def last(self, octets: bytes) -> None:
         """The answer, after messages that were none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self) -> None:
         """Go away, politely."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hang(self, seconds: float = LONG) -> None:
         """Do nothing."""
-        raise NotImplementedError
 
 
 class PipeCarrier(Carrier):
