@@ -14,7 +14,7 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed, StreamEvent
-from agtphost.audit.observed import ObservedRecord
+from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
@@ -136,6 +136,17 @@ class ILedger(Interface):
 
     def reserve(key: ReservationKey, digest: bytes) -> Awaitable[Reservation]:
         """Durably note that a keyed request is about to run, or report what is known of it."""
+
+    def watch(watcher: Callable[[ObservedGroup], object]) -> None:
+        """
+        Be told of every group once it is on disk, and of each record that is signed outside every chain.
+
+        It is called in the reactor's thread, after whoever waits for the records, and must not wait itself. One that
+        raises is dropped, and logged. Nothing is told of a group that failed.
+        """
+
+    def unwatch(watcher: Callable[[ObservedGroup], object]) -> None:
+        """No longer; one that does not watch is no error."""
 
 
 class IWitness(Interface):

@@ -21,6 +21,8 @@ from agtphost.audit.drafts import (
     Stopped,
 )
 from agtphost.audit.state import StateFull, StateTable
+from agtphost.audit.watching import Watcher, Watchers
+from agtphost.audit.writer import Submission
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.stores.rows import ItemRow, StateRow
@@ -49,6 +51,8 @@ class FakeLedger:
         self.held = StateTable(lambda: self.now(), {**ITEM_KINDS, **holdings})
         self.stopped: dict[str, StateRow] = {}
         """Agents that are stopped where records are written, whatever the gates saw."""
+
+        self._watchers = Watchers()
 
     def _change(self, changes: Sequence[Change], proven: bool = True) -> None:
         admitted = self.held.admit(changes, proven=proven)
@@ -85,11 +89,22 @@ class FakeLedger:
         body = None
         if draft.event is not None and draft.render is not None:
             body = draft.render(self._sealed(f"event {len(self.drafts)}"))
-        return succeed(self._sealed(f"record {len(self.drafts)}", body))
+        submission = Submission(draft)
+        submission.outcome = sealed = self._sealed(f"record {len(self.drafts)}", body)
+        self._watchers.committed([submission], self.now(), 0.0)
+        return succeed(sealed)
 
     def submit_undurable(self, draft: Draft) -> Sealed:
         self.undurable.append(draft)
-        return self._sealed(f"undurable {len(self.undurable)}")
+        sealed = self._sealed(f"undurable {len(self.undurable)}")
+        self._watchers.undurable(draft, sealed, self.now())
+        return sealed
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.add(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.discard(watcher)
 
     def reserve(self, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
         if key not in self.reserved:

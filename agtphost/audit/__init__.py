@@ -10,7 +10,8 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.export`: records as JSON lines, to be verified anywhere
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
-- :mod:`.observed`: a committed record, as observers see it
+- :mod:`.settling`: what a group that is through changes in memory
+- :mod:`.watching`, :mod:`.observed`: who is told of what was sealed, and what they see of it
 - :mod:`.state`: durable state of built-in methods, committed together with records
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it
 - :mod:`.domains`: domains that expired, were renewed, or went to another owner

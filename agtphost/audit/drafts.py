@@ -159,6 +159,12 @@ class Draft:
     vital: bool = False
     """Whether it is written then as well, of whatever the space was kept free for."""
 
+    caller: str = ""
+    """The caller's label, for those who are told of the record: the record itself has the Agent-ID."""
+
+    began: float | None = None
+    """When the call came in that this record ends, in seconds since the Unix epoch; None where it ends none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
@@ -178,6 +184,9 @@ class Sealed:
 
     body: bytes | None = None
     """What ``render`` built."""
+
+    number: int = 0
+    """Its place among all records, counted from 1; 0 outside every chain."""
 
 
 class ReservationState(Enum):

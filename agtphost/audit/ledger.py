@@ -33,9 +33,11 @@ from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.settling import give_back, take_effect
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.tree import TreeKeeper
+from agtphost.audit.watching import Watcher, Watchers
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
@@ -139,9 +141,7 @@ class Ledger:
         self._space = Space(self._writer.free_space, free_space_floor, ballast, self._report)
         self._tree = tree
         self.healthy = False
-        self.observe: Callable[[Sealed], None] | None = None
-        """Told of every record once it is on disk, after whoever waits for it; does not raise."""
-
+        self._watchers = Watchers()
         self._collected: list[Entry] = []
         self._octets = 0
         self._scheduled = False
@@ -235,7 +235,17 @@ class Ledger:
             "previous_audit_id": ZERO_AUDIT_ID,
         }
         signature = self._signer.sign(payload)
-        return Sealed(jws=signature.jws, audit_id=signature.audit_id_text, issued_at=text)
+        sealed = Sealed(jws=signature.jws, audit_id=signature.audit_id_text, issued_at=text)
+        self._watchers.undurable(draft, sealed, self._now())
+        return sealed
+
+    def watch(self, watcher: Watcher) -> None:
+        """Be told of every group; see :class:`agtphost.iagtp.ILedger`."""
+        self._watchers.add(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """No longer."""
+        self._watchers.discard(watcher)
 
     def cosign(self, size: int, line: str) -> None:
         """Store a witness's line beside the checkpoint of that size, soon; records never wait for it."""
@@ -288,32 +298,21 @@ class Ledger:
             self._scheduled = True
             self._reactor.callLater(0, self._next_turn)
 
-    def _settle(self, entries: Sequence[Entry]) -> None:
+    def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
         self._returned(len(entries))
+        now = self._now()
+        take_effect(entries, self._lifecycle, self._held)
         for entry in entries:
-            if entry.__class__ is not Submission:
-                continue
-            if entry.state is not None and entry.draft.event is not None:
-                self._lifecycle.apply(entry.draft.event.agent_id, entry.state)
-            if entry.admitted is not None:
-                self._held.settle(entry.admitted)
-            if entry.held:
-                self._held.apply(entry.held)
-        for entry in entries:
-            outcome = entry.outcome
-            if isinstance(outcome, Exception):
-                entry.deferred.errback(outcome)
+            if isinstance(entry.outcome, Exception):
+                entry.deferred.errback(entry.outcome)
             else:
-                entry.deferred.callback(outcome)
-                if self.observe is not None and isinstance(outcome, Sealed) and outcome.audit_id:
-                    self.observe(outcome)
+                entry.deferred.callback(entry.outcome)
+        self._watchers.committed(entries, now, seconds)
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
         self._returned(len(entries))
-        for entry in entries:
-            if isinstance(entry, Submission) and entry.admitted is not None:
-                self._held.settle(entry.admitted)
+        give_back(entries, self._held)
         for entry in entries:
             entry.deferred.errback(LedgerUnavailable(error))
 
@@ -383,6 +382,7 @@ class Ledger:
         if self._failed:
             self._refuse(entries, "the store is down")
             return
+        began = time.perf_counter()
         try:
             if self._low:
                 self._space.make_room()
@@ -391,7 +391,7 @@ class Ledger:
             self._down(f"a transaction failed: {error!r}")
             self._refuse(entries, repr(error))
             return
-        self._reactor.callFromThread(self._settle, entries)
+        self._reactor.callFromThread(self._settle, entries, time.perf_counter() - began)
         if self._tree is not None and self._tree.due:
             self._checkpoint(self._tree)
         if not self._low and self._space.due() and not self._space.enough():

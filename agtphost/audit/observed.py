@@ -1,25 +1,95 @@
-"""A record as observers see it: signed, and on disk."""
+"""Records as those see them who are told of them: signed, and on disk unless they say otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from agtphost.identity.encoding import decode
 from agtphost.vocabulary import jsontext
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedRecord:
-    """One Attribution-Record that was committed."""
+
+def members_of(jws: str) -> Mapping[str, Any]:
+    """The members that a record has signed; its signature is not looked at."""
+    found = jsontext.decode(decode(jws.split(".")[1]))
+    return found if isinstance(found, dict) else {}
+
+
+class ObservedRecord(NamedTuple):
+    """One Attribution-Record that was sealed."""
 
     audit_id: str
     issued_at: str
     jws: str
     """As it is sent with the answer."""
 
+    number: int = 0
+    """Its place among all records, counted from 1; 0 where it is not durable."""
+
+    chain: str = ""
+    """Agent-ID of the responding agent; empty for the host's own chain, and outside every chain."""
+
+    durable: bool = True
+    """Whether it is in the store; what is summed up, and what could not be written, is not."""
+
+    seconds: float | None = None
+    """How long the call took that it ends, until it was sealed; None where it ends none, as an interim message."""
+
+    caller: str = ""
+    """The caller's label; empty where it names no agent that is known here."""
+
+    members: Mapping[str, Any] = _NOTHING
+    """What was signed, but for what :attr:`jws` alone has where these are empty. Not to be changed: others read it."""
+
     def payload(self) -> Mapping[str, Any]:
         """Its members, decoded anew at each call."""
-        found = jsontext.decode(decode(self.jws.split(".")[1]))
-        return found if isinstance(found, dict) else {}
+        return members_of(self.jws)
+
+    @property
+    def method(self) -> str:
+        """Canonical where it was understood, else as it was sent."""
+        return str(self.members.get("method", ""))
+
+    @property
+    def path(self) -> str:
+        """Of the request, without its query."""
+        return str(self.members.get("path", ""))
+
+    @property
+    def status(self) -> int:
+        """AGTP status of the answer."""
+        return int(self.members.get("status", 0))
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused; empty where it was not."""
+        return str(self.members.get("reason", ""))
+
+    @property
+    def caller_id(self) -> str:
+        """Agent-ID of the caller; empty where there was none."""
+        return str(self.members.get("caller_id", ""))
+
+    @property
+    def task_id(self) -> str:
+        """The Task-ID; empty where there was none."""
+        return str(self.members.get("task_id", ""))
+
+    @property
+    def tool(self) -> str:
+        """The MCP tool that was called; empty where it was something else."""
+        extra = self.members.get("extra", _NOTHING)
+        return str(extra.get("mcp_tool") or extra.get("tool") or "")
+
+
+class ObservedGroup(NamedTuple):
+    """What was sealed together: in one transaction, or by itself outside every chain."""
+
+    records: Sequence[ObservedRecord]
+    """In the order of their numbers, as far as they are records of answers; may be empty."""
+
+    seconds: float | None
+    """How long its transaction took; None outside every chain."""

@@ -435,7 +435,7 @@ class _Group:
             octets,
         )
         moved = Head(chain, number, seq, audit_id, issued_at)
-        return moved, row, Sealed(jws=jws, audit_id=audit_id, issued_at=self._text)
+        return moved, row, Sealed(jws=jws, audit_id=audit_id, issued_at=self._text, number=number)
 
     # Keyed requests
 

@@ -391,6 +391,8 @@ class Dispatcher:
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
         if outcome.continuation:
             draft.reservation = None
+        else:
+            draft.began = exchange.now
         try:
             sealed = await self._ledger.submit(draft)
         except Stopped as error:
@@ -411,7 +413,7 @@ class Dispatcher:
             if self._ledger.healthy:
                 # Else the ledger said why, once: a line for each request would fill what is left of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
-            return self._undurable(exchange, response_id)
+            return self._undurable(exchange, response_id, draft.began)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)
@@ -422,19 +424,21 @@ class Dispatcher:
         outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.payload["summary_id"] = summary_id
+        draft.began = exchange.now
         sealed = self._ledger.submit_undurable(draft)
         exchange.call.audit_id = sealed.audit_id
         response = self._sealer.response(exchange, outcome, response_id, sealed)
         await deferLater(self._clock, PAUSE)
         return response
 
-    def _undurable(self, exchange: Exchange, response_id: str) -> Response:
+    def _undurable(self, exchange: Exchange, response_id: str, began: float | None) -> Response:
         """Nothing may be acknowledged that is not durable: the answer becomes 503 (design decision 8)."""
         outcome = self._sealer.refusal(exchange, store_down())
         draft: Draft = self._sealer.draft(exchange, outcome, response_id)
         draft.chain = HOST_CHAIN
         draft.reservation = None
         draft.changes, draft.events = (), ()
+        draft.began = began
         sealed = self._ledger.submit_undurable(draft)
         exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)

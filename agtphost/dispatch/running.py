@@ -1,5 +1,5 @@
 """
-Calls that wait for something, by agent: those of a stopped agent end with it (core v08 section 7.2.16).
+Calls that wait for something: who waits for what, and by agent, since a stopped agent's end (core v08 section 7.2.16).
 
 Only a call whose handler really waits is entered here; all others are over
 before anybody could stop their agent.
@@ -7,7 +7,8 @@ before anybody could stop their agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
@@ -34,9 +35,45 @@ class Leaving(Protocol):
         """No longer."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningCall:
+    """One call that waits."""
+
+    response_id: str
+    """What its response will be called, and what lines of the log call it by already."""
+
+    since: float
+    """When it came in, in seconds since the Unix epoch."""
+
+    caller_id: str
+    """Agent-ID of the caller; empty where it names none that is known."""
+
+    caller: str
+    """Its label."""
+
+    agent_id: str
+    """Agent-ID of the addressee; empty where it is the host."""
+
+    method: str
+    path: str
+    """As it was asked for, below the addressee."""
+
+    name: str
+    """The tool, or the operation, that the binding is."""
+
+    address: str
+    """Where the caller's connection comes from."""
+
+    task_id: str
+    """Empty where it names none."""
+
+    depth: int
+    """0 for a call from outside, 1 for one that its handler made, and so on."""
+
+
 class RunningCalls:
     """
-    Ends the calls of agents that are suspended or revoked, whether they call or are called.
+    Lists the calls that wait, and ends those of agents that are suspended or revoked, whether they call or are called.
 
     :param states: the present state of an agent.
     :param clock: ends calls one turn of the reactor later, when all is settled that was committed together.
@@ -46,16 +83,21 @@ class RunningCalls:
         self._states = states
         self._clock = clock
         self._stops: dict[str, set[Stop]] = {}
+        self._waiting: dict[Stop, Exchange] = {}
 
     def __len__(self) -> int:
-        return len({stop for stops in self._stops.values() for stop in stops})
+        return len(self._waiting)
+
+    def list(self) -> Sequence[RunningCall]:
+        """Those that wait now, the longest first."""
+        return sorted(map(_listed, self._waiting.values()), key=lambda call: call.since)
 
     def of(self, exchange: Exchange, leaving: Leaving | None) -> Leaving:
         """Where a call that waits is to be entered: here, and at ``leaving``, or at the front that may withdraw it."""
         peer = exchange.peer
         if isinstance(peer.link, Withdrawable) and not peer.depth:
             leaving = peer.link
-        return _Entry(self._stops, standing(exchange), leaving)
+        return _Entry(self._stops, self._waiting, exchange, leaving)
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state is another one now."""
@@ -86,20 +128,26 @@ class RunningCalls:
 class _Entry:
     """One call's places."""
 
-    __slots__ = ("_agents", "_leaving", "_stops")
+    __slots__ = ("_agents", "_exchange", "_leaving", "_stops", "_waiting")
 
-    def __init__(self, stops: dict[str, set[Stop]], agents: tuple[str, ...], leaving: Leaving | None) -> None:
+    def __init__(
+        self, stops: dict[str, set[Stop]], waiting: dict[Stop, Exchange], exchange: Exchange, leaving: Leaving | None
+    ) -> None:
         self._stops = stops
-        self._agents = agents
+        self._waiting = waiting
+        self._exchange = exchange
+        self._agents = standing(exchange)
         self._leaving = leaving
 
     def add(self, stop: Stop, /) -> None:
+        self._waiting[stop] = self._exchange
         for agent_id in self._agents:
             self._stops.setdefault(agent_id, set()).add(stop)
         if self._leaving is not None:
             self._leaving.add(stop)
 
     def discard(self, stop: Stop, /) -> None:
+        self._waiting.pop(stop, None)
         for agent_id in self._agents:
             stops = self._stops.get(agent_id)
             if stops is not None:
@@ -108,3 +156,20 @@ class _Entry:
                     del self._stops[agent_id]
         if self._leaving is not None:
             self._leaving.discard(stop)
+
+
+def _listed(exchange: Exchange) -> RunningCall:
+    caller, agent, binding = exchange.caller, exchange.agent, exchange.binding
+    return RunningCall(
+        response_id=exchange.call.response_id,
+        since=exchange.now,
+        caller_id="" if caller is None else caller.agent_id,
+        caller="" if caller is None else caller.name,
+        agent_id="" if agent is None else agent.agent_id,
+        method=exchange.method,
+        path=exchange.path,
+        name="" if binding is None else binding.name,
+        address=exchange.peer.address,
+        task_id=exchange.task_id or "",
+        depth=exchange.peer.depth,
+    )

@@ -238,6 +238,8 @@ class Sealer:
             payload["delegation"] = lineage.members()
             payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
+        if caller is not None:
+            draft.caller = caller.name
         if not refused:
             draft.standing = standing(exchange)
         draft.changes, draft.events = outcome.changes, outcome.events

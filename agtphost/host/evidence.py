@@ -14,7 +14,6 @@ from twisted.logger import Logger
 
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.audit.observed import ObservedRecord
 from agtphost.audit.state import StateTable
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
@@ -102,9 +101,7 @@ def keep_evidence(
     )
     observers = Observers(reactor, loaded.plugins.observers)
     if loaded.plugins.observers:
-        ledger.observe = lambda sealed: observers.saw(
-            ObservedRecord(audit_id=sealed.audit_id, issued_at=sealed.issued_at, jws=sealed.jws)
-        )
+        ledger.watch(observers.saw_group)
     summaries = Summaries()
     return Evidence(
         ledger=ledger,

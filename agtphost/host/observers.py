@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, may
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from agtphost.audit.observed import ObservedRecord
+from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.iagtp import IRecordObserver
 
 MOST = 1000
@@ -92,6 +92,12 @@ class Observers(Service):
 
     def __init__(self, reactor: Any, observers: Sequence[tuple[str, IRecordObserver]]) -> None:
         self._lines = [_Line(reactor, name, observer) for name, observer in observers]
+
+    def saw_group(self, group: ObservedGroup) -> None:
+        """Watch the ledger: what is in no chain is not for observers, since it cannot be found again."""
+        for record in group.records:
+            if record.durable:
+                self.saw(record)
 
     def saw(self, record: ObservedRecord) -> None:
         """Put a committed record in every line; never fails, and never waits."""

@@ -5,6 +5,7 @@ Where records are kept.
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
 - :mod:`.reading`: the reading side, paged and re-hashed
 - :mod:`.soundness`: which records of a damaged file can be read
+- :mod:`.searching`: records across all chains, newest first
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
 - :mod:`.state_lock`: one host per state directory and store
@@ -25,14 +26,17 @@ from agtphost.stores.memory import MemoryStore
 from agtphost.stores.reading import RecordReader
 from agtphost.stores.records import OffReactorRecords
 from agtphost.stores.rows import DamagedRecord, Selection, StoreError
+from agtphost.stores.searching import LatestRecords, Search
 from agtphost.stores.sqlite import SQLiteStore, open_sqlite
 
 __all__ = [
     "DamagedRecord",
+    "LatestRecords",
     "MemoryStore",
     "OffReactorRecords",
     "RecordReader",
     "SQLiteStore",
+    "Search",
     "Selection",
     "StoreError",
     "open_reader",

@@ -22,6 +22,7 @@ from agtphost.stores.rows import (
     Selection,
     StateRow,
 )
+from agtphost.stores.searching import LatestRecords, Search
 
 
 class ITransactions(Interface):
@@ -194,6 +195,14 @@ class IRecordReader(Interface):
         :param damaged: takes chain and explanation of each record that is not what was signed; it is left out then.
         """
 
+    def latest(before: int | None, limit: int, search: Search) -> LatestRecords:
+        """
+        Records of all chains, newest first; :data:`agtphost.stores.searching.LOOKED_AT` are looked at, at most.
+
+        :param before: the place that the look begins below; None: at the newest.
+        :param limit: how many records and damaged ones are wanted at most, from 1.
+        """
+
     def number_of(audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""
 
@@ -267,6 +276,9 @@ class IRecordStore(Interface):
 
     def lifecycle(agent_id: str, limit: int) -> Awaitable[Sequence[StoredRecord]]:
         """Lifecycle events of an agent, newest first."""
+
+    def latest(before: int | None, limit: int, search: Search) -> Awaitable[LatestRecords]:
+        """Records of all chains, newest first; see :meth:`IRecordReader.latest`."""
 
     def number_of(audit_id: str) -> Awaitable[int | None]:
         """The place of a record among all records, counted from 1; None where it is not stored."""

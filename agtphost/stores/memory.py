@@ -26,6 +26,7 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
+from agtphost.stores.searching import LOOKED_AT, LatestRecords, Search
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
@@ -332,6 +333,40 @@ class MemoryStore:
                     damaged(chain, str(error))
                 else:
                     yield found
+
+    def latest(self, before: int | None, limit: int, search: Search) -> LatestRecords:
+        """Records of all chains, newest first."""
+        found: list[tuple[int, StoredRecord]] = []
+        damaged: list[tuple[int, str]] = []
+        with self._lock:
+            at = len(self._by_number) + 1 if before is None else min(before, len(self._by_number) + 1)
+            last = max(at - LOOKED_AT, 1)
+            while at > last and len(found) + len(damaged) < limit:
+                at -= 1
+                row = self._by_number[at]
+                if not self._has(row, search):
+                    continue
+                try:
+                    record = self._stored(row)
+                except DamagedRecord as error:
+                    damaged.append((at, str(error)))
+                else:
+                    if search.says(record):
+                        found.append((at, record))
+        return LatestRecords(records=found, damaged=damaged, before=at if at > 1 else None)
+
+    def _has(self, row: RecordRow, search: Search) -> bool:
+        chain = None if search.chain is None else self._numbers.get(search.chain, 0)
+        caller = None if search.caller is None else bytes.fromhex(search.caller)
+        asked = (
+            (chain, row.chain),
+            (caller, row.caller),
+            (search.method, row.method),
+            (search.path, row.path),
+            (search.status, row.status),
+            (int(RecordKind.RECORD) if search.inside else None, row.kind),
+        )
+        return all(wanted is None or wanted == value for wanted, value in asked)
 
     def faults(self) -> list[str]:
         """Memory has no file to be damaged."""

@@ -20,6 +20,7 @@ from agtphost.stores import soundness
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
+from agtphost.stores.searching import LOOKED_AT, LatestRecords, Search
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
@@ -43,7 +44,7 @@ FIND = """
 
 _RECORD = """
     SELECT c.agent_id, r.seq, r.audit_id, p.audit_id, r.kind, r.format, r.signed,
-        r.issued_at, r.caller, r.previous
+        r.issued_at, r.caller, r.previous, r.number
     FROM record r JOIN chain c ON c.number = r.chain LEFT JOIN record p ON p.number = r.previous
 """
 
@@ -58,6 +59,25 @@ def read_checkpoint(execute: Callable[..., Any]) -> CheckpointRow | None:
     """The newest checkpoint."""
     row = execute("SELECT size, issued_at, note FROM checkpoint ORDER BY size DESC LIMIT 1").fetchone()
     return None if row is None else CheckpointRow(*row)
+
+
+def _conditions(search: Search) -> tuple[str, list[Any]]:
+    """What the columns can tell of a search. ``+`` keeps an index from being used: rows are read by number alone."""
+    asked: tuple[tuple[str, Any], ...] = (
+        ("+r.chain = (SELECT number FROM chain WHERE agent_id = ?)", _octets(search.chain)),
+        ("r.caller = ?", _octets(search.caller)),
+        ("r.method = ?", search.method),
+        ("r.path = ?", search.path),
+        ("r.status = ?", search.status),
+    )
+    if search.inside:
+        asked = (*asked, ("r.kind = ?", int(RecordKind.RECORD)))
+    used = [(text, value) for text, value in asked if value is not None]
+    return "".join(f" AND {text}" for text, _ in used), [value for _, value in used]
+
+
+def _octets(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
 
 
 def _checked(row: Sequence[Any]) -> StoredRecord:
@@ -271,6 +291,38 @@ class RecordReader:
     def _length(self, chain: str) -> int:
         newest = self.head(chain)
         return 0 if newest is None else newest.seq
+
+    def latest(self, before: int | None, limit: int, search: Search, *, page: int = PAGE) -> LatestRecords:
+        """
+        Records of all chains, newest first.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
+        newest = self._rows("SELECT coalesce(max(number), 0) FROM record")[0][0]
+        at = newest + 1 if before is None else min(before, newest + 1)
+        last = max(at - LOOKED_AT, 1)
+        conditions, values = _conditions(search)
+        statement = f"{_RECORD} WHERE r.number < ? AND r.number >= ?{conditions} ORDER BY r.number DESC LIMIT ?"
+        found: list[tuple[int, StoredRecord]] = []
+        damaged: list[tuple[int, str]] = []
+        while at > last and (wanted := limit - len(found) - len(damaged)) > 0:
+            most = page if search.inside else min(page, wanted)
+            rows = self._rows(statement, (at, last, *values, most))
+            for row in rows:
+                at = row[10]
+                try:
+                    record = _checked(row)
+                except DamagedRecord as error:
+                    damaged.append((at, str(error)))
+                else:
+                    if search.says(record):
+                        found.append((at, record))
+                if len(found) + len(damaged) == limit:
+                    break
+            else:
+                if len(rows) < most:
+                    at = last
+        return LatestRecords(records=found, damaged=damaged, before=at if at > 1 else None)
 
     def number_of(self, audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""

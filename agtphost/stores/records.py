@@ -10,6 +10,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IRecordReader, IRecordStore
 from agtphost.stores.rows import CheckpointRow
+from agtphost.stores.searching import LatestRecords, Search
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments elsewhere: ``deferToThreadPool`` with reactor and pool filled in."""
@@ -40,6 +41,10 @@ class OffReactorRecords:
 
     async def lifecycle(self, agent_id: str, limit: int) -> Sequence[StoredRecord]:
         found: Sequence[StoredRecord] = await self._run(self._reader.lifecycle, agent_id, limit)
+        return found
+
+    async def latest(self, before: int | None, limit: int, search: Search) -> LatestRecords:
+        found: LatestRecords = await self._run(self._reader.latest, before, limit, search)
         return found
 
     async def number_of(self, audit_id: str) -> int | None:

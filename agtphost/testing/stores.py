@@ -27,8 +27,9 @@ from agtphost.audit.verify import verify_records
 from agtphost.audit.writer import Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader
 from agtphost.identity.keys import SigningKey
-from agtphost.stores import Selection, StoreError
+from agtphost.stores import Search, Selection, StoreError
 from agtphost.stores.rows import CheckpointRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
+from agtphost.stores.searching import LOOKED_AT
 
 ALICE, BOB = "a1" * 32, "b0" * 32
 KEY = SigningKey.generate()
@@ -212,6 +213,50 @@ class StoreCases(ABC):
             (Selection(chain="cc" * 32), 0),
         ):
             assert len(list(reader.records(selection))) == expected, selection
+
+    def test_a_search_finds_the_latest_of_all_chains(self, store: IChainStore) -> None:
+        """Newest first, by what the columns have and by what was signed, page by page, each record once."""
+        for number in range(12):
+            refused = {"status": 403, "reason": "scope-missing"} if number % 3 == 0 else {}
+            one = draft(ALICE, method="FETCH" if number % 2 else "QUERY", path=f"/orders/{number % 2}", **refused)
+            other = draft(BOB, caller_id="" if number % 2 else ALICE, task_id=f"task-{number % 4}")
+            self.written(store, one, other, seconds=1_000 + number)
+        reader = store.reader()
+        every = reader.latest(None, 100, Search())
+        assert [number for number, _ in every.records] == list(range(24, 0, -1)) and every.before is None
+        assert not every.damaged and {record.chain for _, record in every.records} == {ALICE, BOB}
+        for search, expected in (
+            (Search(chain=ALICE), 12),
+            (Search(chain="cc" * 32), 0),
+            (Search(caller=BOB), 12),
+            (Search(caller=""), 6),
+            (Search(method="FETCH", path="/orders/1"), 6),
+            (Search(status=403), 4),
+            (Search(reason="scope-missing", method="QUERY"), 2),
+            (Search(task_id="task-3"), 3),
+            (Search(task_id="task-3", chain=ALICE), 0),
+        ):
+            found: list[int] = []
+            before: int | None = None
+            while True:
+                page = reader.latest(before, 2, search)
+                assert len(page.records) <= 2 and not page.damaged
+                found += [number for number, _ in page.records]
+                before = page.before
+                if before is None:
+                    break
+            assert len(found) == expected and found == sorted(set(found), reverse=True), search
+        assert [number for number, _ in reader.latest(3, 9, Search()).records] == [2, 1]
+
+    def test_one_look_ends(self, store: IChainStore) -> None:
+        """After so many records, whatever is looked for, and it says where to go on."""
+        for _ in range(LOOKED_AT // 1_000):
+            self.written(store, *(draft() for _ in range(1_000)))
+        self.written(store, draft(), draft())
+        reader = store.reader()
+        first = reader.latest(None, 5, Search(status=500))
+        assert (list(first.records), first.before) == ([], 3)
+        assert reader.latest(first.before, 5, Search(status=500)).before is None
 
     def test_a_checkpoint_covers_every_record(self, store: IChainStore) -> None:
         """The tree is kept beside the records, and its tiles are read by both sides."""

@@ -435,6 +435,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "audit.writer:_Group.heads",
             "audit.writer:_Group.states",
             "dispatch.running:RunningCalls._stops",
+            "dispatch.running:RunningCalls._waiting",
             "handlers.composition:Run._last",
             "http.a2a_runs:Runs._runs",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._running",

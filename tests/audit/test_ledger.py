@@ -14,6 +14,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import deferLater
+from twisted.logger import formatEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
 from agtphost.audit.drafts import (
@@ -25,6 +26,7 @@ from agtphost.audit.drafts import (
 )
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
+from agtphost.audit.observed import ObservedGroup
 from agtphost.audit.verify import verify_records
 from agtphost.iagtp import IChainStore, ILedger
 from agtphost.identity.jws import verify
@@ -459,3 +461,85 @@ async def test_unsigned_records_are_chained_too() -> None:
     await ledger.stop()
     report = verify_records(store.records(Selection()), {}, allow_unsigned=True)
     assert report.ok and report.unsigned == 3
+
+
+@pytest_twisted.ensureDeferred
+async def test_watchers_are_told_of_every_group_after_its_callers() -> None:
+    """What was sealed, in order, with places and durations; an interim message and a host's own word end no call."""
+    store = MemoryStore()
+    told: list[ObservedGroup] = []
+    order: list[str] = []
+    async with running(store, now=lambda: 1_000.0) as ledger:
+
+        def watch(group: ObservedGroup) -> None:
+            order.append("watcher")
+            told.append(group)
+
+        ledger.watch(watch)
+        asked = draft(reason="timeout", task_id="t", extra={"mcp_tool": "read"})
+        asked.began, asked.caller = 998.5, "bob"
+        answers = [ledger.submit(each) for each in (asked, draft(BOB), transition(None, "suspended"))]
+        for answer in answers:
+            answer.addCallback(lambda sealed: order.append("caller") or sealed)
+        first, second, third = [await answer for answer in answers]
+        await soon(lambda: bool(told))
+        (group,) = told
+        assert order == ["caller"] * 3 + ["watcher"]
+        assert [record.audit_id for record in group.records] == [first.audit_id, second.audit_id, third.audit_id]
+        assert [record.number for record in group.records] == [1, 2, 4]
+        assert [store.number_of(record.audit_id) for record in group.records] == [1, 2, 4]
+        assert [record.seconds for record in group.records] == [1.5, None, None]
+        assert group.seconds is not None and group.seconds > 0
+        one = group.records[0]
+        assert (one.method, one.path, one.status, one.reason, one.tool) == ("QUERY", "/orders", 200, "timeout", "read")
+        assert (one.chain, one.caller_id, one.caller, one.task_id, one.durable) == (ALICE, BOB, "bob", "t", True)
+        assert one.payload() == dict(one.members)
+        ledger.submit_undurable(draft())
+        assert [(record.durable, record.number, record.chain) for record in told[1].records] == [(False, 0, "")]
+        assert told[1].seconds is None
+        ledger.unwatch(watch)
+        ledger.unwatch(watch)
+        await ledger.submit(draft())
+    assert len(told) == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_watcher_that_fails_is_dropped() -> None:
+    """Once, in the log; the calls, and the other watchers, do not notice."""
+    failing: list[ObservedGroup] = []
+    told: list[ObservedGroup] = []
+    lines: list[str] = []
+
+    def fail(group: ObservedGroup) -> None:
+        failing.append(group)
+        raise RuntimeError("the gauge is stuck")
+
+    def log(event: Any) -> None:
+        lines.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(log)
+    try:
+        async with running(MemoryStore()) as ledger:
+            ledger.watch(fail)
+            ledger.watch(told.append)
+            for _ in range(3):
+                await ledger.submit(draft())
+    finally:
+        globalLogPublisher.removeObserver(log)
+    assert (len(failing), len(told)) == (1, 3)
+    assert len([line for line in lines if "told of nothing more" in line]) == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_watchers_hear_nothing_of_what_failed() -> None:
+    """A group that was not committed never happened."""
+    store = Counting()
+    told: list[ObservedGroup] = []
+    async with running(store, probe_seconds=0.01) as ledger:
+        ledger.watch(told.append)
+        store.broken = True
+        await refused(ledger.submit(draft()))
+        store.broken = False
+        await soon(lambda: ledger.healthy)
+        await ledger.submit(draft())
+    assert [len(group.records) for group in told] == [1]

@@ -65,6 +65,32 @@ def test_a_running_call_ends_with_its_agent(
     assert len(host.running) == 0 and host.clock.getDelayedCalls() == []
 
 
+def test_waiting_calls_are_listed() -> None:
+    """Who waits for what, since when and from where, the longest first; a call that is over is not."""
+    host = WaitingHost()
+    host.start("RESERVE", "/desk", {"text": "x"})
+    host.start("QUERY", "/words", {"text": "x"}, headers={"Task-ID": "task-7"})
+    first, second = host.running.list()
+    assert (first.method, first.path, first.caller, first.caller_id) == ("RESERVE", "/desk", "caller", CALLER)
+    assert (first.agent_id, first.depth, first.task_id) == (HOSTED, 0, "")
+    assert (second.method, second.path, second.task_id) == ("QUERY", "/words", "task-7")
+    assert first.since <= second.since and first.address and first.response_id != second.response_id
+    host.working[0].callback({})
+    assert [call.response_id for call in host.running.list()] == [second.response_id]
+    host.working[1].callback({})
+    assert list(host.running.list()) == []
+
+
+def test_an_anonymous_call_is_listed() -> None:
+    """Nobody's agent ends with it, and yet it waits."""
+    host = WaitingHost()
+    host.start("QUERY", "/public", {}, peer=Peer(address="192.0.2.7"))
+    (call,) = host.running.list()
+    assert (call.caller_id, call.caller, call.address) == ("", "", "192.0.2.7")
+    host.working[0].callback({})
+    assert list(host.running.list()) == []
+
+
 def test_the_control_goes_on() -> None:
     """A dispatcher without the registry leaves the call running: the test above would notice."""
     host = WaitingHost()

@@ -1,0 +1,84 @@
+"""
+The one way of being told of what was sealed: metrics, a live view, the access log and an operator's observers.
+
+Nothing is made for them where there are none, so that a host without them pays one test for each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import Draft, Sealed
+from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.audit.writer import Entry, Submission
+
+Watcher = Callable[[ObservedGroup], object]
+
+log = Logger()
+
+
+class Watchers:
+    """Who is told, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._watchers: tuple[Watcher, ...] = ()
+
+    def add(self, watcher: Watcher) -> None:
+        """Tell it from now on."""
+        self._watchers = (*self._watchers, watcher)
+
+    def discard(self, watcher: Watcher) -> None:
+        """Tell it no longer."""
+        self._watchers = tuple(each for each in self._watchers if each != watcher)
+
+    def committed(self, entries: Sequence[Entry], now: float, seconds: float) -> None:
+        """
+        A group is on disk.
+
+        :param now: when the reactor learned of it, in seconds since the Unix epoch.
+        :param seconds: how long the transaction took.
+        """
+        if not self._watchers:
+            return
+        records = []
+        for entry in entries:
+            if entry.__class__ is not Submission:
+                continue
+            sealed = entry.outcome
+            # Of state items alone there is nothing to tell, nor of what could not be written.
+            if isinstance(sealed, Sealed) and sealed.audit_id:
+                records.append(_observed(entry.draft, sealed, now, entry.draft.chain, True))
+        self._tell(ObservedGroup(records, seconds))
+
+    def undurable(self, draft: Draft, sealed: Sealed, now: float) -> None:
+        """A record was signed that is in no chain."""
+        if self._watchers:
+            self._tell(ObservedGroup((_observed(draft, sealed, now, "", False),), None))
+
+    def _tell(self, group: ObservedGroup) -> None:
+        for watcher in self._watchers:
+            try:
+                watcher(group)
+            except Exception:
+                self.discard(watcher)
+                log.failure(
+                    "{watcher!r}, which watched the ledger, failed: it is told of nothing more", watcher=watcher
+                )
+
+
+def _observed(draft: Draft, sealed: Sealed, now: float, chain: str, durable: bool) -> ObservedRecord:
+    # The clock may have gone back meanwhile: nothing takes less than no time.
+    seconds = None if draft.began is None else max(now - draft.began, 0.0)
+    return ObservedRecord(
+        sealed.audit_id,
+        sealed.issued_at,
+        sealed.jws,
+        sealed.number,
+        chain,
+        durable,
+        seconds,
+        draft.caller,
+        draft.payload,
+    )

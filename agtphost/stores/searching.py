@@ -1,0 +1,63 @@
+"""Records across all chains, newest first: what is looked for, how far one look goes, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.observed import members_of
+from agtphost.stores.rows import RecordKind
+
+LOOKED_AT = 10_000
+"""Records that one look passes at most, found or not: what was looked for in vain ends as soon as what was found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which records are looked for; every part narrows it."""
+
+    chain: str | None = None
+    """Agent-ID of the responding agent, ``""`` for the host's own chain."""
+
+    caller: str | None = None
+    """Agent-ID of the caller, ``""`` for none."""
+
+    method: str | None = None
+    path: str | None = None
+    """Whole, without a query."""
+
+    status: int | None = None
+    reason: str | None = None
+    """Why a call was refused. No lifecycle event has one in this sense."""
+
+    task_id: str | None = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether what was signed has to be read for it."""
+        return self.reason is not None or self.task_id is not None
+
+    def says(self, record: StoredRecord) -> bool:
+        """Whether what was signed has what is looked for inside."""
+        if not self.inside:
+            return True
+        if record.kind != RecordKind.RECORD.label:
+            return False
+        members = members_of(record.signed.decode("ascii"))
+        asked = (("reason", self.reason), ("task_id", self.task_id))
+        return all(value is None or members.get(name, "") == value for name, value in asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestRecords:
+    """What one look found."""
+
+    records: Sequence[tuple[int, StoredRecord]]
+    """With their places among all records, newest first."""
+
+    damaged: Sequence[tuple[int, str]]
+    """The places of records that would be among them and are not what was signed, and what is wrong with each."""
+
+    before: int | None
+    """Where to go on; None where everything was looked at."""
