@@ -1,0 +1,193 @@
+"""
+Chromium for tests, driven by its own driver, with nothing left unsaid on its console.
+
+Debian's ``chromium`` and ``chromium-driver``; tests that need them are skipped where they are not installed.
+Screenshots lie in ``build/screenshots`` afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests import npm
+from tests.system.hosting import until
+
+ROOT = Path(__file__).resolve().parents[2]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+AXE = "4"
+
+QUIET = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--lang=en",
+)
+"""No window, no names looked up, nothing asked of anybody but the host of the test."""
+
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.violations.push(event.violatedDirective + " " + event.blockedURI + " " + event.sample));
+"""
+
+
+CALL = """
+const done = arguments[arguments.length - 1], given = arguments;
+(async function () { %s }).apply(null, given).then(done, (error) => done({thrown: String(error.stack ?? error)}));
+"""
+
+
+def spki(certificate: Path) -> str:
+    """What Chromium takes to trust one certificate's key and no other: the SHA-256 of its public key, base64."""
+    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
+    octets = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return base64.b64encode(hashlib.sha256(octets).digest()).decode()
+
+
+class Browser:
+    """
+    One window.
+
+    :param certificate: of the host that is looked at; None for plain HTTP on loopback.
+    :param folder: the browser's own.
+    :param scripts: False for a browser that runs none.
+    """
+
+    def __init__(self, folder: Path, certificate: Path | None = None, *, scripts: bool = True) -> None:
+        browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+        if browser is None or driver is None:
+            pytest.skip("chromium and chromium-driver are not installed")
+        options = ChromeOptions()
+        options.binary_location = browser
+        trust = () if certificate is None else (f"--ignore-certificate-errors-spki-list={spki(certificate)}",)
+        for word in (*QUIET, *trust, f"--user-data-dir={folder}"):
+            options.add_argument(word)
+        if not scripts:
+            options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = Chrome(options, ChromeService(driver))
+        self.driver.set_script_timeout(120)
+        self.driver.set_window_size(1280, 900)
+        if scripts:
+            self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": VIOLATIONS})
+
+    def quit(self) -> None:
+        """End it."""
+        self.driver.quit()
+
+    # Looking
+
+    def open(self, address: str) -> None:
+        """Go to an address; a view is there when its script has run, if it has one."""
+        self.driver.get(address)
+
+    def all(self, selector: str) -> list[WebElement]:
+        """Elements by CSS selector."""
+        found: list[WebElement] = self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return found
+
+    def one(self, selector: str, seconds: float = 30.0) -> WebElement:
+        """The first of them, waited for."""
+        until(lambda: self.all(selector), seconds)
+        return self.all(selector)[0]
+
+    @property
+    def text(self) -> str:
+        """What the document says."""
+        return str(self.one("body").text)
+
+    def run(self, script: str, *values: Any) -> Any:
+        """The value of a script's ``return``, or of what it passes to ``done``."""
+        found = self.driver.execute_async_script(CALL % script, *values)
+        assert not (isinstance(found, dict) and "thrown" in found), found["thrown"]
+        return found
+
+    # Judging
+
+    def said(self) -> list[str]:
+        """What stands on the console since the last time, and violations of the content policy."""
+        entries = [f"{entry['level']} {entry['message']}" for entry in self.driver.get_log("browser")]
+        return entries + list(self.driver.execute_script("return window.violations ?? []"))
+
+    def quiet(self, *expected: str) -> None:
+        """
+        Hold that nothing went wrong unseen.
+
+        :param expected: parts of what may be there: a refusal that is looked at is one line.
+        """
+        assert [line for line in self.said() if not any(part in line for part in expected)] == []
+
+    def findings(self) -> list[str]:
+        """Serious and critical findings of axe-core in the view as it is."""
+        source = npm.document("axe-core", "axe.min.js", AXE).read_text()
+        # Through the driver: the page's own policy lets no such script in, and should not.
+        self.driver.execute_script(source)
+        report = self.run("return await axe.run(document, {resultTypes: ['violations']})")
+        assert report["passes"], "axe-core looked at nothing"
+        return [
+            f"{found['impact']} {found['id']}: {node['html'][:200]} ({node.get('failureSummary', '')[:200]})"
+            for found in report["violations"]
+            if found["impact"] in ("serious", "critical")
+            for node in found["nodes"]
+        ]
+
+    def scheme(self, name: str) -> None:
+        """Prefer ``light`` or ``dark``."""
+        feature = {"name": "prefers-color-scheme", "value": name}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def wide(self, width: int) -> None:
+        """Be as wide as that, in CSS pixels."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def overflow(self) -> int:
+        """Pixels by which the view is wider than the window."""
+        script = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        return int(self.driver.execute_script(script))
+
+    def screenshot(self, name: str) -> None:
+        """Keep what is seen, the whole height of it."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+        (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
+
+
+@contextmanager
+def chromium(folder: Path, certificate: Path | None = None, **options: Any) -> Iterator[Browser]:
+    """A browser, gone afterwards."""
+    browser = Browser(folder, certificate, **options)
+    try:
+        yield browser
+    finally:
+        browser.quit()
+
+
+def policy_of(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> str:
+    """The content policy among header fields."""
+    return dict(headers)["Content-Security-Policy"]
+
+
+def shown(value: object) -> str:
+    """A value for a failure's message."""
+    return json.dumps(value, indent=1, default=str)[:4000]

@@ -1,0 +1,67 @@
+"""The page's own files on a server without a host, under the page's own content policy."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+
+STATIC = files("agtphost") / "page" / "static"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+KINDS = {
+    "/static/page.js": "text/javascript; charset=utf-8",
+    "/static/page.css": "text/css; charset=utf-8",
+    "/static/icon.svg": "image/svg+xml",
+}
+FRAME = (
+    '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>agtphost</title>'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/page.css">'
+    '<script src="/static/page.js" type="module"></script></head><body><main><h1>A view</h1>{}</main></body></html>'
+)
+
+
+@contextmanager
+def serving(views: Mapping[str, str]) -> Iterator[str]:
+    """
+    Serve views.
+
+    :param views: the inside of ``main`` by path.
+    :return: the address, without a slash at its end.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            kind, octets, status = "text/html; charset=utf-8", b"", 200
+            if path in views:
+                octets = FRAME.format(views[path]).encode()
+            elif path in KINDS:
+                octets = (STATIC / path.rpartition("/")[2]).read_bytes()
+                kind = KINDS[path]
+            else:
+                status = 404
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(octets)))
+            self.send_header("Content-Security-Policy", POLICY)
+            self.end_headers()
+            self.wfile.write(octets)
+
+        def log_message(self, *words: object) -> None:
+            """Nothing: what is asked is the test's own doing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
