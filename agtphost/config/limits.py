@@ -30,40 +30,43 @@ class Limits(Section):
     """Octets of a request's body; a larger one is refused with 400, before any of it is read."""
 
     handshake_timeout: Seconds = 10.0
-    """From the TCP connection to the end of the TLS handshake."""
+    """From the TCP connection to the end of the TLS handshake: two round trips, even by satellite."""
 
     header_timeout: Seconds = 10.0
-    """From a message's first octet to its blank line."""
+    """From a message's first octet to its blank line, in all: a header block fits one segment or a few."""
 
     body_gap_timeout: Seconds = 10.0
-    """Between two portions of a body."""
+    """Between two portions of a body; long enough for a lost segment to be sent several times."""
 
     body_min_rate: Annotated[int, Field(ge=0, le=1_073_741_824)] = 1_024
-    """Octets per second that a body must arrive at on average; 0 switches the check off."""
+    """
+    Octets per second that a body must arrive at on average, once ``body_gap_timeout`` has passed; 0 switches the check
+    off. No link in use is slower; whoever is, means to hold the connection.
+    """
 
     idle_timeout: Seconds = 75.0
-    """Between two requests; core v08 section 5.4 recommends at least 60."""
+    """Between two requests: core v08 section 5.4 recommends at least 60; who counts to 60 closes first."""
 
     write_timeout: Seconds = 30.0
-    """How long a peer may take nothing of what waits for it; then its connection is cut."""
+    """How long a peer may take nothing of what waits for it, which is most outages; then its connection is cut."""
 
     request_timeout: Seconds = 60.0
     """Until a call is answered 408, where its endpoint says nothing else."""
 
     connections: Count = 10_000
-    """TCP connections in all."""
+    """TCP connections in all: at 48 KiB each, 480 MiB; half of what a process may usually have of descriptors."""
 
     connections_per_address: Count = 64
-    """From one address; IPv6 addresses count by their /64."""
+    """From one address: one machine's fleet of agents, but no flood. IPv6 addresses count by their /64."""
 
     handshakes_per_second_per_address: Count = 10
-    """TLS handshakes without a client certificate, from one address; as many may come at once."""
+    """TLS handshakes without a client certificate, half a millisecond each; so many at once, too."""
 
     exempt_addresses: Items[Network] = (
         ipaddress.IPv4Network("127.0.0.0/8"),
         ipaddress.IPv6Network("::1/128"),
     )
-    """Addresses that the limits per address do not apply to."""
+    """Addresses that the limits per address do not apply to: this machine, where a gateway speaks for many."""
 
     requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000)] = 600_000
     """Of one agent, for reading, acting and ESCALATE each (core v08 section 10.11); beyond it 429."""
@@ -90,13 +93,13 @@ class Limits(Section):
     """How many seconds' worth of requests may come at once."""
 
     requests_per_connection: Count = 10_000
-    """Then the answer is the last, and the connection closes."""
+    """Then the answer is the last, and the connection closes: that balances load, and bounds what grows with one."""
 
     connection_age: Seconds = 3_600.0
     """Then the next answer is the last: a certificate that was revoked is not used for longer."""
 
     output_high_water: Annotated[int, Field(ge=1_024, le=1_073_741_824)] = 65_536
-    """Octets of answers that are gathered before they are written."""
+    """Octets of answers that are gathered before they are written, and written at once: the transport's own mark."""
 
     drain_timeout: Seconds = 30.0
     """From SIGTERM to cutting the connections that still wait for an answer."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -19,6 +19,8 @@ from agtphost.conformance.surface import LEGACY, Declared, Tool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
 from agtphost.contract.manifest_validation import Finding, examine
 from agtphost.vocabulary.catalog import Catalog
+
+T = TypeVar("T")
 
 PROBES = 12
 """Endpoints that are tried until one answers."""
@@ -310,50 +312,46 @@ class Target:
         path, body = endpoint.address(endpoint.input or {} if value is None else value)
         return self.ask(endpoint.method, path, body, who=who, fields=fields)
 
-    @cached_property
-    def endpoint(self) -> Declared | None:
+    # Each is there in cases that name its need; elsewhere it is Inapplicable where there is none.
+
+    @property
+    def endpoint(self) -> Declared:
         """An endpoint that succeeds."""
-        for item in self.spread(self.admitted):
-            if self.call(item).status in (200, 202, 204):
-                return item
-        return None
+        return _given(self._succeeding, Need.ENDPOINT)
 
     @cached_property
-    def with_schema(self) -> Declared | None:
+    def _succeeding(self) -> Declared | None:
+        good = (item for item in self.spread(self.admitted) if self.call(item).status in (200, 202, 204))
+        return next(good, None)
+
+    @cached_property
+    def with_schema(self) -> Declared:
         """An admitted endpoint that has most to check in its input."""
-        richest = max(self.admitted, key=lambda item: len(item.samples.properties) if item.samples else 0, default=None)
-        return richest if richest is not None and richest.samples and richest.samples.properties else None
+        rich = [item for item in self.admitted if item.samples is not None and item.samples.properties]
+        return _given(max(rich, key=_breadth, default=None), Need.SCHEMA)
 
     @cached_property
-    def with_parameter(self) -> Declared | None:
+    def with_parameter(self) -> Declared:
         """An admitted endpoint with a parameter in its path."""
-        return next((item for item in self.admitted if item.parameters), None)
+        return _given(next((item for item in self.admitted if item.parameters), None), Need.TEMPLATE)
 
     @cached_property
-    def scoped(self) -> tuple[Declared, str] | None:
+    def scoped(self) -> tuple[Declared, str]:
         """An admitted endpoint that requires scopes, and a held scope that does not satisfy them."""
-        for item in self.admitted:
-            other = sorted(self.held - item.required_scopes)
-            if item.required_scopes and other:
-                return item, other[0]
-        return None
+        pairs = ((item, min(self.held - item.required_scopes, default="")) for item in self.admitted)
+        return _given(next((pair for pair in pairs if pair[0].required_scopes and pair[1]), None), Need.SCOPED)
 
     @cached_property
-    def forbidden(self) -> Declared | None:
+    def forbidden(self) -> Declared:
         """An endpoint for which the agent lacks a scope."""
-        return next(
-            (
-                item
-                for item in self.operators
-                if item.required_scopes - self.held and item.pair not in self.listed and item.input is not None
-            ),
-            None,
-        )
+        closed = (item for item in self.operators if item.required_scopes - self.held and item.pair not in self.listed)
+        return _given(next((item for item in closed if item.input is not None), None), Need.FORBIDDEN)
 
     @cached_property
-    def guarded(self) -> Declared | None:
+    def guarded(self) -> Declared:
         """An endpoint that says that it asks for a certificate."""
-        return next((item for item in self.operators if item.pair in self.listed and _guarded(item)), None)
+        found = (item for item in self.operators if item.pair in self.listed and _guarded(item))
+        return _given(next(found, None), Need.GUARDED)
 
     @cached_property
     def fallible(self) -> tuple[Declared, ...]:
@@ -361,10 +359,15 @@ class Target:
         return tuple(item for item in self.admitted if item.errors)
 
     @cached_property
-    def tool(self) -> Tool | None:
+    def tool(self) -> Tool:
         """A harmless tool."""
         tools = (Tool(entry=entry) for entry in self._list("/tools"))
-        return next((tool for tool in tools if tool.harmless and tool.arguments is not None), None)
+        return _given(next((tool for tool in tools if tool.harmless and tool.arguments is not None), None), Need.TOOL)
+
+    @cached_property
+    def expendable(self) -> str:
+        """The Agent-ID of an agent whose life may be ended."""
+        return _given(self.access.expendable, Need.EXPENDABLE)
 
     @staticmethod
     def spread(items: tuple[Declared, ...]) -> tuple[Declared, ...]:
@@ -379,54 +382,51 @@ class Target:
         if side is not None:
             shown = self.credentials(side)
             return shown.cert is not None or shown.agent_id is not None
-        if need is Need.CERTIFICATE:
-            return self.credentials(Who.AGENT).cert is not None
-        return bool(self._fact(need))
+        fact = self._FACTS.get(need)
+        try:
+            return bool(getattr(self, fact) if fact is not None else self._seen(need))
+        except Inapplicable:
+            return False
 
-    def _fact(self, need: Need) -> object:
-        match need:
-            case Need.EXPENDABLE:
-                return self.access.expendable
-            case Need.SIGNING_KEY:
-                return self.keys
-            case Need.SIGNATURES:
-                return not (self.root.header("Attribution-Record") or "").endswith(".")
-            case Need.MANIFEST:
-                return self.manifest
-            case Need.ENDPOINT:
-                return self.endpoint
-            case Need.SCHEMA:
-                return self.with_schema
-            case Need.SCOPED:
-                return self.scoped
-            case Need.FORBIDDEN:
-                return self.forbidden
-            case Need.GUARDED:
-                return self.guarded
-            case Need.TEMPLATE:
-                return self.with_parameter
-            case Need.NAMED_ERROR:
-                return self.fallible
-            case Need.HOSTED:
-                return self.hosted
-            case Need.GENESIS:
-                return self.hosted and self.ask("DISCOVER", self.agent_path("genesis")).status == 200
-            case Need.TOOL:
-                return self.tool
-            case Need.ALIAS:
-                return self.method_policy.get("aliases")
-            case _:
-                return self.method_policy.get("redirects")
+    _FACTS = {
+        Need.EXPENDABLE: "expendable",
+        Need.SIGNING_KEY: "keys",
+        Need.MANIFEST: "manifest",
+        Need.ENDPOINT: "endpoint",
+        Need.SCHEMA: "with_schema",
+        Need.SCOPED: "scoped",
+        Need.FORBIDDEN: "forbidden",
+        Need.GUARDED: "guarded",
+        Need.TEMPLATE: "with_parameter",
+        Need.NAMED_ERROR: "fallible",
+        Need.HOSTED: "hosted",
+        Need.TOOL: "tool",
+    }
+    """The attribute that meets a need."""
+
+    def _seen(self, need: Need) -> object:
+        if need is Need.CERTIFICATE:
+            return self.credentials(Who.AGENT).cert
+        if need is Need.SIGNATURES:
+            return not (self.root.header("Attribution-Record") or "").endswith(".")
+        if need is Need.GENESIS:
+            return self.hosted and self.ask("DISCOVER", self.agent_path("genesis")).status == 200
+        return self.method_policy.get("aliases" if need is Need.ALIAS else "redirects")
 
     def agent_path(self, rest: str = "") -> str:
         """A path below the first hosted agent."""
         return f"/agents/{self.hosted[0].get('name')}" + (f"/{rest}" if rest else "")
 
-    def given(self, found: Any, need: Need) -> Any:
-        """``found``, which a need promises. :raises Inapplicable: if it is not there."""
-        if not found:
-            raise Inapplicable(need.what)
-        return found
+
+def _given(found: T | None, need: Need) -> T:
+    """``found``. :raises Inapplicable: if it is not there."""
+    if found is None:
+        raise Inapplicable(need.what)
+    return found
+
+
+def _breadth(item: Declared) -> int:
+    return len(item.samples.properties) if item.samples is not None else 0
 
 
 def is_manifest(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from twisted.application.service import Service
@@ -40,7 +40,7 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
     given = config.limits
     wire_limits = Limits(**{field.name: getattr(given, field.name) for field in fields(Limits)})
     factory = AGTPServerFactory(
-        dispatcher, connection_limits(config), reactor, wire_limits, strict_request_line=config.wire.strict_request_line
+        dispatcher, given, reactor, wire_limits, strict_request_line=config.wire.strict_request_line
     )
     endpoint = server_endpoint(
         reactor,
@@ -51,20 +51,11 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
     return ListeningService(endpoint, tls, factory, reactor, given.drain_timeout)
 
 
-def connection_limits(config: Config) -> ConnectionLimits:
-    """``[limits]``, as far as connections are concerned."""
-    given = config.limits
-    return ConnectionLimits(**{field.name: getattr(given, field.name) for field in fields(ConnectionLimits)})
-
-
 def http_limits(config: Config) -> ConnectionLimits:
-    """The same for each HTTP listener, which has fewer connections, and shorter ones."""
-    limits = connection_limits(config)
-    return replace(
-        limits,
-        connections=min(limits.connections, HTTP_LIMITS.connections),
-        requests_per_connection=min(limits.requests_per_connection, HTTP_LIMITS.requests_per_connection),
-        idle_timeout=min(limits.idle_timeout, HTTP_LIMITS.idle_timeout),
+    """``[limits]`` for each HTTP listener, which has fewer connections, and shorter ones."""
+    lower = ("connections", "requests_per_connection", "idle_timeout")
+    return config.limits.model_copy(
+        update={name: min(getattr(config.limits, name), getattr(HTTP_LIMITS, name)) for name in lower}
     )
 
 

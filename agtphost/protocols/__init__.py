@@ -1,7 +1,7 @@
 """
 AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisions 2 and 3.
 
-- :mod:`~agtphost.protocols.limits`: :class:`ConnectionLimits`, each with its reason
+- :mod:`~agtphost.protocols.limits`: ``[limits]``, as ``ConnectionLimits``, and the bounds that no file sets
 - :mod:`~agtphost.protocols.tls`: :class:`ServerTLS`, TLS 1.3 and client certificates
 - :mod:`~agtphost.protocols.admission`: which TCP connections get a handshake
 - :mod:`~agtphost.protocols.peers`: what a handshake says about the other end

@@ -17,7 +17,6 @@ from agtphost.host.assembly import Core, compose
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.listener import connection_limits
 from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.directory import AgentDirectory
@@ -179,7 +178,7 @@ class MemoryHost:
     def _listening(self) -> AGTPServerFactory:
         if self._factory is None:
             limits = Limits(**{each.name: getattr(self.config.limits, each.name) for each in fields(Limits)})
-            self._factory = AGTPServerFactory(self.dispatcher, connection_limits(self.config), self.clock, limits)
+            self._factory = AGTPServerFactory(self.dispatcher, self.config.limits, self.clock, limits)
         return self._factory
 
     def begin(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,9 @@ from agtphost.http import exchange
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.site import HTTP_LIMITS, HttpService
 
-LIMITS = replace(HTTP_LIMITS, header_timeout=0.5, body_gap_timeout=0.5, idle_timeout=0.5, write_timeout=1.0)
+LIMITS = HTTP_LIMITS.model_copy(
+    update={"header_timeout": 0.5, "body_gap_timeout": 0.5, "idle_timeout": 0.5, "write_timeout": 1.0}
+)
 PAGE = b"x" * 20_000
 
 
@@ -53,7 +54,9 @@ def started() -> Iterator[tuple[Start, Echo]]:
     services: list[Any] = []
 
     async def start(**limits: Any) -> int:
-        service = HttpService(reactor, "tcp:0:interface=127.0.0.1", None, echo, "the test", replace(LIMITS, **limits))
+        service = HttpService(
+            reactor, "tcp:0:interface=127.0.0.1", None, echo, "the test", LIMITS.model_copy(update=limits)
+        )
         services.append(service)
         service.startService()
         await service.when_listening()

@@ -20,17 +20,10 @@ MOST = 60
 """Inputs that one case tries."""
 
 
-def _checked(target: Target) -> Declared:
-    endpoint = target.with_schema
-    if endpoint is None:
-        raise Inapplicable(Need.SCHEMA.what)
-    return endpoint
-
-
 def _faults(target: Target, kind: str) -> Iterator[tuple[Declared, Fault]]:
     """Inputs with one kind of fault, for a spread of endpoints; at least one, or the case cannot be observed."""
     given = 0
-    spread = (_checked(target), *target.spread(target.admitted))
+    spread = (target.with_schema, *target.spread(target.admitted))
     for place, item in enumerate((*spread, *target.admitted)):
         if given and place >= len(spread):
             return
@@ -96,7 +89,7 @@ def optional(target: Target) -> None:
 @CASES.case("schema-before-nothing-else", "API-141", Need.SCHEMA)
 def wrong_shape(target: Target) -> None:
     """An array in place of the input is refused."""
-    item = _checked(target)
+    item = target.with_schema
     path, _ = item.address(item.input or {})
     answered(target.as_agent(item.method, path, b"[1,2]"), 400, 422)
 
@@ -147,7 +140,7 @@ def anonymous(target: Target) -> None:
 @CASES.case("authority-before-schema", "AGTP-029 API-156", Need.SCHEMA)
 def authority_first(target: Target) -> None:
     """An anonymous caller learns nothing of a schema."""
-    item = _checked(target)
+    item = target.with_schema
     if item.definition.get("min_assurance") != "none":
         answered(
             target.call(item, {"conformance_undeclared": 1, **dict.fromkeys(item.parameters, "x")}, who=Who.ANONYMOUS),

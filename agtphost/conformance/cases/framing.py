@@ -25,11 +25,6 @@ def probe(target: Target) -> Answer:
     return target.note(answer)
 
 
-def serves(target: Target) -> None:
-    """The server answers others."""
-    probe(target)
-
-
 def refuses(target: Target, octets: bytes) -> Answer:
     """
     Malformed octets are answered by one 400, after which the connection ends.

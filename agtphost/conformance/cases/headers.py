@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agtphost.conformance.access import Who
 from agtphost.conformance.case import Cases
+from agtphost.conformance.cases.framing import probe
 from agtphost.conformance.cases.tour import tour
 from agtphost.conformance.expectations import answered, header, is_hex64, never, reason, refused, without
 from agtphost.conformance.link import Answer
@@ -20,18 +23,17 @@ VERIFICATION_PATHS = {"dns-anchored", "log-anchored", "hybrid", "org-asserted", 
 # On every answer
 
 
-def _every(target: Target, judge: object) -> None:
-    assert callable(judge)
+def _every(target: Target, judge: Callable[[Answer], str]) -> None:
     for asked, answer in tour(target):
         said = judge(answer)
         expect(not said, f"{asked}: {answer} {said}", said.removeprefix("has "))
 
 
-def _absent(*names: str) -> object:
+def _absent(*names: str) -> Callable[[Answer], str]:
     return lambda answer: ", ".join(f"carries {name}" for name in names if answer.header(name) is not None)
 
 
-def _present(name: str) -> object:
+def _present(name: str) -> Callable[[Answer], str]:
     return lambda answer: "" if answer.header(name) else f"has no {name}"
 
 
@@ -237,51 +239,29 @@ def repeated_agent_id(target: Target) -> None:
 # What answers say of the server and the addressed agent
 
 
+def _supported(target: Target) -> set[str]:
+    return {name.strip() for name in header(probe(target), "Supported-Methods").split(",")}
+
+
 @CASES.case("supported-methods", "AGTP-053 METH-051")
 def supported_methods(target: Target) -> None:
     """The first answer of a connection lists the methods implemented, all eighteen of the floor among them."""
-    with target.link() as link:
-        link.send(target.introduced(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n"))
-        answer = link.answer()
-    assert answer is not None
-    listed = {name.strip() for name in header(answer, "Supported-Methods").split(",")}
-    missing = FLOOR - listed
+    missing = FLOOR - _supported(target)
     expect(not missing, f"it does not list {', '.join(sorted(missing))}")
 
 
 FLOOR = frozenset(
-    [
-        "QUERY",
-        "DISCOVER",
-        "DESCRIBE",
-        "INSPECT",
-        "SUMMARIZE",
-        "PLAN",
-        "PROPOSE",
-        "EXECUTE",
-        "DELEGATE",
-        "ESCALATE",
-        "CONFIRM",
-        "SUSPEND",
-        "NOTIFY",
-        "ACTIVATE",
-        "DEACTIVATE",
-        "REINSTATE",
-        "REVOKE",
-        "DEPRECATE",
-    ]
+    {
+        *("QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE", "EXECUTE", "DELEGATE"),
+        *("ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"),
+    }
 )
 
 
 @CASES.case("supported-methods-covers-endpoints", "METH-051", Need.MANIFEST)
 def supported_covers(target: Target) -> None:
     """The list of the first answer names every method that has an endpoint."""
-    with target.link() as link:
-        link.send(target.introduced(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n"))
-        answer = link.answer()
-    assert answer is not None
-    listed = {name.strip() for name in header(answer, "Supported-Methods").split(",")}
-    missing = {item.method for item in target.declared} - listed
+    missing = {item.method for item in target.declared} - _supported(target)
     expect(not missing, f"it does not list {', '.join(sorted(missing)[:5])}")
 
 

@@ -142,11 +142,6 @@ def bad_deadline(target: Target) -> None:
 # With an agent whose life may be ended
 
 
-def _expendable(target: Target) -> str:
-    assert target.access.expendable is not None
-    return target.access.expendable
-
-
 def _changed(answer: Answer, state: str, *events: str) -> None:
     result = has(succeeded(answer).result, ["status", "previous_status", "event_type", "audit_id"], "the result")
     expect(result["status"] == state, f"status is {result['status']!r}")
@@ -159,7 +154,7 @@ def _noop(answer: Answer) -> None:
 
 def _seen(target: Target, *allowed: int) -> None:
     """How a request that the agent sends itself is answered."""
-    answered(target.ask("DISCOVER", "/methods", fields=[("Agent-ID", _expendable(target))]), *allowed)
+    answered(target.ask("DISCOVER", "/methods", fields=[("Agent-ID", target.expendable)]), *allowed)
 
 
 LIFE = (Need.EXPENDABLE, Need.REGISTRAR)
@@ -168,56 +163,52 @@ LIFE = (Need.EXPENDABLE, Need.REGISTRAR)
 @CASES.case("life-1-deactivate", "AGTP-233 AGTP-088 AGTP-117", *LIFE)
 def deactivate(target: Target) -> None:
     """DEACTIVATE suspends an agent, whose requests are then answered 503."""
-    _change(target, "ACTIVATE", _expendable(target), Who.REGISTRAR)
-    _changed(
-        _change(target, "DEACTIVATE", _expendable(target), Who.REGISTRAR), "suspended", "agent-lifecycle-suspended"
-    )
+    _change(target, "ACTIVATE", target.expendable, Who.REGISTRAR)
+    _changed(_change(target, "DEACTIVATE", target.expendable, Who.REGISTRAR), "suspended", "agent-lifecycle-suspended")
     _seen(target, 503)
 
 
 @CASES.case("life-2-deactivate-again", "AGTP-234", *LIFE)
 def deactivate_again(target: Target) -> None:
     """DEACTIVATE of a suspended agent is answered 200 with noop: true."""
-    _noop(_change(target, "DEACTIVATE", _expendable(target), Who.REGISTRAR))
+    _noop(_change(target, "DEACTIVATE", target.expendable, Who.REGISTRAR))
 
 
 @CASES.case("life-3-reinstate", "AGTP-241", *LIFE)
 def reinstate(target: Target) -> None:
     """REINSTATE returns an agent to active, and it is served again."""
-    _changed(_change(target, "REINSTATE", _expendable(target), Who.REGISTRAR), "active", "agent-lifecycle-reinstated")
+    _changed(_change(target, "REINSTATE", target.expendable, Who.REGISTRAR), "active", "agent-lifecycle-reinstated")
     _seen(target, 200, 262)
 
 
 @CASES.case("life-4-deprecate", "AGTP-243 AGTP-244 AGTP-075", *LIFE)
 def deprecate(target: Target) -> None:
     """DEPRECATE gives notice, and the agent is served as before."""
-    _changed(
-        _change(target, "DEPRECATE", _expendable(target), Who.REGISTRAR), "deprecated", "agent-lifecycle-deprecated"
-    )
+    _changed(_change(target, "DEPRECATE", target.expendable, Who.REGISTRAR), "deprecated", "agent-lifecycle-deprecated")
     _seen(target, 200, 262)
-    _noop(_change(target, "DEPRECATE", _expendable(target), Who.REGISTRAR))
+    _noop(_change(target, "DEPRECATE", target.expendable, Who.REGISTRAR))
 
 
 @CASES.case("life-5-deprecation-cancelled", "AGTP-245", *LIFE)
 def cancel_deprecation(target: Target) -> None:
     """REINSTATE cancels a deprecation."""
-    result = succeeded(_change(target, "REINSTATE", _expendable(target), Who.REGISTRAR)).result
+    result = succeeded(_change(target, "REINSTATE", target.expendable, Who.REGISTRAR)).result
     expect(result.get("status") == "active", f"status is {result.get('status')!r}")
 
 
 @CASES.case("life-6-revoke", "AGTP-235 AGTP-075 AGTP-118", *LIFE)
 def revoke(target: Target) -> None:
     """REVOKE retires an agent, whose requests are then answered 410."""
-    _changed(_change(target, "REVOKE", _expendable(target), Who.REGISTRAR), "retired", "agent-genesis-revoked")
+    _changed(_change(target, "REVOKE", target.expendable, Who.REGISTRAR), "retired", "agent-genesis-revoked")
     _seen(target, 410)
 
 
 @CASES.case("life-7-final", "AGTP-236 AGTP-242", *LIFE)
 def final(target: Target) -> None:
     """A retired agent stays retired: REVOKE again changes nothing, REINSTATE is answered 422."""
-    _noop(_change(target, "REVOKE", _expendable(target), Who.REGISTRAR))
-    answered(_change(target, "REINSTATE", _expendable(target), Who.REGISTRAR), 422)
+    _noop(_change(target, "REVOKE", target.expendable, Who.REGISTRAR))
+    answered(_change(target, "REINSTATE", target.expendable, Who.REGISTRAR), 422)
     expect(
-        _change(target, "ACTIVATE", _expendable(target), Who.REGISTRAR).status not in (200, 202),
+        _change(target, "ACTIVATE", target.expendable, Who.REGISTRAR).status not in (200, 202),
         "ACTIVATE brings it back",
     )

@@ -6,7 +6,7 @@ import time
 
 from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
-from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe, serves
+from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe
 from agtphost.conformance.link import Answer, Link
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Failure, expect
@@ -170,7 +170,7 @@ def half_request(target: Target) -> None:
     """A client that goes away within a request harms nobody."""
     with target.link() as link:
         link.send(PROBE[:20])
-    serves(target)
+    probe(target)
 
 
 @CASES.case("half-a-body", "AGTP-013")
@@ -178,7 +178,7 @@ def half_body(target: Target) -> None:
     """A client that goes away within a body harms nobody."""
     with target.link() as link:
         link.send(request("QUERY", "/agents", BODY)[:-4])
-    serves(target)
+    probe(target)
 
 
 @CASES.case("connection-without-request", "AGTP-009 AGTP-010")
@@ -216,7 +216,7 @@ def interleaved(target: Target) -> None:
     octets = target.introduced(request("QUERY", "/agents", BODY))
     with target.link() as slow:
         slow.send(octets[:-5])
-        serves(target)
+        probe(target)
         slow.send(octets[-5:])
         _next(slow)
 
