@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.config.oauth import OAuth
-from agtphost.config.values import Items, Line, Method, Section, Table
+from agtphost.config.values import Items, Line, Method, Section, Table, form
 from agtphost.vocabulary.catalog import LEGACY, is_method_name
 from agtphost.vocabulary.catalog_profile import is_profile_name
 
@@ -168,20 +168,16 @@ class Synthesis(Section):
     """Contracts of one agent at a time."""
 
 
-def _built_in(value: str) -> str:
-    if value not in OVERRIDABLE:
-        raise ValueError(f"holds {value[:40]!r}, which is not one of {', '.join(OVERRIDABLE)}")
-    return value
-
-
-def _dotted(value: str) -> str:
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", value, re.ASCII) is None:
-        raise ValueError("must be a dotted path such as package.module.function")
-    return value
-
-
-BuiltInPath = Annotated[str, AfterValidator(_built_in)]
-DottedPath = Annotated[str, AfterValidator(_dotted)]
+BuiltInPath = Annotated[
+    str, form(OVERRIDABLE.__contains__, f"holds {{}}, which is not one of {', '.join(OVERRIDABLE)}")
+]
+DottedPath = Annotated[
+    str,
+    form(
+        r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+",
+        "must be a dotted path such as package.module.function",
+    ),
+]
 
 
 class Policies(Section):

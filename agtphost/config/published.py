@@ -9,17 +9,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from agtphost.config import secret
-from agtphost.config.values import FilePath, Items, Line, Section
+from agtphost.config.values import FilePath, Items, Line, Section, form
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-_LISTENER = re.compile(r"ssl:(?:port=)?[0-9]{1,5}(?::interface=[0-9A-Za-z.:\\]+)?", re.ASCII)
-
-
-def _name(value: str) -> str:
-    if _NAME.fullmatch(value) is None:
-        raise ValueError("must be 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit")
-    return value
 
 
 def _url(value: Any) -> str:
@@ -45,20 +37,28 @@ def _domain(value: str) -> str:
     return value
 
 
-def _listener(value: str) -> str:
-    if _LISTENER.fullmatch(value) is None:
-        raise ValueError('must be "ssl:PORT" or "ssl:PORT:interface=ADDRESS"; certificate and key name its files')
-    return value
-
-
 PublicURL = Annotated[str, BeforeValidator(_url)]
 Domain = Annotated[str, AfterValidator(_domain)]
+Name = Annotated[
+    str,
+    form(
+        "[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        "must be 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit",
+    ),
+]
+Listener = Annotated[
+    Line,
+    form(
+        r"ssl:(?:port=)?[0-9]{1,5}(?::interface=[0-9A-Za-z.:\\]+)?",
+        'must be "ssl:PORT" or "ssl:PORT:interface=ADDRESS"; certificate and key name its files',
+    ),
+]
 
 
 class API(Section):
     """``[[api]]``: an HTTP API that this server fronts (AGTP-API section 8.6)."""
 
-    name: Annotated[str, AfterValidator(_name)] = ""
+    name: Name = ""
     """Required, and unique."""
 
     description: Line = ""
@@ -88,13 +88,13 @@ class API(Section):
 class DataClass(Section):
     """``[[data_class]]``: a kind of data this server works with (core v08 section 7.6, AGIS v01 section 8.3)."""
 
-    name: Annotated[str, AfterValidator(_name)] = ""
+    name: Name = ""
     """Required, and unique."""
 
     description: Line = ""
     """One line, for people and agents."""
 
-    formats: Items[Annotated[str, AfterValidator(_name)]] = ()
+    formats: Items[Name] = ()
     """Such as ``json``."""
 
     sensitivity: Literal["informational", "reversible", "irreversible", "low", "medium", "high"] = "informational"
@@ -137,7 +137,7 @@ class ManifestSection(Section):
 class WellKnown(Section):
     """``[wellknown]``: the bootstrap document of core v08 section 6.1, at ``/.well-known/agtp`` over HTTPS."""
 
-    listen: Annotated[Line, AfterValidator(_listener)] | None = None
+    listen: Listener | None = None
     """A Twisted endpoint string: ``ssl:443``, ``ssl:443:interface=192.0.2.1``; None: this host serves no HTTPS."""
 
     certificate: FilePath | None = None

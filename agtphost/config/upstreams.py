@@ -27,6 +27,7 @@ from agtphost.config.values import (
     Table,
     Token,
     beside_file,
+    form,
     load_context,
 )
 from agtphost.identity.peer import Assurance
@@ -36,14 +37,6 @@ PYTHON = "{python}"
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII)
 _OWN_HEADERS = frozenset({"host", "content-length", "content-type", "accept", "transfer-encoding", "connection"})
-_SERVER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-
-def _name(value: str) -> str:
-    if _SERVER_NAME.fullmatch(value) is None:
-        raise ValueError("must be 1 to 32 lower-case letters, digits, '-' or '_', and begin with a letter or digit")
-    return value
 
 
 def _command(value: Any, info: ValidationInfo) -> tuple[str, ...]:
@@ -95,12 +88,6 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _variable_name(value: str) -> str:
-    if _VARIABLE_NAME.fullmatch(value) is None:
-        raise ValueError("is not the name of an environment variable")
-    return value
-
-
 def _header_name(value: str) -> str:
     lower = value.lower()
     if _HEADER_NAME.fullmatch(value) is None or lower in _OWN_HEADERS or lower.startswith("mcp-"):
@@ -123,7 +110,13 @@ def _isolation(value: Any) -> str:
 class UpstreamSection(Section):
     """What is said of every upstream."""
 
-    name: Annotated[str, AfterValidator(_name)] = ""
+    name: Annotated[
+        str,
+        form(
+            "[a-z0-9][a-z0-9_-]{0,31}",
+            "must be 1 to 32 lower-case letters, digits, '-' or '_', and begin with a letter or digit",
+        ),
+    ] = ""
     """Required, unique among its kind. The prefix of an MCP server's tools."""
 
     timeout: Seconds = 60.0
@@ -221,7 +214,9 @@ class MCPServerSection(UpstreamSection):
     cwd: FilePath = beside_file()
     """Working directory of the command."""
 
-    env: Table[Annotated[str, AfterValidator(_variable_name)], InlineOrSecret] = Field(default_factory=dict)
+    env: Table[
+        Annotated[str, form("[A-Za-z_][A-Za-z0-9_]*", "is not the name of an environment variable")], InlineOrSecret
+    ] = Field(default_factory=dict)
     """Added to the few variables every child gets."""
 
     scopes: Items[Scope] = ("mcp:tools:execute",)

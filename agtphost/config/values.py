@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -29,8 +29,8 @@ from agtphost.vocabulary.identifiers import is_agent_id
 T = TypeVar("T")
 K = TypeVar("K")
 
-_METHOD = re.compile(r"[A-Z]{3,32}", re.ASCII)
-_TOKEN = re.compile(r"[\x21-\x7e]{1,253}", re.ASCII)
+Text = BeforeValidator(secret.text_of)
+"""Before :func:`form`: a text that may not be a secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,39 +96,26 @@ def _frozen(value: Mapping[K, T]) -> Mapping[K, T]:
     return MappingProxyType(dict(value))
 
 
+def form(grammar: str | Callable[[str], object], otherwise: str) -> AfterValidator:
+    """
+    Holds a text to a form.
+
+    :param grammar: a regular expression for all of it, or what says whether it is of the form.
+    :param otherwise: the error; ``{}`` stands for the beginning of the text.
+    """
+    holds = re.compile(grammar, re.ASCII).fullmatch if isinstance(grammar, str) else grammar
+
+    def check(value: str) -> str:
+        if not holds(value):
+            raise ValueError(otherwise.replace("{}", repr(value[:64])))
+        return value
+
+    return AfterValidator(check)
+
+
 def _line(value: str) -> str:
     if not value.isprintable() or len(value) > 256:
         raise ValueError("must be one line of at most 256 printable characters")
-    return value
-
-
-def _token(value: str) -> str:
-    if _TOKEN.fullmatch(value) is None:
-        raise ValueError("must be 1 to 253 visible ASCII characters without spaces")
-    return value
-
-
-def _method(value: str) -> str:
-    if _METHOD.fullmatch(value) is None:
-        raise ValueError(f"holds {value[:40]!r}, which is not a method name (3 to 32 letters A-Z)")
-    return value
-
-
-def _scope(value: str) -> str:
-    if not scopes.is_token(value):
-        raise ValueError(f"holds {value[:64]!r}, which is not a scope token (lower-case segments joined by ':')")
-    return value
-
-
-def _fingerprint(value: str) -> str:
-    if not is_agent_id(value):
-        raise ValueError("must be a key fingerprint: 64 lower-case hexadecimal digits")
-    return value
-
-
-def _agent_id(value: str) -> str:
-    if not is_agent_id(value):
-        raise ValueError("must be a canonical Agent-ID: 64 lower-case hexadecimal digits")
     return value
 
 
@@ -188,11 +175,13 @@ Table = Annotated[Mapping[K, T], AfterValidator(_frozen), PlainSerializer(dict)]
 """A table with names of the operator's choice, frozen."""
 
 Line = Annotated[str, AfterValidator(_line)]
-Token = Annotated[str, AfterValidator(_token)]
-Method = Annotated[str, AfterValidator(_method)]
-Scope = Annotated[str, AfterValidator(_scope)]
-Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
-CanonicalAgentID = Annotated[Line, AfterValidator(_agent_id)]
+Token = Annotated[str, form(r"[\x21-\x7e]{1,253}", "must be 1 to 253 visible ASCII characters without spaces")]
+Method = Annotated[str, form("[A-Z]{3,32}", "holds {}, which is not a method name (3 to 32 letters A-Z)")]
+Scope = Annotated[
+    str, form(scopes.is_token, "holds {}, which is not a scope token (lower-case segments joined by ':')")
+]
+Fingerprint = Annotated[str, form(is_agent_id, "must be a key fingerprint: 64 lower-case hexadecimal digits")]
+CanonicalAgentID = Annotated[Line, form(is_agent_id, "must be a canonical Agent-ID: 64 lower-case hexadecimal digits")]
 Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
 MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]
 InlineOrSecret = Annotated[Secret, BeforeValidator(_optional_secret)]

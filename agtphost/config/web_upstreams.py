@@ -20,10 +20,9 @@ from agtphost.config.values import (
     SecretReference,
     Section,
     Table,
+    Text,
+    form,
 )
-
-_PATH = re.compile(r"/[\x21\x22\x24-\x3e\x40-\x7e]{0,1023}", re.ASCII)
-_MEMBER = re.compile(r"[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,7}", re.ASCII)
 
 
 def _base_url(value: Any) -> str:
@@ -47,28 +46,18 @@ def _push_origin(value: Any) -> str:
     return text.lower()
 
 
-def _path(value: Any) -> str:
-    text = secret.text_of(value)
-    if _PATH.fullmatch(text) is None:
-        raise ValueError('must be a path that begins with "/"')
-    return text
-
-
-def _member(value: Any) -> str:
-    text = secret.text_of(value)
-    if text and _MEMBER.fullmatch(text) is None:
-        raise ValueError("must be the name of a member, or names with dots between")
-    return text
-
-
-def _digest(value: Any) -> str:
-    text = secret.text_of(value)
-    if re.fullmatch(r"[0-9a-f]{64}", text, re.ASCII) is None:
-        raise ValueError("must be a SHA-256: 64 lower-case hexadecimal digits")
-    return text
-
-
-Digest = Annotated[str, BeforeValidator(_digest)]
+Digest = Annotated[str, Text, form("[0-9a-f]{64}", "must be a SHA-256: 64 lower-case hexadecimal digits")]
+RequestPath = Annotated[
+    str, Text, form(r"/[\x21\x22\x24-\x3e\x40-\x7e]{0,1023}", 'must be a path that begins with "/"')
+]
+Member = Annotated[
+    str,
+    Text,
+    form(
+        r"(?:[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,7})?",
+        "must be the name of a member, or names with dots between",
+    ),
+]
 
 
 class WebUpstreamSection(UpstreamSection):
@@ -134,16 +123,16 @@ class FrontAgent(Section):
     method: Method = "QUERY"
     """The method that a message calls."""
 
-    path: Annotated[str, BeforeValidator(_path)] = "/"
+    path: RequestPath = "/"
     """The path that it calls: no template."""
 
     input: Table[str, Any] = Field(default_factory=dict)
     """What is always in the input; for EXECUTE its action, payload_type and payload."""
 
-    text: Annotated[str, BeforeValidator(_member)] = "text"
+    text: Member = "text"
     """The member of the input that gets the message's text, such as ``payload.arguments.question``; empty: none."""
 
-    answer: Annotated[str, BeforeValidator(_member)] = ""
+    answer: Member = ""
     """The member of the result that is the answer's text; empty: the whole result is the answer, as data."""
 
     upstream: Line | None = None
