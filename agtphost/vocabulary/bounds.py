@@ -1,4 +1,4 @@
-"""What a bound of :mod:`agtphost.vocabulary.holdings` says, by kind of thing: its members, units and shares."""
+"""What a bound of what is kept says, by kind of thing: its members, units and shares."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ from agtphost.identity.peer import Peer
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ANY, Holding
-from agtphost.vocabulary.holdings import ANSWERS, CACHES, CLAIMS, ITEM_KINDS, TABLES
+from agtphost.vocabulary.holdings import ANSWERS, CLAIMS, ITEM_KINDS
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
+from tests.vocabulary.register import CACHES, TABLES
 from tests.vocabulary.tables import ROOT, found, tables
 
 ALICE, BOB = "a" * 64, "b" * 64
@@ -330,11 +331,11 @@ HEADS = (
 PAGE = """What is kept, and how much of it
 ================================
 
-Everything that requests make the host keep is on one list, ``agtphost/vocabulary/holdings.py``; this page has its
-numbers, and a test compares them. An owner is an agent; what follows from the operator's own doing belongs to the host.
-Beyond a bound the call is refused with 429 and the reason given here, and nothing of it is done; where all owners
-together have used up what there is, with 503 ``host-full``. Both say in ``kind``, ``unit`` and ``limit`` which bound
-it was.
+Everything that requests make the host keep is on a list: ``agtphost/vocabulary/holdings.py`` has what is durable,
+``tests/vocabulary/register.py`` the tables in memory. This page has their numbers, and a test compares them. An owner
+is an agent; what follows from the operator's own doing belongs to the host. Beyond a bound the call is refused with 429
+and the reason given here, and nothing of it is done; where all owners together have used up what there is, with 503
+``host-full``. Both say in ``kind``, ``unit`` and ``limit`` which bound it was.
 
 Before all together reach their bound, each owner has a share, which shrinks with what is free: an eighth of the whole
 where half is free, a thousandth where a tenth is. What has finished counts as free. One alone reaches its own bound all

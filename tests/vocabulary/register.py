@@ -1,0 +1,255 @@
+"""
+Every table in memory that requests add to, with what bounds it: the register that a test holds the host to.
+
+:data:`CACHES` are kept to spare work, or to remember whom the host has seen; each can be lost, and has numbers, which
+``docs/limits.rst`` shows. :data:`TABLES` need no number of their own. A new table of the host gets a line in one of the
+two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from agtphost.vocabulary.bounds import MIB, Cache
+from agtphost.vocabulary.holdings import CLAIMS
+
+
+def _cache(place: str, says: str, in_all: int, octets: int, **more: object) -> Cache:
+    return Cache(place=place, says=says, in_all=in_all, octets=octets, **more)  # type: ignore[arg-type]
+
+
+CACHES: Final = (
+    CLAIMS,
+    _cache(
+        "dispatch.gates.principal:ActingPrincipalGate._valid",
+        "tokens of identity providers that were found good, by hash",
+        4_096,
+        4 * MIB,
+        lives="until the token expires",
+        at_the_cap="the oldest goes",
+    ),
+    _cache(
+        "dispatch.gates.limits:Allowances._owed",
+        "how often a caller may ask; a table for each class of methods and kind of caller",
+        10_000,
+        16 * MIB,
+        lives="a minute without use is as good as forgotten",
+    ),
+    _cache(
+        "host.observers:_Line._waiting",
+        "records that wait for one observer of the operator's own",
+        1_000,
+        16 * MIB,
+        lives="until the observer has seen it",
+        at_the_cap="the oldest goes, and the log counts it",
+    ),
+    _cache("dispatch.gates.limits:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
+    _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
+    _cache("protocols.admission:origin_of", "the network of an address", 1_024, MIB),
+    _cache("identity.jws:_kid_of", "the key that a header names", 64, MIB),
+    _cache(
+        "methods.cognitive.relevance:_stem",
+        "words of searches without their endings, up to 64 characters",
+        20_000,
+        8 * MIB,
+    ),
+    _cache("methods.cognitive.query:words_of", "words of the operator's documents and descriptions", 4_096, 64 * MIB),
+    _cache("methods.discovery.candidates:Index._allowed", "what an authority may find", 64, 8 * MIB),
+    _cache("methods.discovery.discover:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
+    _cache(
+        "methods.discovery.discover:Discovery._warned",
+        "who was told of a deprecated form",
+        10_000,
+        2 * MIB,
+        at_the_cap="the oldest goes",
+    ),
+    _cache(
+        "dispatch.sessions:SessionRegistry._sessions",
+        "whose a Session-ID is",
+        10_000,
+        8 * MIB,
+        most_of_one=200,
+    ),
+    _cache("adapters.mcp.calls:CallTracker._levels", "the log level of an agent in a session", 10_000, 4 * MIB),
+    _cache(
+        "adapters.mcp.request_states:RequestStates._by_token",
+        "calls of MCP tools that wait for the caller's input",
+        2_000,
+        128 * MIB,
+        most_of_one=100,
+        lives="minutes: ``PATIENCE``",
+        at_the_cap="refused: ``too-many-waiting-calls``",
+    ),
+    _cache(
+        "audit.summaries:Summaries._open",
+        "refusals, or reads, of one origin that are summed up in one record",
+        1_024,
+        16 * MIB,
+        lives="until the record is written",
+        at_the_cap="further origins are summed up together",
+    ),
+    _cache("negotiation.compiling:Memo._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
+    _cache("negotiation.rate:Ceiling._seen", "how often an agent proposed in the last minute", 10_000, 16 * MIB),
+)
+
+_CONFIGURED = "a few for each thing that the operator configured"
+_HOSTED = "one for each agent that this host knows"
+_HELD = "an index of state items, which are bounded"
+_CALL = "what belongs to one call, and goes with it"
+_LINK = "few by its own code, or one for each connection or process that is open, and those are bounded"
+_START = "made when the host starts or reloads"
+_UNUSED = "not of a running host"
+
+TABLES: Final[Mapping[str, frozenset[str]]] = {
+    _CONFIGURED: frozenset(
+        {
+            "adapters.a2a.agent:A2AAgent._dialects",
+            "adapters.acp.server:ACPServer.changed",
+            "adapters.acp.server:ACPServer.manifests",
+            "adapters.acp.server:ACPServer.pinned",
+            "adapters.mcp.catalogue:Catalogue.bindings",
+            "adapters.web_adapter:WebAdapter._bound",
+            "adapters.mcp.catalogue:Catalogue.others",
+            "adapters.mcp.catalogue:Catalogue.tools",
+            "adapters.mcp.resources:Resources._known",
+            "adapters.mcp.resources:Resources._until",
+            "audit.state:StateTable._tables",
+            "audit.state:StateTable._watchers",
+            "dispatch.gates.body:_declared",
+            "dispatch.scope_dimensions:ScopeDimensionGate._rules",
+            "host.certificate_notices:AgentCertificates._stamps",
+            "host.certificate_notices:AgentCertificates.known",
+            "host.delegation:HostLink._asked",
+            "host.publication:Publication._forms",
+            "host.registry:Registry._targets",
+            "host.rotation:Rotation._seen",
+            "identity.authorities:ClientAuthorities._mandates",
+            "identity.kept_forms:Keeper._items",
+            "identity.key_ring:KeyRing.links",
+            "identity.key_ring:KeyRing.until",
+            "stores.sqlite:_insert",
+            "upstream.pins:Pins._approved",
+            "upstream.pins:Pins._off",
+            "upstream.pins:Pins._waiting",
+        }
+    ),
+    _HOSTED: frozenset(
+        {
+            "audit.lifecycle:LifecycleTable._states",
+            "audit.writer:GroupWriter._heads",
+            "audit.writer:GroupWriter._stopped",
+            "dispatch.merchants:MerchantManifests._known",
+            "dispatch.sealing:Sealer._postures",
+            "identity.directory:AgentDirectory._by_id",
+            "methods.discovery.namespace:Namespace._entries",
+            "methods.discovery.publishing:DocumentPublisher._kept",
+            "methods.discovery.status_document:Actions._known",
+        }
+    ),
+    _HELD: frozenset(
+        {
+            "adapters.a2a.fronted:FrontedTasks._clients",
+            "adapters.a2a.fronted:FrontedTasks._tasks",
+            "upstream.ownership:TaskOwnership._by_key",
+            "upstream.ownership:TaskOwnership._of",
+            "host.propagation:Propagation._pauses",
+            "host.propagation:Propagation._sending",
+            "host.propagation:Propagation._timers",
+            "dispatch.used_tokens:UsedTokens._by_token",
+            "dispatch.used_tokens:UsedTokens._of_key",
+            "dispatch.sessions:Suspensions._escalated",
+            "dispatch.sessions:Suspensions._of",
+            "dispatch.sessions:Suspensions._places",
+            "dispatch.sessions:Suspensions._suspended",
+            "negotiation.contracts:ContractTable._entries",
+            "negotiation.contracts:ContractTable._links",
+            "negotiation.contracts:ContractTable._owned",
+            "negotiation.contracts:ContractTable._adrift",
+            "negotiation.contracts:ContractTable._persistent",
+        }
+    ),
+    _CALL: frozenset(
+        {
+            "adapters.a2a.fronted:FrontedTasks._calls",
+            "adapters.a2a.fronted:FrontedTasks._withdrawn",
+            "adapters.mcp.attendance:Attendance._pending_calls",
+            "adapters.mcp.calls:CallTracker._running",
+            "adapters.mcp.notifications:NotificationQueue._queue",
+            "upstream.bodies:Answer._unread",
+            "adapters.mcp.elicitation:PendingCall._asked",
+            "adapters.mcp.jsonrpc:JsonRpcPeer._calls",
+            "adapters.mcp.jsonrpc:JsonRpcPeer._continued",
+            "upstream.queue:AwaitingStart._waiters",
+            "adapters.mcp.stdio:StdioLink._queue",
+            "adapters.mcp.stdio:StdioLink._unread",
+            "adapters.mcp.streamable_http:HttpLink._posts",
+            "upstream.queue:CallQueue._at_work",
+            "upstream.queue:CallQueue._queues",
+            "adapters.mcp.request_states:RequestStates._of",
+            "upstream.cancellation:Cancellation._ending",
+            "upstream.web:_Reading._texts",
+            "audit.keyed:Quotas._changed",
+            "audit.merkle:Growth._changed",
+            "audit.merkle:Tree._known",
+            "audit.writer:GroupWriter.running",
+            "audit.summaries:Tally.counts",
+            "audit.writer:_Group.heads",
+            "audit.writer:_Group.states",
+            "dispatch.running:RunningCalls._stops",
+            "dispatch.running:RunningCalls._waiting",
+            "handlers.composition:Run._last",
+            "http.a2a_runs:Runs._runs",
+            "methods.delegation.asynchronous_tasks:AsynchronousTasks._running",
+            "methods.delegation.asynchronous_tasks:AsynchronousTasks._working",
+        }
+    ),
+    _LINK: frozenset(
+        {
+            "adapters.mcp.instances:Instances._by_key",
+            "adapters.mcp.instances:Instances._ending",
+            "upstream.log:UpstreamLog._kept",
+            "upstream.log:UpstreamLog._passing",
+            "adapters.mcp.subscribers:Listeners._of",
+            "adapters.mcp.subscribers:Subscribers._listening",
+            "upstream.supervision:Delays._restarts",
+            "audit.tree:TreeKeeper._recent",
+            "host.log_throttle:Throttle._kinds",
+            "host.log_throttle:_Kind.sample",
+            "protocols.admission:Admission._origins",
+            "http.a2a_front:FrontResource._cards",
+            "protocols.accepting:AcceptingFactory._connections",
+            "protocols.accepting:AcceptingFactory._lagging",
+            "protocols.handshakes:HandshakeTurns._waiting",
+            "protocols.trickles:Trickles._waiting",
+            "dispatch.sessions:SessionRegistry._agents",
+            "dispatch.gates.limits:RateGate._logged",
+        }
+    ),
+    _START: frozenset(
+        {
+            "host.root:Host._files",
+            "negotiation.graph:EndpointGraph._givers",
+            "protocols.handshakes:turns_of",
+            "protocols.trickles:trickles_of",
+        }
+    ),
+    _UNUSED: frozenset(
+        {
+            "audit.export:_Reading._places",
+            "audit.verify:Verifier._signers",
+            "stores.memory:MemoryStore._by_audit_id",
+            "stores.memory:MemoryStore._by_number",
+            "stores.memory:MemoryStore._chains",
+            "stores.memory:MemoryStore._checkpoints",
+            "stores.memory:MemoryStore._held",
+            "stores.memory:MemoryStore._keyed",
+            "stores.memory:MemoryStore._numbers",
+            "stores.memory:MemoryStore._reservations",
+            "stores.memory:MemoryStore._states",
+            "stores.memory:MemoryStore._tiles",
+            "stores.rehearsed:RehearsedStore._tiles",
+        }
+    ),
+}
+"""Tables in memory that need no number of their own, by what bounds them."""
