@@ -52,9 +52,18 @@ class Prover:
     number_of: Callable[[str], int | None]
     """The place of a record among all, counted from 1."""
 
-    def members(self, audit_id: str) -> dict[str, object]:
-        """What a line has besides the record; nothing for a record that the checkpoint does not cover yet."""
+    newest: int
+    """The last place that there was when the export began: what is sealed meanwhile is not of its moment."""
+
+    def members(self, audit_id: str) -> dict[str, object] | None:
+        """
+        What a line has besides the record; nothing for a record that the checkpoint does not cover yet.
+
+        :return: None for a record that was sealed since the export began.
+        """
         number = self.number_of(audit_id)
+        if number is not None and number > self.newest:
+            return None
         if number is None or number > self.tree.size:
             return {}
         return {"index": number - 1, "proof": proof_to_texts(self.tree.inclusion(number - 1))}
@@ -94,9 +103,11 @@ def write_export(
     count = 0
     heads: dict[str, str] = {}
     for record in records:
+        proof = {} if prover is None else prover.members(record.audit_id)
+        if proof is None:
+            continue
         count += 1
         heads[record.chain] = record.audit_id
-        proof = {} if prover is None else prover.members(record.audit_id)
         line = _line({**_members(record), **proof})
         digest.update(line)
         yield line

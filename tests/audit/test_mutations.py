@@ -263,9 +263,32 @@ def exported(folder: Path) -> list[bytes]:
     issued = tree.catch_up()
     assert issued is not None
     reader = store.reader()
-    prover = Prover(note=issued.note, tree=Tree(reader.tile, issued.size), number_of=reader.number_of)
+    covered = Tree(reader.tile, issued.size)
+    prover = Prover(note=issued.note, tree=covered, number_of=reader.number_of, newest=issued.size)
     records = reader.records(Selection())
     return list(write_export(records, server_id="agtp.test", keys=KEYS.items(), prover=prover))
+
+
+def test_what_is_sealed_while_an_export_is_made_is_not_in_it(tmp_path: Path) -> None:
+    """The file is of the moment at which it began, so that every record in it is proven; the chain stays whole."""
+    store = sqlite_store(tmp_path)
+    tree = TreeKeeper(store, "agtp.test", KEY)
+    writer = group_writer(store, tree=tree)
+    sealed(writer, *(draft() for _ in range(3)))
+    issued = tree.catch_up()
+    assert issued is not None
+    sealed(writer, draft())
+    reader = store.reader()
+    covered = Tree(reader.tile, issued.size)
+    reports = []
+    for newest in (3, 4):
+        prover = Prover(note=issued.note, tree=covered, number_of=reader.number_of, newest=newest)
+        lines = write_export(reader.records(Selection()), server_id="agtp.test", keys=KEYS.items(), prover=prover)
+        reports.append(verify_export(list(lines), KEYS))
+    assert [(report.ok, report.whole, report.records, report.proven) for report in reports] == [
+        (True, True, 3, 3),
+        (True, True, 4, 3),
+    ]
 
 
 def accepts_export(lines: list[bytes], proven: int) -> bool:

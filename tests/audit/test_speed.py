@@ -29,7 +29,8 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[], 
     issued = tree.catch_up()
     assert issued is not None
     reader = store.reader()
-    prover = Prover(note=issued.note, tree=Tree(reader.tile, issued.size), number_of=reader.number_of)
+    covered = Tree(reader.tile, issued.size)
+    prover = Prover(note=issued.note, tree=covered, number_of=reader.number_of, newest=issued.size)
     plain = list(write_export(reader.records(Selection()), server_id="agtp.test", keys=KEYS.items()))
     proven = list(write_export(reader.records(Selection()), server_id="agtp.test", keys=KEYS.items(), prover=prover))
 

@@ -86,7 +86,8 @@ class Host:
         self.tree.catch_up()
         reader = self.store.reader()
         row = reader.checkpoint()
-        prover = Prover(note=note or row.note, tree=Tree(reader.tile, row.size), number_of=reader.number_of)
+        tree = Tree(reader.tile, row.size)
+        prover = Prover(note=note or row.note, tree=tree, number_of=reader.number_of, newest=row.size)
         return list(
             write_export(
                 self.records() if records is None else records,

@@ -131,7 +131,8 @@ def _prover(reader: IRecordReader) -> Prover:
         time.sleep(0.2)
     if row is None:
         raise Unverified("the store has no checkpoint yet", "Start the host, and ask again in a minute.")
-    return Prover(note=checkpoint.read(row.note).note, tree=Tree(reader.tile, row.size), number_of=reader.number_of)
+    note = checkpoint.read(row.note).note
+    return Prover(note=note, tree=Tree(reader.tile, row.size), number_of=reader.number_of, newest=max(wanted, row.size))
 
 
 def _write(output: Path, lines: Iterable[bytes]) -> None:
