@@ -10,7 +10,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import maybeDeferred
 
-from agtphost.audit import checkpoint
+from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.merkle import leaf_hash, verify_consistency, verify_inclusion
 from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
@@ -19,6 +19,7 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.stores import OffReactorRecords
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
+from tests.identity.samples import key_of
 
 
 class Audited:
@@ -28,7 +29,8 @@ class Audited:
         store = sqlite_store(folder)
         self.tree = TreeKeeper(store, "agtp.test", KEY)
         self.writer = group_writer(store, tree=self.tree)
-        self._inspection = Inspection(OffReactorRecords(store.reader(), maybeDeferred), ReadACL.PUBLIC, Authorization())
+        records = OffReactorRecords(store.reader(), maybeDeferred)
+        self._inspection = Inspection(records, ReadACL.PUBLIC, Authorization(), lambda: self.tree.cosigned)
 
     def record(self, count: int) -> list[str]:
         return [record.audit_id for record in sealed(self.writer, *(draft() for _ in range(count)))]
@@ -90,6 +92,28 @@ async def test_a_record_newer_than_the_checkpoint_is_pending(tmp_path: Path) -> 
         await host.ask(target="inclusion", audit_id=newer)
     assert (caught.value.status, caught.value.reason) == (409, "checkpoint-pending")
     assert ("Retry-After", "1") in caught.value.headers
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_record_is_proven_by_what_a_witness_cosigned_too(tmp_path: Path) -> None:
+    """One answer has both proofs; a record that came after the cosigned tree has none in it."""
+    host, witness = Audited(tmp_path), key_of("witness of proofs")
+    made = host.record(5)
+    seen = host.tree.catch_up()
+    assert seen is not None
+    host.tree.cosign(seen.size, cosignature.cosign(seen.note, "witness.test", witness, 1_795_000_000))
+    host.tree.keep_cosignatures()
+    made += host.record(3)
+    host.tree.catch_up()
+    for audit_id in made[:5]:
+        answer = await host.ask(target="inclusion", audit_id=audit_id)
+        beside = answer["cosigned"]
+        (line,) = cosignature.found(beside["checkpoint"], [witness.public])
+        signed = checkpoint.verify(beside["checkpoint"], [KEY.public])
+        assert (line.witness, signed.size, answer["size"]) == ("witness.test", 5, 8)
+        verify_inclusion(answer["index"], signed.size, leaf_hash(bytes.fromhex(audit_id)), digests(beside), signed.root)
+    later = (await host.ask(target="inclusion", audit_id=made[6]))["cosigned"]
+    assert later["size"] == 5 and "proof" not in later
 
 
 @pytest.mark.parametrize("size", [0, 3, -1, True, "1", None, 2**70])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -26,18 +26,25 @@ FRAME = (
 )
 
 
+Stream = Callable[[], Iterator[bytes]]
+
+
 @contextmanager
-def serving(views: Mapping[str, str]) -> Iterator[str]:
+def serving(views: Mapping[str, str], feeds: Mapping[str, Stream] | None = None) -> Iterator[str]:
     """
     Serve views.
 
     :param views: the inside of ``main`` by path.
+    :param feeds: server-sent events by path, anew for each connection, which ends where they end.
     :return: the address, without a slash at its end.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
+            if feeds is not None and path in feeds:
+                self._feed(feeds[path]())
+                return
             kind, octets, status = "text/html; charset=utf-8", b"", 200
             if path in views:
                 octets = FRAME.format(views[path]).encode()
@@ -52,6 +59,14 @@ def serving(views: Mapping[str, str]) -> Iterator[str]:
             self.send_header("Content-Security-Policy", POLICY)
             self.end_headers()
             self.wfile.write(octets)
+
+        def _feed(self, events: Iterator[bytes]) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for event in events:
+                self.wfile.write(event)
+                self.wfile.flush()
 
         def log_message(self, *words: object) -> None:
             """Nothing: what is asked is the test's own doing."""

@@ -35,7 +35,12 @@ class Proofs:
         return {**_shown(await self._newest()), **({"cosigned": cosigned} if cosigned else {})}
 
     async def inclusion(self, context: BuiltInContext) -> Mapping[str, Any]:
-        """That the record of ``audit_id`` is among those of the newest checkpoint."""
+        """
+        That the record of ``audit_id`` is among those of the newest checkpoint.
+
+        Beside it, in ``cosigned``, the same of the newest checkpoint that has witnesses' lines; without a proof where
+        the record came after that.
+        """
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
         number = await self._records.number_of(audit_id)
         if number is None:
@@ -44,10 +49,26 @@ class Proofs:
         if number > newest.size:
             raise Refusal(Reason.CHECKPOINT_PENDING, headers=(("Retry-After", "1"),), details={"size": newest.size})
 
-        def prove(tiles: Tiles) -> Sequence[bytes]:
-            return Tree(tiles, newest.size).inclusion(number - 1)
+        note = self._cosigned()
+        seen = checkpoint.read(note) if note else None
+        beside = {} if seen is None else {"cosigned": {**await self._place(number, seen), **_shown(seen)}}
+        return {
+            "audit_id": audit_id,
+            "index": number - 1,
+            **await self._place(number, newest),
+            **_shown(newest),
+            **beside,
+        }
 
-        return {"audit_id": audit_id, "index": number - 1, "proof": await self._proof(prove), **_shown(newest)}
+    async def _place(self, number: int, found: Checkpoint) -> dict[str, Any]:
+        """The proof that a checkpoint's tree holds a record; nothing where the record came later."""
+        if number > found.size:
+            return {}
+
+        def prove(tiles: Tiles) -> Sequence[bytes]:
+            return Tree(tiles, found.size).inclusion(number - 1)
+
+        return {"proof": await self._proof(prove)}
 
     async def consistency(self, context: BuiltInContext) -> Mapping[str, Any]:
         """That the newest checkpoint continues the tree of the first ``size`` records."""

@@ -562,6 +562,7 @@ const evidence = (() => {
   /** The lines about membership in the tree over all records. */
   const about_tree = async (bundle, ring, entry, payload) => {
     const found = bundle.inclusion;
+    if (bundle.unproven) return [bad("proof", `${place_of(entry)}: ${bundle.unproven}`)];
     if (!found) return [note("proof", `not in a checkpoint yet: ${bundle.pending || "ask again in a second"}`)];
     const lines = [];
     const origin = String(payload?.server_id ?? "").replace(/[\s+]/g, "-") || "agtphost";
@@ -589,7 +590,7 @@ const evidence = (() => {
       }
     } catch (error) {
       if (!(error instanceof Wrong)) throw error;
-      lines.push(bad("proof", error.message));
+      lines.push(bad("proof", `${place_of(entry)}: ${error.message}`));
     }
     return lines;
   };
@@ -812,7 +813,7 @@ const page = (() => {
   };
 
   /** A button that verifies and a place for what came of it. */
-  const verifying = (host, label, run) => {
+  const verifying = (host, label, subject, run) => {
     const place = element("div", { class: "result", role: "status" });
     const button = element("button", { type: "button", class: "verify" }, label);
     button.addEventListener("click", async () => {
@@ -822,7 +823,7 @@ const page = (() => {
       try {
         await run(place);
       } catch (error) {
-        tell(place, { ok: false, lines: [{ state: "bad", what: "form", text: error.message }] }, "the evidence could not be had");
+        tell(place, { ok: false, lines: [{ state: "bad", what: "form", text: error.message }] }, subject);
       } finally {
         button.disabled = false;
         button.focus();
@@ -833,7 +834,7 @@ const page = (() => {
 
   const verify_record = (host) => {
     const audit_id = host.dataset.verify;
-    verifying(host, "Verify here", async (place) => {
+    verifying(host, "Verify here", `record ${audit_id}`, async (place) => {
       const bundle = await evidence_of("/evidence/record", { audit_id });
       const result = await evidence.record(bundle, pinned());
       if (bundle.record?.audit_id !== audit_id) {
@@ -846,14 +847,15 @@ const page = (() => {
 
   const verify_range = (host) => {
     const chain = host.dataset.verifyRange;
-    verifying(host, "Verify a range here", async (place) => {
+    const whose = chain === "host" ? "the host's own chain" : chain;
+    verifying(host, "Verify a range here", `records of ${whose}`, async (place) => {
       const bundle = await evidence_of("/evidence/chain", { chain, limit: host.dataset.limit ?? "500" });
       const shown = element("p", {}, "Computing ...");
       place.replaceChildren(shown);
       const result = await evidence.range(bundle, pinned(), (done) => {
         if (done % 50 === 0) shown.textContent = `${done} of ${bundle.records.length} records ...`;
       });
-      tell(place, result, `${bundle.records.length} records of ${chain === "host" ? "the host's own chain" : chain}`);
+      tell(place, result, `${bundle.records.length} records of ${whose}`);
     });
   };
 
@@ -932,15 +934,23 @@ const page = (() => {
     values: Array.from(row.cells).slice(1).map((cell) => Number(cell.dataset.value ?? cell.textContent.replace(/[^0-9.-]/g, "")) || 0),
   }));
 
+  /** The next of 1, 2, 4, 6, 8, 10, 20 ...: half of it is a number to be read as well. */
+  const round = (value) => {
+    const unit = 10 ** Math.floor(Math.log10(value));
+    return unit * [1, 2, 4, 6, 8, 10].find((step) => step * unit >= value);
+  };
+
   /** A drawing of a table of minutes: bars of calls with those refused in them, and a line of the slowest. */
   const chart = (table) => {
     const rows = numbers(table);
     if (!rows.length) return;
     const names = Array.from(table.tHead?.rows[0]?.cells ?? [], (cell) => cell.textContent.trim());
-    const [width, height, left, foot, top] = [720, 200, 44, 22, 12];
+    // As wide as it is shown, so that its letters are as large as others.
+    const width = Math.max(280, Math.min(900, (table.parentElement?.clientWidth ?? 720) - 26));
+    const [height, left, foot, top] = [200, 44, 22, 12];
     const [wide, high] = [width - 2 * left, height - foot - top];
-    const most = Math.max(1, ...rows.map((row) => row.values[0] ?? 0));
-    const slowest = Math.max(1, ...rows.map((row) => row.values[2] ?? 0));
+    const most = round(Math.max(1, ...rows.map((row) => row.values[0] ?? 0)));
+    const slowest = round(Math.max(1, ...rows.map((row) => row.values[2] ?? 0)));
     const step = wide / rows.length;
     const title = `${names.slice(1).join(", ")} by ${names[0] ?? "minute"}; the table below says the same`;
     const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title, class: "chart" });
