@@ -12,6 +12,8 @@
 - :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise
 - :mod:`.bounds`: what bounds calls: ``[[policies.scope_dimensions]]``
 - :mod:`.delegation`: ``[delegation]``: how far callers may hand on what they may do
+- :mod:`.http`: what the sections have in common that serve HTTP
+- :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
 - :mod:`.merchant`: ``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them

@@ -16,6 +16,7 @@ from agtphost.config.merchant import merchant_faults
 from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
+from agtphost.config.surfaces import http_faults
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import LoadContext
 from agtphost.config.web_upstreams_checks import web_upstream_faults
@@ -48,6 +49,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from _mcp(config, context)
     yield from web_upstream_faults(config)
     yield from published_faults(config)
+    yield from http_faults(config)
     yield from oauth_faults(config.policies.oauth, development=config.host.development)
     yield from merchant_faults(config.merchant)
     yield from witnessing_faults(config)

@@ -66,6 +66,9 @@ class Fault:
     concerns: tuple[Location, ...] = ()
     """Other keys the fault was concluded from; if one of those is itself faulty, it is no conclusion."""
 
+    beside: Location | None = None
+    """Another place that it contradicts, whose line is told too."""
+
 
 def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[Fault], list[Location]]:
     """

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from agtphost.config import secret
-from agtphost.config.values import FilePath, Items, Line, Section, form
+from agtphost.config.http import HttpSection
+from agtphost.config.values import Items, Line, Section, form
 
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -134,17 +135,11 @@ class ManifestSection(Section):
     """Seconds that a reader may use a manifest without asking again: ``Cache-Control: max-age``."""
 
 
-class WellKnown(Section):
+class WellKnown(HttpSection):
     """``[wellknown]``: the bootstrap document of core v08 section 6.1, at ``/.well-known/agtp`` over HTTPS."""
 
     listen: Listener | None = None
     """A Twisted endpoint string: ``ssl:443``, ``ssl:443:interface=192.0.2.1``; None: this host serves no HTTPS."""
-
-    certificate: FilePath | None = None
-    """PEM file of the HTTPS certificate, with its chain; None: that of ``[tls]``."""
-
-    key: FilePath | None = None
-    """PEM file of its private key; None: that of ``[tls]``."""
 
     domain: Domain | None = None
     """The domain the document is for; None: ``[manifest] domain``, else ``server_id``."""

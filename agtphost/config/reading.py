@@ -44,7 +44,7 @@ class HostFile:
         """``faults`` with their keys, file and lines, in file order."""
         found = [
             Problem(
-                message=f"{subject(fault.location, self.tree)} {fault.message}",
+                message=f"{subject(fault.location, self.tree)} {fault.message}{self._beside(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
                 hint=fault.hint,
@@ -52,6 +52,10 @@ class HostFile:
             for fault in faults
         ]
         return sorted(found, key=lambda problem: problem.line)
+
+    def _beside(self, fault: Fault) -> str:
+        line = 0 if fault.beside is None else self.document.line(fault.beside)
+        return f" (line {line})" if line else ""
 
 
 def read(path: str | os.PathLike[str]) -> HostFile:

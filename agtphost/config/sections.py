@@ -321,12 +321,23 @@ class Query(Section):
     """Directory of text, Markdown and JSON files that every caller may read; None exposes none."""
 
 
+class Log(Section):
+    """``[log]``: what is logged beside what concerns the operator."""
+
+    access: bool = False
+    """
+    One line a request, a JSON object: over HTTP with surface, address, method, path, status, milliseconds and
+    ``audit_id`` where there is a record. Neither queries nor bodies are in it.
+    """
+
+
 class Config(Section):
     """All of ``host.toml``."""
 
     host: Host = absent()
     listen: Listen = Field(default_factory=Listen)
     tls: TLS = absent()
+    log: Log = Field(default_factory=Log)
     wire: Wire = Field(default_factory=Wire)
     limits: Limits = Field(default_factory=Limits)
     store: Store = absent()

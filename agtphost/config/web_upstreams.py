@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from agtphost.config import secret
+from agtphost.config.http import HttpSection
 from agtphost.config.upstreams import UpstreamSection, web_url
 from agtphost.config.values import (
-    FilePath,
     Fingerprint,
     Items,
     Line,
@@ -142,20 +142,11 @@ class FrontAgent(Section):
     """
 
 
-class A2AFront(Section):
+class A2AFront(HttpSection):
     """``[a2a.front]``: an HTTP endpoint at which A2A clients reach hosted agents."""
-
-    listen: Line | None = None
-    """A Twisted endpoint string, such as ``tcp:8080:interface=127.0.0.1``, or ``ssl:8443``; None serves none."""
 
     url: Annotated[str | None, BeforeValidator(_base_url)] = None
     """How clients reach it: what cards say."""
-
-    certificate: FilePath | None = None
-    """PEM file for ``ssl``; None: the host's own."""
-
-    key: FilePath | None = None
-    """PEM file of the certificate's private key; None: the host's own."""
 
     agent_id: Fingerprint | None = None
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agtphost.config.faults import Fault
+from agtphost.config.http import listener_of
 from agtphost.config.sections import Config
 from agtphost.config.web_upstreams import WebUpstreamSection
 from agtphost.vocabulary.tomltext import Location
@@ -56,16 +57,9 @@ def _front(config: Config) -> Iterator[Fault]:
         )
     if not front.agent:
         yield Fault(location=(*where, "agent"), message="is missing", hint="add [[a2a.front.agent]]")
-    loopback = front.listen.startswith("tcp") and any(
-        f"interface={address}" in front.listen for address in ("127.0.0.1", "\\:\\:1", "localhost")
-    )
-    if not front.listen.startswith("ssl:") and not loopback:
-        yield Fault(
-            location=(*where, "listen"),
-            message="must be ssl, except on this machine's own loopback addresses",
-            hint='such as "ssl:8443", or "tcp:8080:interface=127.0.0.1"',
-        )
-    if not (front.tokens or front.oauth or front.client_certificates or loopback):
+    # Plain and on this machine alone, nobody else can call; what else is plain is a fault of the listener.
+    open_to_others = front.behind_proxy or listener_of(front.listen).secure
+    if open_to_others and not (front.tokens or front.oauth or front.client_certificates):
         yield Fault(location=(*where, "tokens"), message="are missing: anybody could call", hint="add one a client")
     if (front.certificate is None) != (front.key is None):
         yield Fault(location=where, message="needs both certificate and key, or neither")

@@ -17,7 +17,8 @@ What is built, in order:
 Services:
 
 - :mod:`.services`: start and stop in order
-- :mod:`.listener`, :mod:`.bootstrap`, :mod:`.a2a_front`: where connections come in, and the line that says ready
+- :mod:`.listener`: where connections come in, and the line that says ready; :mod:`.surfaces`: where HTTP is spoken, for
+  :mod:`.bootstrap` and :mod:`.a2a_front`
 - :mod:`.propagation`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.partings`, :mod:`.agent_admission`: what
   follows from what happens to agents
 - :mod:`.rotation` and :mod:`.revision`: keys and endpoint files that change; :mod:`.anchors`: trust that is fetched
@@ -26,6 +27,6 @@ The process:
 
 - :mod:`.root`: the service that twistd starts; :mod:`.rehearsal`: the same for ``agtp check``
 - :mod:`.signals`, :mod:`.hang_up`, :mod:`.standing_down`: SIGHUP and the end
-- :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`: the log
+- :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`: the log
 - :mod:`.asking`: what a start asks of upstreams
 """

@@ -6,25 +6,20 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from OpenSSL import SSL
-from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
-from zope.interface import implementer
-
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.fronted import FrontedTasks
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config
+from agtphost.config.surfaces import FRONT
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem, Refusal
-from agtphost.host.listener import http_limits
-from agtphost.host.loaded import mandates
+from agtphost.host.surfaces import Served
 from agtphost.http.a2a_clients import Clients, Principal
-from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
+from agtphost.http.a2a_front import Exposed, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Runs
-from agtphost.http.tls import Connections, https_options
 from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import CertificateError
@@ -32,7 +27,6 @@ from agtphost.identity.encoding import decode_padded
 from agtphost.identity.keys import Signer
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.protocols.peers import peer_of
-from agtphost.protocols.tls import ServerTLS
 from agtphost.upstream.queue import CallQueue
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
@@ -68,15 +62,15 @@ def a2a_front(
     oauth: IGate | None,
     offered: Callable[[Iterable[Agent]], Collection[Agent]],
     upstreams: Mapping[str, A2AAgent],
-) -> A2AFront | None:
+) -> Served | None:
     """
-    The server of ``[a2a.front]``; None where none is configured.
+    The surface of ``[a2a.front]``; None where none is configured.
 
     :param tasks: from :func:`fronted_tasks`.
     :param offered: which agents can be called at present.
     :param upstreams: the A2A agents behind the host, by name.
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
-    :raises ConfigurationError: for agents that are not hosted, files and endpoints that cannot be used.
+    :raises ConfigurationError: for agents that are not hosted.
     """
     given = config.a2a.front
     if given.listen is None or tasks is None:
@@ -102,7 +96,7 @@ def a2a_front(
         reactor,
         lambda agent: bool(offered((agent,))),
     )
-    return A2AFront(reactor, given.listen, front_tls(config), resource, http_limits(config))
+    return Served(name=FRONT, what="the A2A front", resource=resource)
 
 
 def _exposed(
@@ -180,41 +174,3 @@ def _principal(gate: IGate) -> Principal:
         return f"{issuer}\n{exchange.acting_principal}"
 
     return principal
-
-
-# TLS
-
-
-def front_tls(config: Config) -> Any:
-    """
-    What makes the TLS side of the front's connections, from the files as they are now; None where there is none.
-
-    :raises ConfigurationError: for files that cannot be used.
-    """
-    given = config.a2a.front
-    if given.listen is None or not given.listen.startswith("ssl:"):
-        return None
-    certificate, key = given.certificate or config.tls.certificate, given.key or config.tls.key
-    if not given.client_certificates:
-        return Connections(https_options(certificate, key))
-    own = {"certificate": certificate, "key": key, "client_auth": "optional", "server": ()}
-    return _HttpsWithClients(ServerTLS.load(config.tls.model_copy(update=own), mandates(config)))
-
-
-@implementer(IOpenSSLServerConnectionCreator)
-class _HttpsWithClients:
-    """The TLS of AGTP's own port, clients' certificates included, for clients that speak HTTP."""
-
-    def __init__(self, tls: ServerTLS) -> None:
-        prepared = tls.prepare()
-        prepared.context.set_alpn_select_callback(_select_http)
-        tls.adopt(prepared)
-        self._tls = tls
-
-    def serverConnectionForTLS(self, protocol: object) -> Any:
-        """See :class:`IOpenSSLServerConnectionCreator`."""
-        return self._tls.serverConnectionForTLS(protocol)
-
-
-def _select_http(connection: object, offered: list[bytes]) -> Any:
-    return b"http/1.1" if b"http/1.1" in offered else SSL.NO_OVERLAPPING_PROTOCOLS

@@ -20,7 +20,7 @@ from agtphost.host import a2a_front
 from agtphost.host.admission import Admission, admitting
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.anchors import anchors
-from agtphost.host.bootstrap import sidecar
+from agtphost.host.bootstrap import bootstrap
 from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.domains import DomainWatch
 from agtphost.host.evidence import keep_evidence
@@ -36,6 +36,7 @@ from agtphost.host.propagation import Propagation
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
 from agtphost.host.services import LedgerService, OrderedServices
+from agtphost.host.surfaces import http_services
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.iagtp import IChainStore
@@ -208,8 +209,6 @@ def _serving(
 
     yield Rotation(reactor, config, loaded.tls, loaded.key, on.evidence.ledger, rotated)
     yield Watch(reactor, publication.refresh)
-    if config.wellknown.listen is not None:
-        yield sidecar(reactor, config, config.wellknown.listen)
     front = a2a_front.a2a_front(
         reactor,
         config,
@@ -221,8 +220,8 @@ def _serving(
         shown.visibility.offered,
         connected.web.a2a,
     )
-    if front is not None:
-        yield front
+    served = (each for each in (bootstrap(config), front) if each is not None)
+    yield from http_services(reactor, config, served)
     listening = listening_service(reactor, config, loaded.tls, admission.dispatcher)
     yield listening
 

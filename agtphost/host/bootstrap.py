@@ -1,35 +1,18 @@
-"""The HTTPS server that serves this host's bootstrap document, where one is configured."""
+"""The bootstrap document of this host over HTTPS, where ``[wellknown]`` has a listener."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from twisted.internet.ssl import CertificateOptions
-
 from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
-from agtphost.host.listener import http_limits
-from agtphost.http.sidecar import Page, Sidecar
-from agtphost.http.tls import https_options
+from agtphost.config.surfaces import WELLKNOWN
+from agtphost.host.surfaces import Served
+from agtphost.http.pages import Page, Pages
 from agtphost.http.wellknown import PATH, Namespace, encoded
 
 
-def sidecar(reactor: Any, config: Config, endpoint: str) -> Sidecar:
-    """
-    The HTTPS server of ``[wellknown]``.
-
-    :param endpoint: ``[wellknown] listen``.
-    :raises agtphost.errors.ConfigurationError: for files and endpoints that cannot be used.
-    """
+def bootstrap(config: Config) -> Served | None:
+    """The surface of ``[wellknown]``; None where it is not served."""
+    if config.wellknown.listen is None:
+        return None
     page = Page(body=encoded(Namespace(**bootstrap_facts(config))), max_age=config.wellknown.max_age)
-    return Sidecar(reactor, endpoint, sidecar_options(config), {PATH: page}, http_limits(config))
-
-
-def sidecar_options(config: Config) -> CertificateOptions:
-    """
-    The certificate and key of ``[wellknown]``, as they are on disk now.
-
-    :raises agtphost.errors.ConfigurationError: for files that cannot be used.
-    """
-    given = config.wellknown
-    return https_options(given.certificate or config.tls.certificate, given.key or config.tls.key)
+    return Served(name=WELLKNOWN, what="the well-known document", resource=Pages({PATH: page}))

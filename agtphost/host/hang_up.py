@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agtphost.config import Config
+from agtphost.config.surfaces import surfaces
 from agtphost.host.rotation import Stamp, stamps
 from agtphost.identity.directory import AgentDirectory
 from agtphost.protocols import ServerTLS
@@ -33,8 +34,8 @@ def inventory(config: Config, tls: ServerTLS) -> Inventory:
 
 
 def _files(config: Config, tls: ServerTLS) -> dict[str, Iterable[Path]]:
-    catalog, front, wellknown = config.catalog, config.a2a.front, config.wellknown
-    https = [path for each in (wellknown, front) if each.listen is not None for path in (each.certificate, each.key)]
+    catalog = config.catalog
+    https = [path for each in surfaces(config) for path in (each.section.certificate, each.section.key)]
     return {
         "configuration": [config.file],
         "catalog": [*_some(catalog.path), *catalog.versions, *catalog.profiles],

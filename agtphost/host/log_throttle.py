@@ -4,8 +4,9 @@ Log lines that others can cause by the thousand: the first few of a kind in full
 Every event of this program and of Twisted passes through one :class:`Throttle`
 on its way to whatever observer the operator chose, tracebacks, unhandled
 errors and what HTTP listeners say included. What operators' own handlers log
-or print passes untouched. Nothing that was left out is left unsaid: once a
-minute one line of each kind tells how many more there were.
+or print passes untouched, and so do access lines, which the operator switches
+on. Nothing that was left out is left unsaid: once a minute one line of each
+kind tells how many more there were.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from twisted.logger import (
 )
 from zope.interface import implementer
 
+from agtphost.host.access_log import NAMESPACE as ACCESS
 from agtphost.host.call_events import CallEvents
 
 FULL = 20
@@ -101,7 +103,7 @@ class Throttle:
     def __call__(self, event: LogEvent) -> None:
         """One event."""
         namespace = str(event.get("log_namespace") or "")
-        if not namespace.startswith(OURS) and namespace != LEGACY:
+        if namespace == ACCESS or (not namespace.startswith(OURS) and namespace != LEGACY):
             self._forward(event)
             return
         with self._lock:

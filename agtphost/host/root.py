@@ -18,15 +18,14 @@ from twisted.logger import Logger
 from agtphost.config import load
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.a2a_front import front_tls
 from agtphost.host.assembly import assemble
-from agtphost.host.bootstrap import sidecar_options
 from agtphost.host.hang_up import TAKEN, Inventory, Outcome, differing, inventory, judged
 from agtphost.host.loaded import Loaded, load_host
 from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.host.standing_down import CannotStart, StandardError
+from agtphost.host.surfaces import renewed
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
 
@@ -160,18 +159,15 @@ class Host(Service):
         config = loaded.config
         try:
             # Read before anything is adopted: all of it, or nothing.
-            https = sidecar_options(config) if config.wellknown.listen is not None else None
-            front = front_tls(config)
+            https = renewed(config)
             self._loaded.tls.reload()
         except ConfigurationError as error:
             log.error("SIGHUP: nothing changed: {why}", why=str(error))
             self._conclude(replace(outcome, taken=(), failed=("TLS files",)))
             return
         if self._services is not None:
-            if https is not None:
-                self._service("sidecar").renew(https)
-            if front is not None:
-                self._service("a2a front").renew(front)
+            for name, tls in https.items():
+                self._service(name).renew(tls.creator, tls.names)
             self._service("rotation").look()
             self._service("agents").admit(loaded.directory)
             self._service("refusals").write()

@@ -2,7 +2,9 @@
 HTTP beside AGTP.
 
 - :mod:`.wellknown`: the bootstrap document of ``/.well-known/agtp``, as a value
-- :mod:`.sidecar`: the small HTTPS server that serves it
+- :mod:`.pages`: documents that are complete when the host starts, over HTTP
+- :mod:`.mounts`: what one listener serves: each surface at its own paths, and one set of rules before all of them
+- :mod:`.access`: what an access line tells of one HTTP request
 - :mod:`.a2a_card`: the Agent Card of a hosted agent, derived from its Identity Document
 - :mod:`.a2a_clients`: who an A2A client is: by its certificate, by a token that the operator gave it, or by an
   identity provider's token

@@ -39,15 +39,13 @@ from agtphost.http.a2a_rpc import (
 )
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
-from agtphost.http.site import HTTP_LIMITS, HttpService
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import Signer
-from agtphost.protocols import ConnectionLimits
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Response
 
-__all__ = ["A2AFront", "Exposed", "FrontResource", "FrontSettings"]
+__all__ = ["Exposed", "FrontResource", "FrontSettings"]
 
 log = Logger()
 
@@ -141,8 +139,6 @@ class FrontResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
-        if field_of(request, "origin") is not None:
-            return tail_of(request, 403, b"Browsers' pages are not served here.\n")
         path = request.path.decode("ascii", "replace")
         route = rest.route_of(path)
         label, card = self._label(path if route is None else route.home)
@@ -394,25 +390,3 @@ def _task_id(value: object) -> str:
 def _finish(request: Request, status: int, octets: bytes, kind: str = "application/json") -> None:
     request.write(tail_of(request, status, octets, kind=kind))  # type: ignore[no-untyped-call]
     request.finish()  # type: ignore[no-untyped-call]
-
-
-class A2AFront(HttpService):
-    """
-    The service of ``[a2a.front]``.
-
-    :param endpoint: a Twisted endpoint string of kind ``tcp`` or ``ssl``.
-    :param tls: options for ``ssl``.
-    :raises agtphost.errors.ConfigurationError: for an endpoint that is none.
-    """
-
-    name = "a2a front"
-
-    def __init__(
-        self,
-        reactor: Any,
-        endpoint: str,
-        tls: Any,
-        resource: FrontResource,
-        limits: ConnectionLimits = HTTP_LIMITS,
-    ) -> None:
-        super().__init__(reactor, endpoint, tls, resource, "the A2A front", limits)

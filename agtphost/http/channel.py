@@ -17,6 +17,7 @@ same sweep. The rules:
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, cast
 
 from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer, IReactorTime
@@ -44,6 +45,9 @@ MOST_FIELDS = 100
 
 LONGEST_HEAD = 16_384
 """Octets, in all."""
+
+_REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32} [!-~]+ HTTP/1\.[01]")
+_LENGTH = re.compile(rb"[0-9]{1,12}")
 
 FORGOTTEN = 4 << 20
 """Octets that are read and forgotten after the last answer."""
@@ -123,6 +127,10 @@ class BoundedChannel(HTTPChannel):
         self._forgotten = 0
         self._body_since = 0.0
         self._body = 0
+
+    def now(self) -> float:
+        """The clock's seconds."""
+        return self._clock.seconds()
 
     # What the owner does
 
@@ -230,6 +238,29 @@ class BoundedChannel(HTTPChannel):
 
     # Requests
 
+    def lineReceived(self, line: bytes) -> None:
+        """
+        One line of a head: what two readers may read in two ways is none.
+
+        Twisted splits a request line at any white space, and joins lines that begin with some.
+        """
+        first = not hasattr(self, "_command")
+        if line and (line[:1] in b" \t" or (first and _REQUEST_LINE.fullmatch(line) is None)):
+            self._respondToBadRequestAndDisconnect()
+            return
+        super().lineReceived(line)  # type: ignore[no-untyped-call]
+
+    def headerReceived(self, line: bytes) -> bool:
+        """One field: only one length, and one coding of it, are read here; any other is answered 400."""
+        name, _, value = line.partition(b":")
+        name, value = name.lower(), value.strip(b" \t")
+        coded = name == b"transfer-encoding"
+        wrong = coded and (value.lower() != b"chunked" or self._version != b"HTTP/1.1")
+        if wrong or (name == b"content-length" and not _LENGTH.fullmatch(value)):
+            self._respondToBadRequestAndDisconnect()
+            return False
+        return bool(super().headerReceived(line))  # type: ignore[no-untyped-call]
+
     def allHeadersReceived(self) -> None:
         """A head is complete: its request is judged before its body is taken."""
         request = self.requests[-1]
@@ -322,6 +353,7 @@ class BoundedChannel(HTTPChannel):
 
     def _respondToBadRequestAndDisconnect(self) -> None:
         self.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        self.factory.malformed(self.address)
         self.loseConnection()
 
     # Waiting

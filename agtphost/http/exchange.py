@@ -74,6 +74,18 @@ class _Body(io.BytesIO):
 class BoundedRequest(Request):
     """A request whose head is judged first, and whose body is kept in memory."""
 
+    mount: Any = None
+    """The :class:`agtphost.http.mounts.Mount` that it is for; None where it is for none."""
+
+    refusal: bytes | None = None
+    """The body of what it is refused with by its head, where it needs no hurry; None for one that may go on."""
+
+    audit_id: str = ""
+    """Of the record that it was answered from, where there is one: for its access line."""
+
+    arrived: float | None = None
+    """When its head was complete, in the clock's seconds; None before."""
+
     channel: Any
     """The :class:`agtphost.http.channel.BoundedChannel` that it came by; Twisted says what it makes of it."""
 
@@ -94,22 +106,34 @@ class BoundedRequest(Request):
         """
         self.method, self.uri, self.clientproto = method, uri, version
         self.path = uri.partition(b"?")[0]
-        keeper: Gatekeeper = self.channel.site.resource
-        if length != 0:
-            refusal = keeper.admit(self)
-            if refusal is not None:
-                self._end(refusal)
-                return False
-            if length is not None and length > keeper.longest_body:
-                self.turn_away(413, b"The body is too large.\n")
-                return False
-        self.content = _Body(self, keeper.longest_body)
+        self.arrived = self.channel.now()
+        refusal: bytes | None = self.channel.site.resource.admit(self)
+        if length == 0:
+            self.refusal, self.content = refusal, _Body(self, 0)
+            return True
+        if refusal is None:
+            keeper: Gatekeeper = self.mount.resource
+            refusal, longest = keeper.admit(self), keeper.longest_body
+            if refusal is None and length is not None and length > longest:
+                refusal = tail_of(self, 413, b"The body is too large.\n")
+        if refusal is not None:
+            self._end(refusal)
+            return False
+        self.content = _Body(self, longest)
         return True
 
     def handleContentChunk(self, data: bytes) -> None:
         """Some of the body; what follows a refusal is nothing."""
         if self.content is not None and not self.finished:
             self.content.write(data)
+
+    def process(self) -> None:
+        """It is complete: a refusal is its answer, whatever it asked for."""
+        if self.refusal is None:
+            super().process()  # type: ignore[no-untyped-call]
+        else:
+            self.write(self.refusal)  # type: ignore[no-untyped-call]
+            self.finish()  # type: ignore[no-untyped-call]
 
     def turn_away(self, status: int, text: bytes, *fields: tuple[str, str]) -> None:
         """Answer before the body is whole, and end the connection."""
@@ -133,6 +157,8 @@ class BoundedRequest(Request):
     def connectionLost(self, reason: Any) -> None:
         """See :class:`twisted.web.http.Request`."""
         self.release()
+        if not self.finished and self.arrived is not None:
+            self.channel.factory.log(self, answered=False)
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
 

@@ -7,6 +7,7 @@ Connections are admitted, timed and drained as those of the AGTP port are, by th
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from twisted.internet.interfaces import (
@@ -17,13 +18,14 @@ from twisted.internet.interfaces import (
 )
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.resource import Resource
 from twisted.web.server import Site
 from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.http.access import Access, told_of
 from agtphost.http.channel import BoundedChannel
-from agtphost.http.exchange import Bodies
+from agtphost.http.exchange import Bodies, BoundedRequest
+from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.tls import Renewable
 from agtphost.protocols import ConnectionLimits, ListeningService, server_endpoint
 from agtphost.protocols.accepting import AcceptingFactory
@@ -48,12 +50,15 @@ class HttpFactory(AcceptingFactory):
     """
     Makes a :class:`BoundedChannel` of every connection that is admitted.
 
-    :param resource: a leaf, see :class:`agtphost.http.exchange.Gatekeeper`.
+    :param access: takes what is told of each request.
     """
 
-    def __init__(self, resource: Resource, limits: ConnectionLimits, clock: IReactorTime) -> None:
+    def __init__(
+        self, mounts: Mounts, limits: ConnectionLimits, clock: IReactorTime, access: Access | None = None
+    ) -> None:
         super().__init__(limits, clock, room=True)
-        self._site = Site(resource, reactor=clock)  # type: ignore[no-untyped-call]
+        self._site = Site(mounts, reactor=clock)  # type: ignore[no-untyped-call]
+        self._access = access
         self.bodies = Bodies()
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
@@ -67,17 +72,27 @@ class HttpFactory(AcceptingFactory):
         """What clients may ask for by ALPN."""
         return [b"http/1.1"]
 
-    def log(self, request: object) -> None:
-        """What is asked over HTTP has no line of its own: what came of it is on record."""
+    def log(self, request: BoundedRequest, answered: bool = True) -> None:
+        """A request is over: the line that is told of it, where such lines are written."""
+        if self._access is not None:
+            self._access(told_of(request, self._clock.seconds(), answered=answered))
+
+    def malformed(self, address: str) -> None:
+        """Octets that are no request were answered 400."""
+        if self._access is not None:
+            self._access({"kind": "http", "surface": "", "address": address, "status": 400})
 
 
 class HttpService(ListeningService):
     """
-    Serves a resource.
+    Serves the surfaces of one listener.
 
     :param listen: a Twisted endpoint string; ``ssl:`` without files gets TLS by ``tls``.
     :param tls: makes the TLS side of each connection; None for plain TCP.
-    :param what: for the log, and for what is wrong with ``listen``.
+    :param mounts: of which no two overlap.
+    :param what: the surfaces' names, for the log, and for what is wrong with ``listen``.
+    :param names: those of the certificate, see :class:`agtphost.http.mounts.Mounts`.
+    :param access: takes what is told of each request, see :func:`agtphost.http.access.told_of`.
     :raises agtphost.errors.ConfigurationError: for an endpoint that is none.
     """
 
@@ -86,21 +101,25 @@ class HttpService(ListeningService):
         reactor: Any,
         listen: str,
         tls: IOpenSSLServerConnectionCreator | None,
-        resource: Resource,
-        what: str,
+        mounts: Sequence[Mount],
+        what: Sequence[str],
         limits: ConnectionLimits = HTTP_LIMITS,
+        *,
+        names: Collection[str] = (),
+        access: Access | None = None,
     ) -> None:
-        self._what = what
+        self._what = tuple(what)
         self._renewable = None if tls is None else Renewable(tls)
+        self._mounts = Mounts(mounts, names)
         description = listen if tls is None else f"tcp:{listen.removeprefix('ssl:')}"
         if description.startswith("tcp:") and ":backlog=" not in description:
             description = f"{description}:backlog={BACKLOG}"
         try:
             endpoint = server_endpoint(reactor, address="", port=0, description=description)
         except ConfigurationError as error:
-            message = f"{what} has no endpoint to listen on: {error.problems[0].message}"
+            message = f"{' and '.join(what)} has no endpoint to listen on: {error.problems[0].message}"
             raise ConfigurationError([Problem(message=message, hint='such as "ssl:8443"')]) from None
-        factory = HttpFactory(resource, limits, reactor)
+        factory = HttpFactory(self._mounts, limits, reactor, access)
         super().__init__(endpoint, self._renewable, factory, reactor, limits.drain_timeout)
 
     @property
@@ -108,15 +127,18 @@ class HttpService(ListeningService):
         """The port that is listened on; 0 before."""
         return int(getattr(self.address, "port", 0))
 
-    def renew(self, tls: IOpenSSLServerConnectionCreator) -> None:
-        """Have another make the TLS side: from the next connection on."""
+    def renew(self, tls: IOpenSSLServerConnectionCreator, names: Collection[str] = ()) -> None:
+        """Have another make the TLS side, with a certificate of these names: from the next connection on."""
         if self._renewable is not None:
             self._renewable.renew(tls)
+            self._mounts.names = frozenset(names)
 
     def _began(self, port: Any) -> None:
         super()._began(port)
-        log.info("{what} is served on port {port}", what=self._what, port=self.port)
+        for what in self._what:
+            log.info("{what} is served on port {port}", what=what, port=self.port)
 
     def _failed(self, failure: Failure) -> None:
         # AGTP itself is spoken all the same.
-        log.critical("{what} cannot listen: {why}", what=self._what, why=failure.getErrorMessage())
+        for what in self._what:
+            log.critical("{what} cannot be served: {why}", what=what, why=failure.getErrorMessage())

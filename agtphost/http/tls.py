@@ -35,13 +35,33 @@ def https_options(certificate: Path, key: Path) -> CertificateOptions:
         raise ConfigurationError(
             [
                 Problem(
-                    message=f"[wellknown] certificate and key cannot be used: {error}",
+                    message=f"the certificate and the key of an HTTPS listener cannot be used: {error}",
                     file=str(certificate),
                     hint="both are PEM files, the certificate first, its intermediates after it",
                 )
             ]
         ) from None
     return options
+
+
+def names_of(certificate: Path) -> frozenset[str]:
+    """
+    The names of a server's certificate, as a ``Host`` field has them: DNS names in lower case, and IP addresses.
+
+    :raises agtphost.errors.ConfigurationError: for a file that cannot be used.
+    """
+    try:
+        leaf = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
+        named = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    except (OSError, ValueError) as error:
+        problem = Problem(message=f"the certificate cannot be used: {error}", file=str(certificate))
+        raise ConfigurationError([problem]) from None
+    names = {name.lower() for name in named.get_values_for_type(x509.DNSName)}
+    for address in named.get_values_for_type(x509.IPAddress):
+        names.add(f"[{address}]" if address.version == 6 else str(address))
+    return frozenset(names)
 
 
 @implementer(IOpenSSLServerConnectionCreator)

@@ -21,6 +21,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.holdings`: everything that the host keeps because of somebody's requests: one list, with a bound for each
 - :mod:`.jsonslices`: large JSON texts, written in slices: so that whoever writes one can do something else in between
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
+- :mod:`.mount_paths`: what part of an HTTP listener's paths a surface has
 - :mod:`.newest`: tables that keep what is newest, the one way of bounding what is remembered
 - :mod:`.reasons`: every reason that the host refuses for: token, status, meaning, remedy, source
 - :mod:`.steps`: long work that is cut into steps, so that others can have their turn in between

@@ -18,6 +18,9 @@ SERVER = '[[mcp.server]]\nname = "files"\ncommand = ["{python}", "server.py"]\n'
 
 FINGERPRINT = "0" * 64
 
+HTTP = f"[a2a.front]\nagent_id = '{FINGERPRINT}'\nagent = [{{ name = 'x' }}]\n"
+WELL = "[wellknown]\nlisten = 'ssl:8443:interface=127.0.0.1'\ndomain = 'a.example.com'\n"
+
 CASES: list[tuple[str, str, int, str, str]] = [
     # id, text after HEAD, line of the problem, message, hint
     ("unknown section", "[lissen]\n", 4, "[lissen] is unknown", 'did you mean "listen"?'),
@@ -88,6 +91,45 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "path is a template",
         "have text fill its input",
     ),
+    ("http: plain", HTTP + "listen = 'tcp:8080'\n", 7, "[a2a.front] listen must be ssl", "behind_proxy"),
+    (
+        "http: a proxy of no name",
+        HTTP + "tokens = ['env:HOME']\nbehind_proxy = true\nlisten = 'tcp:8080'\n",
+        4,
+        "[a2a.front] hosts is missing",
+        "such as hosts",
+    ),
+    (
+        "http: a proxy on this machine lets anybody in",
+        HTTP + "behind_proxy = true\nlisten = 'tcp:8080:interface=127.0.0.1'\n",
+        4,
+        "tokens are missing",
+        "",
+    ),
+    ("http: no kind", HTTP + "listen = 'onion:8080'\n", 7, "of no kind that HTTP is served on: 'onion'", ""),
+    (
+        "http: the port of AGTP",
+        HTTP + "listen = 'tcp:4480:interface=127.0.0.1'\n",
+        7,
+        "[a2a.front] listen is the port of AGTP itself, 4480",
+        "another port",
+    ),
+    (
+        "http: the port of AGTP, told by an endpoint",
+        "[listen]\nendpoint = 'tcp:port=4999'\n" + HTTP + "listen = 'tcp:4999:interface=127.0.0.1'\n",
+        9,
+        "where nothing else is spoken (line 4)",
+        "another port",
+    ),
+    (
+        "http: one port, with TLS and without",
+        WELL + HTTP + "listen = 'tcp:8443:interface=127.0.0.1'\n",
+        10,
+        "is the place of [wellknown], which is ssl there (line 4)",
+        "",
+    ),
+    ("http: no host name", WELL + "hosts = ['https://a']\n", 7, "hosts[1] must be a name", ""),
+    ("http: no origin", WELL + "origins = ['https://a/b']\n", 7, "origins[1] must be an origin", ""),
     ("acp: no name", "[[acp.agent]]\nurl = 'https://a.example.com'\n", 4, "name is missing", ""),
     ("later: gateway", "[gateway]\n", 4, "[gateway] is not supported by this version", "remove it"),
     ("later: registry", "[registry]\n", 4, "[registry] is not supported by this version", "remove it"),

@@ -11,7 +11,9 @@ from twisted.web.resource import Resource
 
 from agtphost.http.channel import BoundedChannel
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest
+from agtphost.http.mounts import Mounts
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
+from tests.http.mounted import mounted
 
 
 class Reader(Resource):
@@ -44,7 +46,9 @@ class Transport(StringTransport):
 
 def asked(octets: bytes, request: Any = BoundedRequest, piece: int = 1 << 16) -> tuple[Reader, Transport]:
     reader, clock = Reader(), Clock()
-    channel: BoundedChannel = HttpFactory(reader, HTTP_LIMITS, clock).buildProtocol(None)
+    channel: BoundedChannel = HttpFactory(
+        Mounts([mounted(reader, hosts=frozenset({"x"}))]), HTTP_LIMITS, clock
+    ).buildProtocol(None)
     channel.requestFactory = request
     transport = Transport()
     channel.makeConnection(transport)

@@ -23,13 +23,13 @@ from agtphost.bridge import http as bridge_http
 from agtphost.handlers.upstream import Upstream
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.fetch import Fetcher
-from agtphost.http.site import HttpService
 from agtphost.http.tls import Connections, https_options
 from agtphost.upstream.https import HTTPSClient, Octets, trust_of
 from agtphost.upstream.web import WebClient
 from agtphost.vocabulary.addresses import AddressPolicy
 from tests.bridge.test_http import ACCEPT, HANDSHAKE, run, serving
 from tests.client.credentials import Credentials, create
+from tests.http.mounted import service_of
 from tests.sends import Sends, in_one, recorded
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -58,7 +58,7 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 async def test_an_answer_leaves_in_one(credentials: Credentials, secure: bool) -> None:
     """Of the listeners of the host: the A2A front's and the well-known one's class."""
     tls = Connections(https_options(credentials.server.cert, credentials.server.key)) if secure else None
-    service = HttpService(reactor, f"{'ssl' if secure else 'tcp'}:0:interface=127.0.0.1", tls, Page(), "the test")
+    service = service_of(Page(), f"{'ssl' if secure else 'tcp'}:0:interface=127.0.0.1", tls)
     service.startService()
     await service.when_listening()
     url, trust = f"http{'s' * secure}://localhost:{service.port}/", str(credentials.trust)
@@ -212,7 +212,7 @@ async def test_a_service_of_an_operator_is_asked_in_one(credentials: Credentials
     from twisted.internet.ssl import Certificate, trustRootFromCertificates
 
     tls = Connections(https_options(credentials.server.cert, credentials.server.key))
-    service = HttpService(reactor, "ssl:0:interface=127.0.0.1", tls, Page(), "the test")
+    service = service_of(Page(), "ssl:0:interface=127.0.0.1", tls)
     service.startService()
     await service.when_listening()
     trust = trustRootFromCertificates([Certificate.loadPEM(credentials.trust.read_text())])  # type: ignore[no-untyped-call]

@@ -13,7 +13,8 @@ from twisted.web.resource import Resource
 
 from agtphost.http import exchange
 from agtphost.http.exchange import BoundedRequest, tail_of
-from agtphost.http.site import HTTP_LIMITS, HttpService
+from agtphost.http.site import HTTP_LIMITS
+from tests.http.mounted import service_of
 
 LIMITS = HTTP_LIMITS.model_copy(
     update={"header_timeout": 0.5, "body_gap_timeout": 0.5, "idle_timeout": 0.5, "write_timeout": 1.0}
@@ -48,14 +49,12 @@ Start = Callable[..., Awaitable[int]]
 @pytest.fixture
 def started() -> Iterator[tuple[Start, Echo]]:
     """Starts the service on a port of its own."""
-    from twisted.internet import reactor
-
     echo = Echo()
     services: list[Any] = []
 
     async def start(**limits: Any) -> int:
-        service = HttpService(
-            reactor, "tcp:0:interface=127.0.0.1", None, echo, "the test", LIMITS.model_copy(update=limits)
+        service = service_of(
+            echo, "tcp:0:interface=127.0.0.1", None, LIMITS.model_copy(update=limits), hosts=frozenset({"a"})
         )
         services.append(service)
         service.startService()
@@ -94,7 +93,7 @@ def post(length: int, *fields: bytes, body: bytes = b"") -> bytes:
         (post(900, b"No: 1"), b"401"),
         (post(900, b"No: 1", b"Expect: 100-continue"), b"401"),
         (post(50_001), b"413"),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nc351\r\n" + b"x" * 50_001, b"413"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nc351\r\n" + b"x" * 50_001, b"413"),
         (b"NONSENSE\r\n\r\nGET / HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nbad header\r\nX: y\r\n\r\nGET / HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(101)) + b"\r\n", b"400"),
@@ -130,7 +129,9 @@ async def test_a_request_and_its_body_are_answered(started: tuple[Start, Echo]) 
     got = await deferToThread(say, port, post(3, b"Expect: 100-continue", body=b"abc"))
     assert got.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
     assert got.endswith(b"\r\n\r\nabc")
-    got = await deferToThread(say, port, b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+    got = await deferToThread(
+        say, port, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    )
     assert got.endswith(b"\r\n\r\nabc")
     got = await deferToThread(say, port, post(1, body=b"a") + post(1, body=b"b"))
     assert [part[:1] for part in got.split(b"\r\n\r\n")[1:]] == [b"a", b"b"]

@@ -15,13 +15,14 @@ from twisted.internet import reactor
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.card import PATH
 from agtphost.config.web_upstreams import A2AAgentSection
-from agtphost.http.sidecar import Page, Sidecar
-from agtphost.http.tls import https_options
+from agtphost.http.pages import Page, Pages
+from agtphost.http.tls import Connections, https_options
 from agtphost.upstream.supervision import State
 from tests.adapters.a2a.test_hostile import card
 from tests.adapters.mcp.hosting import until
 from tests.adapters.peers import kept
 from tests.client.credentials import Credentials, create
+from tests.http.mounted import service_of
 
 
 @pytest.fixture(scope="module")
@@ -33,22 +34,21 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 async def served(credentials: Credentials) -> AsyncIterator[int]:
     """A card over HTTPS, at ``localhost``."""
     options = https_options(credentials.server.cert, credentials.server.key)
-    pages: dict[str, Page] = {}
-    sidecar = Sidecar(reactor, "ssl:0:interface=127.0.0.1", options, pages)
-    sidecar._factory._site.resource._pages = {}
-    sidecar.startService()
+    pages = Pages({})
+    service = service_of(pages, "ssl:0:interface=127.0.0.1", Connections(options))
+    service.startService()
     try:
-        await until(lambda: sidecar.port)
+        await until(lambda: service.port)
         interface = {
-            "url": f"https://localhost:{sidecar.port}/rpc",
+            "url": f"https://localhost:{service.port}/rpc",
             "protocolBinding": "JSONRPC",
             "protocolVersion": "1.0",
         }
         body = json.dumps(card(0, supportedInterfaces=[interface])).encode()
-        sidecar._factory._site.resource._pages[PATH.encode()] = Page(body=body)
-        yield sidecar.port
+        pages._pages[PATH.encode()] = Page(body=body)
+        yield service.port
     finally:
-        await sidecar.stopService()
+        await service.stopService()
 
 
 @asynccontextmanager

@@ -13,9 +13,11 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from agtphost.errors import ConfigurationError
-from agtphost.http.sidecar import Page, Sidecar
-from agtphost.http.tls import https_options
+from agtphost.http.pages import Page, Pages
+from agtphost.http.site import HttpService
+from agtphost.http.tls import Connections, https_options
 from tests.client.credentials import Credentials, create
+from tests.http.mounted import service_of
 
 PATH = "/.well-known/agtp"
 PAGE = Page(body=b'{"agtp_version": "1.0"}\n', max_age=60)
@@ -27,14 +29,12 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 
 
 @pytest.fixture
-def serving(credentials: Credentials) -> Iterator[Callable[[], Awaitable[Sidecar]]]:
-    """Starts a sidecar on a port of its own."""
-    from twisted.internet import reactor
-
+def serving(credentials: Credentials) -> Iterator[Callable[[], Awaitable[HttpService]]]:
+    """Starts a listener on a port of its own."""
     options = https_options(credentials.server.cert, credentials.server.key)
-    served = Sidecar(reactor, "ssl:0:interface=127.0.0.1", options, {PATH: PAGE})
+    served = service_of(Pages({PATH: PAGE}), "ssl:0:interface=127.0.0.1", Connections(options), path=PATH)
 
-    async def start() -> Sidecar:
+    async def start() -> HttpService:
         served.startService()
         while not served.port:
             await deferToThread(lambda: None)
@@ -59,7 +59,7 @@ def ask(
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_document_is_served(credentials: Credentials, serving: Callable[[], Awaitable[Sidecar]]) -> None:
+async def test_the_document_is_served(credentials: Credentials, serving: Callable[[], Awaitable[HttpService]]) -> None:
     """AGTP-127: over HTTPS with the configured certificate, with its type and for how long it may be kept."""
     port = (await serving()).port
     status, headers, body = await deferToThread(ask, credentials, port, "GET", PATH)
@@ -78,12 +78,12 @@ async def test_the_document_is_served(credentials: Credentials, serving: Callabl
         ("GET", "//.well-known/agtp", 404),
         ("POST", PATH, 405),
         ("DELETE", PATH, 405),
-        ("PUT", "/anything", 405),
+        ("PUT", "/anything", 404),
     ],
 )
 @pytest_twisted.ensureDeferred
 async def test_nothing_else_is(
-    credentials: Credentials, serving: Callable[[], Awaitable[Sidecar]], method: str, path: str, status: int
+    credentials: Credentials, serving: Callable[[], Awaitable[HttpService]], method: str, path: str, status: int
 ) -> None:
     """Other paths and methods are refused; a request's body is taken and forgotten."""
     port = (await serving()).port
@@ -108,16 +108,14 @@ def test_files_that_cannot_be_used_are_named(credentials: Credentials, tmp_path:
 
 def test_an_endpoint_that_is_none_is_refused(credentials: Credentials) -> None:
     """The problem names the key of the file."""
-    from twisted.internet import reactor
-
     options = https_options(credentials.server.cert, credentials.server.key)
-    with pytest.raises(ConfigurationError, match="wellknown"):
-        Sidecar(reactor, "ssl:", options, {})
+    with pytest.raises(ConfigurationError, match="the test has no endpoint"):
+        service_of(Pages({}), "ssl:", Connections(options))
 
 
 @pytest_twisted.ensureDeferred
 async def test_a_renewed_certificate_is_shown_to_the_next_connection(
-    credentials: Credentials, serving: Callable[[], Awaitable[Sidecar]], tmp_path: Path
+    credentials: Credentials, serving: Callable[[], Awaitable[HttpService]], tmp_path: Path
 ) -> None:
     """Core v08 section 6.1: the document goes on being served when the certificate it is served with is another one."""
     served = await serving()
@@ -130,7 +128,7 @@ async def test_a_renewed_certificate_is_shown_to_the_next_connection(
         return ssl.PEM_cert_to_DER_cert(given.server.cert.read_text())
 
     assert await deferToThread(shown) == of(credentials) != of(other)
-    served.renew(https_options(other.server.cert, other.server.key))
+    served.renew(Connections(https_options(other.server.cert, other.server.key)))
     assert await deferToThread(shown) == of(other)
     status, _, body = await deferToThread(ask, other, served.port, "GET", PATH)
     assert (status, body) == (200, PAGE.body)

@@ -1,0 +1,96 @@
+"""What the sections have in common that serve HTTP: where they listen, and who may speak to them by which name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from agtphost.config.values import FilePath, Items, Line, Section, Text, form
+
+_HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
+_LOOPBACK = re.compile(r"127(?:\.[0-9]{1,3}){3}", re.ASCII)
+_PART = re.compile(r"(?<!\\):")
+
+HostName = Annotated[
+    str,
+    Text,
+    AfterValidator(str.lower),
+    form(_HOST, 'must be a name or an address as browsers send it, such as "ops.example.com" or "[::1]:8443"'),
+]
+Origin = Annotated[
+    str,
+    Text,
+    AfterValidator(str.lower),
+    form(rf"https?://{_HOST}", 'must be an origin, such as "https://ops.example.com", without a path'),
+]
+
+
+class HttpSection(Section):
+    """What every section says of its HTTP listener. Sections that say the same ``listen`` share one."""
+
+    listen: Line | None = None
+    """
+    A Twisted endpoint string, such as ``ssl:8443``, ``tcp:8080:interface=127.0.0.1`` or ``unix:/run/x.sock``; None
+    serves none.
+    """
+
+    certificate: FilePath | None = None
+    """PEM file for ``ssl``, with its chain; None: that of ``[tls]``."""
+
+    key: FilePath | None = None
+    """PEM file of the certificate's private key; None: that of ``[tls]``."""
+
+    hosts: Items[HostName] = ()
+    """
+    The ``Host`` fields that are answered, others are 421; one without a port stands for every port. Empty: the names
+    of the certificate, and on loopback ``localhost``, ``127.0.0.1`` and ``[::1]`` with the port.
+    """
+
+    origins: Items[Origin] = ()
+    """Origins of pages elsewhere whose requests are taken; those of all others are answered 403."""
+
+    behind_proxy: bool = False
+    """Allow plain ``tcp`` on every interface, because a proxy in front of it speaks TLS; then ``hosts`` is needed."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What tells one listener from another, of an endpoint string."""
+
+    kind: str
+    """``ssl``, ``tcp``, ``unix`` or what else is written."""
+
+    port: str
+    """The path for ``unix``."""
+
+    interface: str
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.kind == "ssl"
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can connect."""
+        address = self.interface.replace("\\", "")
+        return (
+            self.kind == "unix"
+            or address in ("localhost", "::1")
+            or re.fullmatch(r"127(\.\d{1,3}){3}", address) is not None
+        )
+
+    def __str__(self) -> str:
+        return ":".join(part for part in (self.kind, self.port, self.interface) if part)
+
+
+def listener_of(listen: str) -> Listener:
+    """The listener of an endpoint string; whether there can be one is not looked at."""
+    kind, *rest = _PART.split(listen)
+    named = dict(part.split("=", 1) for part in rest if "=" in part)
+    plain = [part for part in rest if "=" not in part]
+    port = named.get("address" if kind == "unix" else "port", plain[0] if plain else "")
+    return Listener(kind, port.lstrip("0") or "0" if port.isdecimal() else port, named.get("interface", ""))

@@ -1,0 +1,167 @@
+"""Every surface that speaks HTTP, what it takes of its listener's paths, and what is wrong between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agtphost.config.faults import Fault
+from agtphost.config.http import HttpSection, Listener, listener_of
+from agtphost.config.sections import Config
+from agtphost.vocabulary.mount_paths import MountPath
+from agtphost.vocabulary.tomltext import Location
+
+WELLKNOWN = "wellknown"
+FRONT = "a2a"
+
+CARD = MountPath("/.well-known/agent-card.json", below=False)
+BOOTSTRAP = MountPath("/.well-known/agtp", below=False)
+AGENTS = MountPath("/agents")
+AT_HOME = (
+    *(MountPath("/", below=False), CARD, MountPath("/tasks")),
+    *(MountPath(f"/{name}", below=False) for name in ("message:send", "message:stream", "extendedAgentCard")),
+)
+"""Where an agent is that is the only one of its front: at the root too."""
+
+KINDS = ("ssl", "tcp", "tcp6", "unix")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surface:
+    """One section that serves HTTP."""
+
+    name: str
+    """In access lines and records."""
+
+    location: Location
+    """Of its section."""
+
+    section: HttpSection
+    """Whose ``listen`` is told."""
+
+    paths: tuple[MountPath, ...]
+    url: str | None = None
+    """How clients reach it, where that is said."""
+
+    client_certificates: bool = False
+    """Whether clients are asked for a certificate."""
+
+    @property
+    def listen(self) -> str:
+        """The endpoint string."""
+        return self.section.listen or ""
+
+    @property
+    def listener(self) -> Listener:
+        """Where it is served."""
+        return listener_of(self.listen)
+
+
+def surfaces(config: Config) -> Iterator[Surface]:
+    """The surfaces of a configuration, in the order in which they are served."""
+    if config.wellknown.listen is not None:
+        yield Surface(name=WELLKNOWN, location=("wellknown",), section=config.wellknown, paths=(BOOTSTRAP,))
+    front = config.a2a.front
+    if front.listen is not None:
+        yield Surface(
+            name=FRONT,
+            location=("a2a", "front"),
+            section=front,
+            paths=(AGENTS, *AT_HOME) if len(front.agent) == 1 else (AGENTS,),
+            url=front.url,
+            client_certificates=front.client_certificates,
+        )
+
+
+def http_faults(config: Config) -> Iterator[Fault]:
+    """What is wrong with listeners, and between surfaces that share one."""
+    seen: list[Surface] = []
+    for surface in surfaces(config):
+        yield from _listener(config, surface)
+        for other in seen:
+            yield from _beside(other, surface)
+        seen.append(surface)
+
+
+def _listener(config: Config, surface: Surface) -> Iterator[Fault]:
+    place, listener = (*surface.location, "listen"), surface.listener
+    if listener.kind not in KINDS:
+        yield Fault(
+            location=place,
+            message=f"is of no kind that HTTP is served on: {listener.kind[:32]!r}",
+            hint='write "ssl:8443", "tcp:8080:interface=127.0.0.1" or "unix:/run/agtphost/http.sock"',
+        )
+        return
+    if not (listener.secure or listener.local or surface.section.behind_proxy):
+        yield Fault(
+            location=place,
+            message="must be ssl, except on this machine's own loopback addresses",
+            hint='such as "ssl:8443", or "tcp:8080:interface=127.0.0.1"; behind_proxy = true where a proxy speaks TLS',
+            concerns=((*surface.location, "behind_proxy"),),
+        )
+    elif not (listener.secure or listener.local or surface.section.hosts or surface.url):
+        yield Fault(
+            location=(*surface.location, "hosts"),
+            message="is missing: no certificate tells by which names clients reach the proxy",
+            hint='such as hosts = ["agents.example.com"]',
+            concerns=(place,),
+        )
+    agtp = _agtp_port(config)
+    if listener.kind != "unix" and agtp and listener.port == agtp:
+        yield Fault(
+            location=place,
+            message=f"is the port of AGTP itself, {agtp}, where nothing else is spoken",
+            hint="choose another port",
+            concerns=(("listen", "port"), ("listen", "endpoint")),
+            beside=("listen",),
+        )
+
+
+def _agtp_port(config: Config) -> str:
+    """As text; empty where the system chooses it, or hands it over."""
+    given = config.listen
+    if given.endpoint is None:
+        return str(given.port) if given.port else ""
+    listener = listener_of(given.endpoint)
+    return listener.port if listener.kind in KINDS and listener.port != "0" else ""
+
+
+def _beside(first: Surface, second: Surface) -> Iterator[Fault]:
+    place = (*second.location, "listen")
+    concerns = ((*first.location, "listen"),)
+    if (first.listener.port, first.listener.interface) != (second.listener.port, second.listener.interface):
+        return
+    if first.listener.kind != second.listener.kind:
+        if first.listener.port != "0":
+            yield Fault(
+                location=place,
+                message=f"is the place of {_named(first)}, which is {first.listener.kind} there",
+                hint="write the same, or choose another port",
+                concerns=concerns,
+                beside=first.location,
+            )
+        return
+    for mine in second.paths:
+        for theirs in first.paths:
+            if mine.overlaps(theirs):
+                yield Fault(
+                    location=place,
+                    message=f"is where {_named(first)} has {theirs}, which overlaps {mine} here",
+                    hint="choose another port, or another path where there is a key for it",
+                    concerns=concerns,
+                    beside=first.location,
+                )
+                return
+    mine_, theirs_ = second.section, first.section
+    if second.listener.secure and (mine_.certificate, mine_.key) != (theirs_.certificate, theirs_.key):
+        yield Fault(
+            location=place,
+            message=f"is shared with {_named(first)}, which has another certificate",
+            hint="name the same certificate and key in both, or choose another port",
+            concerns=concerns,
+            beside=first.location,
+        )
+
+
+def _named(surface: Surface) -> str:
+    return f"[{'.'.join(map(str, surface.location))}]"

@@ -1,0 +1,154 @@
+"""
+Every surface that speaks HTTP, put on its listener: sections that say the same ``listen`` share one.
+
+What a surface is made of is its own builder's; where it is served, by which names, and by which certificate, is said
+here for all of them, from :func:`agtphost.config.surfaces.surfaces`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from OpenSSL import SSL
+from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
+from zope.interface import implementer
+
+from agtphost.config import Config
+from agtphost.config.http import Listener
+from agtphost.config.surfaces import Surface, surfaces
+from agtphost.host.access_log import access_log
+from agtphost.host.listener import http_limits
+from agtphost.host.loaded import mandates
+from agtphost.http.mounts import Mount
+from agtphost.http.site import HttpService
+from agtphost.http.tls import Connections, https_options, names_of
+from agtphost.protocols.tls import ServerTLS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """What answers for one surface."""
+
+    name: str
+    """Of its :class:`agtphost.config.surfaces.Surface`."""
+
+    what: str
+    """For people: ``the A2A front``."""
+
+    resource: Any
+    """A leaf and a :class:`agtphost.http.exchange.Gatekeeper`; it gets every path of the surface."""
+
+    pages: bool = False
+    """See :class:`agtphost.http.mounts.Mount`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certified:
+    """The TLS side of a listener."""
+
+    creator: IOpenSSLServerConnectionCreator
+    names: frozenset[str]
+
+
+def service_name(listener: Listener) -> str:
+    """What the service of a listener is called."""
+    return f"http {listener}"
+
+
+def http_services(reactor: Any, config: Config, served: Iterable[Served]) -> Iterator[HttpService]:
+    """
+    One service for each listener.
+
+    :param served: for every surface of the configuration.
+    :raises agtphost.errors.ConfigurationError: for certificates and endpoints that cannot be used.
+    """
+    by_name = {each.name: each for each in served}
+    access = access_log() if config.log.access else None
+    for listener, sharing in _by_listener(config).items():
+        tls = _tls(config, listener, sharing)
+        mounts: list[Mount] = []
+        for surface in sharing:
+            mounts += _mounts(surface, by_name[surface.name])
+        service = HttpService(
+            reactor,
+            sharing[0].listen,
+            None if tls is None else tls.creator,
+            mounts,
+            [by_name[surface.name].what for surface in sharing],
+            http_limits(config),
+            names=() if tls is None else tls.names,
+            access=access,
+        )
+        service.setName(service_name(listener))  # type: ignore[no-untyped-call]
+        yield service
+
+
+def renewed(config: Config) -> dict[str, Certified]:
+    """
+    The TLS side of every listener that has one, from the files as they are now, by the names of their services.
+
+    :raises agtphost.errors.ConfigurationError: for files that cannot be used.
+    """
+    made = {}
+    for listener, sharing in _by_listener(config).items():
+        tls = _tls(config, listener, sharing)
+        if tls is not None:
+            made[service_name(listener)] = tls
+    return made
+
+
+def _by_listener(config: Config) -> dict[Listener, list[Surface]]:
+    sharing: dict[Listener, list[Surface]] = {}
+    for surface in surfaces(config):
+        sharing.setdefault(surface.listener, []).append(surface)
+    return sharing
+
+
+def _mounts(surface: Surface, served: Served) -> Iterator[Mount]:
+    reached = urlsplit(surface.url or "")
+    origin = f"{reached.scheme}://{reached.netloc}".lower() if surface.url and served.pages else None
+    for path in surface.paths:
+        yield Mount(
+            surface=surface.name,
+            path=path,
+            resource=served.resource,
+            hosts=frozenset(surface.section.hosts),
+            url_host=reached.netloc.lower(),
+            origins=frozenset((*surface.section.origins, *((origin,) if origin else ()))),
+            pages=served.pages,
+        )
+
+
+def _tls(config: Config, listener: Listener, sharing: Sequence[Surface]) -> Certified | None:
+    if not listener.secure:
+        return None
+    given = sharing[0].section
+    certificate, key = given.certificate or config.tls.certificate, given.key or config.tls.key
+    names = names_of(certificate)
+    if not any(surface.client_certificates for surface in sharing):
+        return Certified(creator=Connections(https_options(certificate, key)), names=names)
+    own = {"certificate": certificate, "key": key, "client_auth": "optional", "server": ()}
+    tls = ServerTLS.load(config.tls.model_copy(update=own), mandates(config))
+    return Certified(creator=_HttpsWithClients(tls), names=names)
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class _HttpsWithClients:
+    """The TLS of AGTP's own port, clients' certificates included, for clients that speak HTTP."""
+
+    def __init__(self, tls: ServerTLS) -> None:
+        prepared = tls.prepare()
+        prepared.context.set_alpn_select_callback(_select_http)
+        tls.adopt(prepared)
+        self._tls = tls
+
+    def serverConnectionForTLS(self, protocol: object) -> Any:
+        """See :class:`IOpenSSLServerConnectionCreator`."""
+        return self._tls.serverConnectionForTLS(protocol)
+
+
+def _select_http(connection: object, offered: list[bytes]) -> Any:
+    return b"http/1.1" if b"http/1.1" in offered else SSL.NO_OVERLAPPING_PROTOCOLS

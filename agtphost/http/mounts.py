@@ -1,0 +1,166 @@
+"""
+What one HTTP listener serves: each surface at its own paths, and one set of rules before all of them.
+
+In this order, all of it by the head of a request, before any of its body is taken:
+
+- a field that decides something stands there once (400), the ``Host`` field among them;
+- the path is one of a surface (404);
+- the ``Host`` is one that this surface is known by (421): a page elsewhere whose name has been pointed at this address
+  (DNS rebinding) still says its own name;
+- the request is of no page elsewhere (403): see :meth:`Mount.foreign`;
+- the body is as it was made (415), and nothing is expected of us but to go on (417);
+- then the surface itself decides: :class:`agtphost.http.exchange.Gatekeeper`.
+
+There is no CORS: no answer has a field that lets a page elsewhere read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.web.resource import Resource
+
+from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.vocabulary.mount_paths import MountPath
+
+SINGLE = frozenset(
+    (
+        *("host", "content-type", "content-encoding", "content-length", "transfer-encoding", "expect"),
+        *("authorization", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "a2a-version"),
+    )
+)
+"""Fields that stand in a request once: a proxy that believes the first and a server that believes the last disagree."""
+
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+"""What a machine's own loopback addresses are called, by its own users."""
+
+_AUTHORITY = re.compile(
+    r"(?P<name>\[[0-9a-f:.]{2,45}\]|[a-z0-9_](?:[a-z0-9_.-]{0,252}))(?::(?P<port>[0-9]{1,5}))?", re.ASCII
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """
+    A surface at one of its paths.
+
+    :param surface: its name, for access lines.
+    :param resource: a leaf and a :class:`agtphost.http.exchange.Gatekeeper`.
+    """
+
+    surface: str
+    path: MountPath
+    resource: Any
+
+    hosts: frozenset[str] = frozenset()
+    """``Host`` fields in lower case; one without a port stands for every port. Empty: those of the listener."""
+
+    url_host: str = ""
+    """The host of the address that clients are told to use, beside these."""
+
+    origins: frozenset[str] = frozenset()
+    """Of pages elsewhere, in lower case, whose requests are taken."""
+
+    pages: bool = False
+    """
+    Whether it serves pages: then those may ask (the same origin), and a link elsewhere may lead to one.
+
+    Who follows a link has asked for a whole document in a window of its own (``navigate`` to a ``document``, by GET):
+    the page that has the link reads nothing of the answer, cannot show it in a frame, and a cookie that is
+    ``SameSite=Strict`` is not sent along, so that what is shown is what a stranger sees. Whatever else comes from
+    elsewhere is refused.
+    """
+
+    def foreign(self, request: BoundedRequest, authority: str) -> bool:
+        """Whether a page elsewhere has a browser send this: browsers say so, and pages cannot unsay it."""
+        origin, site = _said(request, "origin"), _said(request, "sec-fetch-site")
+        if origin:
+            scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
+            return origin not in self.origins and not (self.pages and origin == f"{scheme}://{authority}")
+        if site in ("", "none") or (site == "same-origin" and self.pages):
+            return False
+        led = _said(request, "sec-fetch-mode") == "navigate" and _said(request, "sec-fetch-dest") == "document"
+        return not (self.pages and led and request.method in (b"GET", b"HEAD"))
+
+
+class Mounts(Resource):
+    """
+    The surfaces of one listener.
+
+    :param mounts: no two of which overlap.
+    :param names: what the listener's certificate names, in lower case; ``*.`` stands for one label.
+    :raises ValueError: two overlap.
+    """
+
+    isLeaf = True
+
+    def __init__(self, mounts: Sequence[Mount], names: Collection[str] = ()) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        for number, mount in enumerate(mounts):
+            for other in mounts[:number]:
+                if mount.path.overlaps(other.path):
+                    raise ValueError(f"{mount.path} of {mount.surface} overlaps {other.path} of {other.surface}")
+        self._mounts = tuple(mounts)
+        self.names = frozenset(names)
+
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """None for a request that its surface may judge, now in :attr:`BoundedRequest.mount`; or a refusal."""
+        for name, values in request.requestHeaders.getAllRawHeaders():
+            if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE:
+                return tail_of(request, 400, b"A field stands there twice that may stand there once.\n")
+        if not request.uri.startswith(b"/"):
+            return tail_of(request, 400, b"This is no proxy: the target begins with a slash.\n")
+        authority = _said(request, "host")
+        if not authority and request.clientproto != b"HTTP/1.0":
+            return tail_of(request, 400, b"Host is missing.\n")
+        path = request.path.decode("ascii", "replace")
+        mount = next((each for each in self._mounts if each.path.covers(path)), None)
+        request.mount = mount
+        known = (mount,) if mount is not None else self._mounts
+        if not any(self._answers(each, authority, request) for each in known):
+            text = b"Nothing is served by this name here; the operator lists names in hosts.\n"
+            return tail_of(request, 421, text)
+        if mount is None:
+            return tail_of(request, 404, b"Nothing is here.\n")
+        if mount.foreign(request, authority):
+            return tail_of(request, 403, b"Browsers' pages are not served here.\n")
+        if _said(request, "content-encoding"):
+            text = b"A body is taken as it is: without Content-Encoding.\n"
+            return tail_of(request, 415, text, ("Accept-Encoding", "identity"))
+        if _said(request, "expect") not in ("", "100-continue"):
+            return tail_of(request, 417, b"Nothing but 100-continue can be expected.\n")
+        return None
+
+    def _answers(self, mount: Mount, authority: str, request: BoundedRequest) -> bool:
+        found = _AUTHORITY.fullmatch(authority)
+        if found is None:
+            return False
+        name, port = found["name"], found["port"]
+        if mount.url_host and authority == mount.url_host:
+            return True
+        if mount.hosts:
+            return authority in mount.hosts or name in mount.hosts
+        if name in self.names or f"*.{name.partition('.')[2]}" in self.names:
+            return True
+        here: Any = request.getHost()  # type: ignore[no-untyped-call]
+        address = str(getattr(here, "host", ""))
+        if name not in LOCAL:
+            return False
+        if not address:
+            return port is None  # a socket of this machine's file system
+        usual = 443 if request.isSecure() else 80  # type: ignore[no-untyped-call]
+        local = address.startswith("127.") or address in ("::1", "localhost")
+        return local and int(port or usual) == getattr(here, "port", 0)
+
+    def render(self, request: BoundedRequest) -> Any:
+        """What the surface of the path answers."""
+        assert request.mount is not None, "it was not refused"
+        return request.mount.resource.render(request)
+
+
+def _said(request: BoundedRequest, name: str) -> str:
+    """A field in lower case, without what stands around it; empty where it is absent."""
+    return (field_of(request, name) or "").strip().lower()

@@ -1,0 +1,78 @@
+"""Sections that share a listener."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agtphost.config import load, surfaces
+from agtphost.config.http import Listener, listener_of
+from agtphost.config.surfaces import Surface
+from agtphost.errors import ConfigurationError
+from agtphost.vocabulary.mount_paths import MountPath
+from tests.config.test_broken import HEAD, HTTP, WELL
+
+SHARED = WELL + HTTP + "tokens = ['env:TOKEN']\nlisten = 'ssl:8443:interface=127.0.0.1'\n"
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "host.toml"
+    file.write_text(HEAD + text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("listen", "listener", "local"),
+    [
+        ("ssl:8443", Listener("ssl", "8443", ""), False),
+        ("ssl:port=8443:interface=127.0.0.1", Listener("ssl", "8443", "127.0.0.1"), True),
+        ("tcp:080:interface=localhost:backlog=5", Listener("tcp", "80", "localhost"), True),
+        (r"tcp6:80:interface=\:\:1", Listener("tcp6", "80", r"\:\:1"), True),
+        ("tcp:80:interface=127.0.0.1.example.com", Listener("tcp", "80", "127.0.0.1.example.com"), False),
+        ("unix:/run/x.sock:mode=660", Listener("unix", "/run/x.sock", ""), True),
+        ("unix:address=/run/x.sock", Listener("unix", "/run/x.sock", ""), True),
+    ],
+)
+def test_listeners_are_told_apart(listen: str, listener: Listener, local: bool) -> None:
+    """By kind, port and interface, however they are written; who can connect is told by the interface alone."""
+    assert listener_of(listen) == listener
+    assert listener.local is local
+
+
+def test_sections_share_a_listener(tmp_path: Path) -> None:
+    """Each has paths of its own; one agent alone is at the root too."""
+    config = load(written(tmp_path, SHARED), {"TOKEN": "x" * 32})
+    wellknown, front = surfaces.surfaces(config)
+    assert wellknown.listener == front.listener
+    assert {str(path) for path in front.paths} >= {"/", "/agents", "/.well-known/agent-card.json"}
+
+
+def test_surfaces_that_overlap_are_a_start_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both lines are told."""
+    every = surfaces.surfaces
+
+    def rooted(config: surfaces.Config) -> list[Surface]:
+        first, second = every(config)
+        return [Surface(name="x", location=first.location, section=first.section, paths=(MountPath("/"),)), second]
+
+    monkeypatch.setattr(surfaces, "surfaces", rooted)
+    with pytest.raises(ConfigurationError) as caught:
+        load(written(tmp_path, SHARED), {"TOKEN": "x" * 32})
+    (problem,) = caught.value.problems
+    assert problem.line == 11
+    assert problem.message == "[a2a.front] listen is where [wellknown] has /, which overlaps /agents here (line 4)"
+
+
+def test_a_listener_has_one_certificate(tmp_path: Path) -> None:
+    """Two sections that share one name the same files, or neither names any."""
+    for name in ("c.pem", "c.key"):
+        (tmp_path / name).touch(0o600)
+    own = "certificate = 'c.pem'\nkey = 'c.key'\n"
+    both = WELL + own + HTTP + own + "tokens = ['env:TOKEN']\nlisten = 'ssl:8443:interface=127.0.0.1'\n"
+    load(written(tmp_path, both), {"TOKEN": "x" * 32})
+    with pytest.raises(ConfigurationError) as caught:
+        load(written(tmp_path, WELL + own + SHARED.removeprefix(WELL)), {"TOKEN": "x" * 32})
+    (problem,) = caught.value.problems
+    assert problem.line == 13
+    assert problem.message == "[a2a.front] listen is shared with [wellknown], which has another certificate (line 4)"
