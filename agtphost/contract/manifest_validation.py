@@ -21,6 +21,7 @@ from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.schema_keywords import escape
 from agtphost.contract.schemas import DIALECT
 from agtphost.contract.semantic import effect_faults, semantic_faults
+from agtphost.contract.service import UPSTREAM_ERRORS
 from agtphost.identity.manifest_signature import SIGNATURE
 from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.media_types import JSON, MANIFEST_JSON, essence
@@ -31,12 +32,6 @@ VERSIONS = ("1.0",)
 
 DISCLOSURES = ("public", "authenticated", "private")
 TIERS = ("A", "B", "C")
-
-UPSTREAM_ERRORS = (
-    *("upstream_timeout", "upstream_connection_error", "upstream_malformed_response"),
-    *("upstream_authentication_failed", "upstream_error"),
-)
-"""What every external_service endpoint declares (AGTP-API section 12.3)."""
 
 DEMANDED: Mapping[str, tuple[str, ...]] = {
     "composition": ("composition_failed",),

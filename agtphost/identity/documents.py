@@ -20,6 +20,7 @@ from agtphost.identity.genesis import is_timestamp
 from agtphost.identity.keys import KeyFormatError, Signer, SigningKey, VerifyingKey
 from agtphost.identity.trust import posture_faults
 from agtphost.vocabulary import jsontext, scopes
+from agtphost.vocabulary.catalog import FLOOR
 from agtphost.vocabulary.identifiers import is_agent_id
 
 DOCUMENT_TYPE = "agtp-identity"
@@ -108,28 +109,6 @@ STATUSES = {
 """Every status word, lower case, and what it means (companion section 6.3)."""
 
 ROLES = frozenset({"agent", "merchant"})
-
-FLOOR_METHODS = (
-    "QUERY",
-    "DISCOVER",
-    "DESCRIBE",
-    "SUMMARIZE",
-    "PLAN",
-    "EXECUTE",
-    "DELEGATE",
-    "ESCALATE",
-    "CONFIRM",
-    "SUSPEND",
-    "PROPOSE",
-    "NOTIFY",
-    "INSPECT",
-    "ACTIVATE",
-    "DEACTIVATE",
-    "REVOKE",
-    "REINSTATE",
-    "DEPRECATE",
-)
-"""What ``methods`` of every document includes: core v08 section 7.1."""
 
 NEW_AGENT_SCORE = 0.5
 """``trust_score`` of an agent nobody has scored: the middle of what new ones get (AGTP-TRUST section 6)."""
@@ -225,7 +204,7 @@ def _skill_names(skills: object) -> list[str]:
 
 
 def _with_floor(methods: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys([*FLOOR_METHODS, *methods]))
+    return list(dict.fromkeys([*FLOOR, *methods]))
 
 
 def status_of(document: Mapping[str, Any]) -> str:
@@ -330,7 +309,7 @@ def remarks_on(document: Mapping[str, Any]) -> list[str]:
     role = document.get("role", "agent")
     if role not in ROLES:
         remarks.append(f"role {role!r} is unknown and treated as agent")
-    lacking = [name for name in FLOOR_METHODS if name not in document["methods"]]
+    lacking = [name for name in FLOOR if name not in document["methods"]]
     if lacking:
         remarks.append(f"methods lacks {', '.join(lacking)}, which are served nevertheless")
     if "trust_score_computed_at" not in document:
@@ -461,4 +440,4 @@ def served(
 
 def _served_methods(stated: list[str], further: Iterable[str]) -> list[str]:
     """What the document states in its own order, then what it leaves out."""
-    return list(dict.fromkeys([*stated, *FLOOR_METHODS, *further]))
+    return list(dict.fromkeys([*stated, *FLOOR, *further]))

@@ -28,6 +28,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
 from agtphost.identity.trust import resolve_posture
 from agtphost.vocabulary import jsontext, scopes
+from agtphost.vocabulary.catalog import FLOOR
 from agtphost.vocabulary.identifiers import is_agent_name
 
 OWNER = "development"
@@ -231,7 +232,7 @@ def new_document(
         "issued_at": origin.issued_at,
         "updated_at": timestamp(now),
         "status": "active",
-        "methods": list(dict.fromkeys([*documents.FLOOR_METHODS, *description.methods])),
+        "methods": list(dict.fromkeys([*FLOOR, *description.methods])),
         "capabilities": list(description.capabilities),
         "scopes_accepted": sorted(set(description.scopes)),
         "trust_score": documents.NEW_AGENT_SCORE,

@@ -13,9 +13,8 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.listening`: :class:`ListeningService`, which drains when it stops
 - :mod:`.accepting`: which connections a listener has, whatever it speaks: admission, deadlines and ending of all of
   them
-- :mod:`.handshakes`: handshakes take turns: a few in each turn of the reactor, whoever else begins one
 - :mod:`.records`: TLS that takes a whole record as a whole record
-- :mod:`.trickles`: whoever sends a few octets at a time is read from now and then, not at every octet
+- :mod:`.pacing`: handshakes, and reads of a few octets, are done for a few peers at a time
 - :mod:`.reading`: whether a peer reads what it is sent: what its system has acknowledged, where ours says so
 """
 

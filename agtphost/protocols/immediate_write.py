@@ -7,7 +7,7 @@ which costs two system calls and an event for each answer. An answer that fits
 the socket's buffer, as nearly all do, is sent right away here; anything else
 goes Twisted's way, back-pressure included. Twisted reads whenever there is an octet;
 here a peer that sends small portions and is owed nothing waits for its turn
-(:mod:`agtphost.protocols.trickles`). And Twisted accepts a hundred and more
+(:mod:`agtphost.protocols.pacing`). And Twisted accepts a hundred and more
 connections in one turn of the reactor, which keeps everybody else waiting for
 as long as it takes to make their TLS; here a few are accepted in each turn, and none that is reset already.
 
@@ -24,7 +24,7 @@ from twisted.internet import tcp
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
 
-from agtphost.protocols.trickles import SMALL, WORD, trickles_of
+from agtphost.protocols.pacing import SMALL, WORD, trickles_of
 
 MOST_ACCEPTED = 8
 """Connections accepted in one turn of the reactor: about two milliseconds with TLS, and thousands a second."""
@@ -64,8 +64,8 @@ class PromptServer(tcp.Server):
             self._gathering = True
             self.stopReading()  # type: ignore[no-untyped-call]
 
-    def read_on(self) -> None:
-        """See :class:`agtphost.protocols.trickles.Waiting`."""
+    def go_on(self) -> None:
+        """See :class:`agtphost.protocols.pacing.Waiting`."""
         self._gathering = False
         if not self._held and not self._aborting:
             super().resumeProducing()  # type: ignore[no-untyped-call]
@@ -93,7 +93,7 @@ class PromptServer(tcp.Server):
             self._small = False
             if self._gathering:
                 trickles_of(self.reactor).leave(self)
-                self.read_on()
+                self.go_on()
         waiting = self.dataBuffer or self._tempDataBuffer
         if waiting or not data or not self.connected or self.disconnecting or self._writeDisconnected:
             super().write(data)  # type: ignore[no-untyped-call]

@@ -5,7 +5,7 @@ Twisted asks OpenSSL for octets until it says that there are no more, and then
 for octets to send, which nearly always means two exceptions for each request.
 A segment that is exactly one TLS record gives its octets at once and leaves
 nothing behind, so neither question is needed. Everything else, the handshake
-included, goes Twisted's way, when it is its turn: :mod:`agtphost.protocols.handshakes`.
+included, goes Twisted's way, when it is its turn: :mod:`agtphost.protocols.pacing`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twisted.protocols.policies import ProtocolWrapper
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
-from agtphost.protocols.handshakes import HandshakeTurns
+from agtphost.protocols.pacing import Pacing
 
 HEADER = 5
 """Octets before a record's content: type, version, length (RFC 8446 section 5.1)."""
@@ -28,7 +28,7 @@ HEADER = 5
 class RecordwiseTLS(TLSMemoryBIOProtocol):
     """The TLS side of one accepted connection."""
 
-    turns: HandshakeTurns | None = None
+    turns: Pacing | None = None
     """Of its reactor; None where handshakes need not wait for each other."""
 
     _kept: bytes | None = None
@@ -57,7 +57,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
         return cast(IPushProducer, self.transport)
 
     def go_on(self) -> None:
-        """See :class:`agtphost.protocols.handshakes.Waiting`."""
+        """See :class:`agtphost.protocols.pacing.Waiting`."""
         octets, self._kept = self._kept, None
         if octets is not None:
             self._socket.resumeProducing()

@@ -10,8 +10,8 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.connection import ServerConnection
-from agtphost.protocols.handshakes import turns_of
 from agtphost.protocols.limits import ConnectionLimits
+from agtphost.protocols.pacing import handshakes_of
 from agtphost.protocols.records import RecordwiseTLS
 from agtphost.wire import Connection, Limits, Role
 
@@ -80,7 +80,7 @@ class SecureServerFactory(TLSMemoryBIOFactory):
 
     def __init__(self, tls: IOpenSSLServerConnectionCreator, factory: AcceptingFactory, clock: IReactorTime) -> None:
         super().__init__(tls, False, factory, clock)
-        self._turns = turns_of(clock)
+        self._turns = handshakes_of(clock)
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """One connection; None where the factory does not admit it, so that no TLS state is made for it."""

@@ -15,6 +15,7 @@ from agtphost.identity import documents, encoding, genesis
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import MANIFEST
+from agtphost.vocabulary.catalog import FLOOR
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -85,7 +86,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "issued_at": "2026-05-01T09:00:00Z",
         "updated_at": "2026-05-02T09:00:00Z",
         "status": "active",
-        "methods": list(documents.FLOOR_METHODS),
+        "methods": list(FLOOR),
         "capabilities": ["rooms"],
         "scopes_accepted": ["documents:query", "booking:*"],
         "trust_score": 0.94,

@@ -11,6 +11,7 @@ import pytest
 from agtphost.identity import documents, encoding
 from agtphost.identity.canonical import canonical
 from agtphost.identity.documents import DocumentError
+from agtphost.vocabulary.catalog import FLOOR
 from tests.identity.samples import document, key_of
 
 KEY = key_of("documents key")
@@ -234,8 +235,8 @@ def test_an_older_update_does_not_turn_the_clock_back() -> None:
 def test_methods_always_include_the_floor() -> None:
     """AGTP-140: the served list is a superset of the eighteen, whatever the document says."""
     short = document(methods=["BOOK"])
-    assert documents.served(short)["methods"] == ["BOOK", *documents.FLOOR_METHODS]
-    assert len(set(documents.FLOOR_METHODS)) == 18
+    assert documents.served(short)["methods"] == ["BOOK", *FLOOR]
+    assert len(set(FLOOR)) == 18
     assert any("methods lacks" in remark for remark in documents.remarks_on(short))
 
 

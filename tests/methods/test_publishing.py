@@ -24,6 +24,7 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
 from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.publishing import FORMS, DocumentPublisher
+from agtphost.vocabulary.catalog import FLOOR
 from tests.identity.issued import BARE, DESK
 from tests.identity.samples import document, genesis_octets, key_of, pack, place_agent
 from tests.methods.hosts import MethodHost
@@ -32,7 +33,7 @@ HOST = key_of("publishing host")
 REGISTRAR = key_of("publishing registrar")
 KEYS = {HOST.kid: HOST.public}
 ACTIVE = LifecycleState(status=LifecycleStatus.ACTIVE)
-METHODS = (*documents.FLOOR_METHODS, "BOOK")
+METHODS = (*FLOOR, "BOOK")
 
 
 def describe(agent: Agent, form: str | None = None, *, methods: tuple[str, ...] = METHODS) -> EndpointResponse:
@@ -117,7 +118,7 @@ def test_a_registrars_signature_stays_while_it_holds(tmp_path: Path) -> None:
     agent = signed_agent(
         tmp_path, governance_zone="zone:acme", trust_warning="verification-incomplete", trust_explanation="So."
     )
-    as_signed = json.loads(octets(describe(agent, methods=documents.FLOOR_METHODS)))
+    as_signed = json.loads(octets(describe(agent, methods=FLOOR)))
     assert documents.check_signature(as_signed) == REGISTRAR.public
     further = json.loads(octets(describe(agent)))
     assert set(METHODS) <= set(further["methods"])

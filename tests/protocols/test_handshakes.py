@@ -15,13 +15,13 @@ from twisted.python.failure import Failure
 
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.accepting import AcceptingFactory
-from agtphost.protocols.handshakes import MOST, HandshakeTurns, turns_of
+from agtphost.protocols.pacing import HANDSHAKES, Pacing, handshakes_of
 from agtphost.protocols.records import RecordwiseTLS
 from agtphost.protocols.server import SecureServerFactory
 from agtphost.protocols.tls import ServerTLS
 from tests.protocols.loopback import Site, make_site
 
-CROWD = 2 * MOST + 12
+CROWD = 2 * HANDSHAKES + 12
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def turn(clock: Clock) -> None:
 class Crowd:
     """Peers that greet in the same turn."""
 
-    def __init__(self, site: Site, turns: HandshakeTurns | None) -> None:
+    def __init__(self, site: Site, turns: Pacing | None) -> None:
         factory = TLSMemoryBIOFactory(ServerTLS.load(site.files), False, Factory.forProtocol(Protocol))
         self.peers = []
         for _ in range(CROWD):
@@ -71,7 +71,7 @@ class Crowd:
 def test_a_few_in_each_turn(site: Site) -> None:
     """In the order of their coming; who waits is not read from, and nothing is lost of what it said."""
     clock = Clock()
-    crowd = Crowd(site, HandshakeTurns(clock))
+    crowd = Crowd(site, Pacing(clock, HANDSHAKES, 0))
     counts = [sum(crowd.answered)]
     states = [peer.transport.producerState for peer in crowd.peers]
     assert states[-1] == "paused"
@@ -79,7 +79,7 @@ def test_a_few_in_each_turn(site: Site) -> None:
         turn(clock)
         counts.append(sum(crowd.answered))
     steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
-    assert max(steps) <= MOST, steps
+    assert max(steps) <= HANDSHAKES, steps
     assert crowd.answered == [True] * CROWD
     assert {peer.transport.producerState for peer in crowd.peers} == {"producing"}
 
@@ -92,7 +92,7 @@ def test_without_turns_all_are_at_once(site: Site) -> None:
 def test_who_has_gone_has_no_turn(site: Site) -> None:
     """One that waits and is lost is passed over, and its successors are not."""
     clock = Clock()
-    crowd = Crowd(site, HandshakeTurns(clock))
+    crowd = Crowd(site, Pacing(clock, HANDSHAKES, 0))
     gone = crowd.peers[-2]
     gone.connectionLost(Failure(ConnectionDone()))
     last = gone.transport.value()
@@ -105,7 +105,7 @@ def test_who_has_gone_has_no_turn(site: Site) -> None:
 def test_nothing_is_called_when_nobody_begins(tmp_path: Path) -> None:
     """No timer is left behind."""
     clock = Clock()
-    turns = HandshakeTurns(clock)
+    turns = Pacing(clock, HANDSHAKES, 0)
 
     class One:
         def go_on(self) -> None:
@@ -119,13 +119,13 @@ def test_nothing_is_called_when_nobody_begins(tmp_path: Path) -> None:
 def test_listeners_of_a_reactor_share_their_turns(site: Site) -> None:
     """Crowds at two listeners in the same turn: as many handshakes together as at one."""
     clock = Clock()
-    crowds = [Crowd(site, turns_of(clock)) for _ in range(2)]
+    crowds = [Crowd(site, handshakes_of(clock)) for _ in range(2)]
     listener = SecureServerFactory(ServerTLS.load(site.files), AcceptingFactory(ConnectionLimits(), clock), clock)
-    assert listener._turns is turns_of(clock)
+    assert listener._turns is handshakes_of(clock)
     counts = [sum(map(sum, (crowd.answered for crowd in crowds)))]
     while clock.getDelayedCalls():
         turn(clock)
         counts.append(sum(map(sum, (crowd.answered for crowd in crowds))))
     steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
-    assert max(steps) <= MOST, steps
+    assert max(steps) <= HANDSHAKES, steps
     assert counts[-1] == 2 * CROWD

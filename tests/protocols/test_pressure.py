@@ -133,7 +133,7 @@ def flood(host: Host, seconds: float) -> int:
 async def growth_under_flood(site: Site, seconds: float) -> tuple[int, int]:
     """Octets by which this process grew at most, and requests that were answered."""
     dispatcher = FakeDispatcher(at_once)
-    limits = ConnectionLimits(requests_per_connection=10**9)
+    limits = ConnectionLimits(requests_per_connection=10**7)
     async with Host(site, dispatcher, limits) as host:
         # What is needed once, such as the code paths' own memory, is no growth.
         await in_thread(host.exchange, site.client())
@@ -171,7 +171,7 @@ async def test_the_control_without_back_pressure_grows(site: Site, monkeypatch: 
 async def test_an_honest_peer_is_served_beside_floods(site: Site) -> None:
     """P13: while others pipeline without reading, a request is answered at once."""
     dispatcher = FakeDispatcher(large)
-    async with Host(site, dispatcher, ConnectionLimits(requests_per_connection=10**9)) as host:
+    async with Host(site, dispatcher, ConnectionLimits(requests_per_connection=10**7)) as host:
         floods = [Deferred.fromCoroutine(in_thread(flood, host, 1.6)) for _ in range(4)]
         await deferLater(host.reactor, 0.3)
         begun = time.monotonic()

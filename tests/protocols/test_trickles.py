@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from agtphost.protocols import server_endpoint
 from agtphost.protocols.immediate_write import Prompting, PromptPort, PromptServer
-from agtphost.protocols.trickles import INTERVAL, MOST, SMALL, WORD
+from agtphost.protocols.pacing import INTERVAL, READS, SMALL, WORD
 
 OTHERS = 5
 """Peers that find no place in the first round."""
@@ -59,7 +59,7 @@ class Peer:
 @pytest.fixture
 def peers() -> Iterator[list[Peer]]:
     clock = MemoryReactorClock()
-    found = [Peer(clock) for _ in range(MOST + OTHERS)]
+    found = [Peer(clock) for _ in range(READS + OTHERS)]
     yield found
     for peer in found:
         peer.close()
@@ -76,7 +76,7 @@ def trickling(peers: list[Peer]) -> list[Peer]:
 def test_reads_of_small_portions_are_bounded(peers: list[Peer]) -> None:
     """In a round as many as may be, then others wait; what they send meanwhile comes in one read, nothing is lost."""
     waiting = trickling(peers)
-    assert waiting == peers[MOST:]
+    assert waiting == peers[READS:]
     for octets in b"cdef":
         for peer in waiting:
             peer.says(bytes([octets]))
@@ -98,7 +98,7 @@ def test_ten_thousand_octets_of_many_are_few_reads(peers: list[Peer]) -> None:
         peers[0].clock.advance(INTERVAL)
     reads = sum(len(peer.protocol.portions) for peer in peers)
     # The portion that makes a peer wait has been read by then.
-    assert reads <= len(peers) * 2 + rounds * MOST * 2, reads
+    assert reads <= len(peers) * 2 + rounds * READS * 2, reads
     sent = rounds * octets
     for peer in peers:
         if peer.read_from:

@@ -220,8 +220,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "http.a2a_front:FrontResource._cards",
             "protocols.accepting:AcceptingFactory._connections",
             "protocols.accepting:AcceptingFactory._lagging",
-            "protocols.handshakes:HandshakeTurns._waiting",
-            "protocols.trickles:Trickles._waiting",
+            "protocols.pacing:Pacing._waiting",
             "dispatch.sessions:SessionRegistry._agents",
             "dispatch.gates.limits:RateGate._logged",
         }
@@ -230,8 +229,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         {
             "host.root:Host._files",
             "negotiation.graph:EndpointGraph._givers",
-            "protocols.handshakes:turns_of",
-            "protocols.trickles:trickles_of",
+            "protocols.pacing:handshakes_of",
+            "protocols.pacing:trickles_of",
         }
     ),
     _UNUSED: frozenset(

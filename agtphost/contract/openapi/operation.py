@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
 from agtphost.contract.openapi.names import words_of
 from agtphost.contract.openapi.upstream import TIMEOUT, Facts, Upstream
 from agtphost.contract.semantic import MAX_TEXT
+from agtphost.contract.service import UPSTREAM_ERRORS
 
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _CREDENTIALS = frozenset({"authorization", "accept", "content-type"})
