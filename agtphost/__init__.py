@@ -23,6 +23,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.identity`: who agents are, and how that is proven
 - :mod:`.methods`: the protocol's own methods, each a binding like any endpoint
 - :mod:`.negotiation`: runtime negotiation
+- :mod:`.page`: the operators' page: a host in the browser, asked over AGTP
 - :mod:`.protocols`: AGTP over TLS over TCP, the server's side
 - :mod:`.stores`: where records are kept
 - :mod:`.tap`: ``twistd agtp``: options, then assembly

@@ -35,6 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
     "client": EVERYONE | {"upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
+    # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
+    "page": EVERYONE | {"http", "identity", "wire"},
     "bridge": EVERYONE | {"client", "contract", "identity", "protocols"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
     "cli": EVERYONE
@@ -43,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"host"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
-    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "client"},
+    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "client", "page"},
     "tap": EVERYONE | {"config", "host"},
     # Nothing imports it but tests: a host in memory, made of everything.
     "testing": EVERYONE

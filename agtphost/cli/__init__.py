@@ -30,6 +30,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.mcp_bridge`: ``agtp mcp-bridge``: a host, for any MCP client
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
+- :mod:`.page`: ``agtp page``: a link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
 - :mod:`.tools`: ``agtp tools``: what a host's MCP servers offer, through AGTP

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tools": ("List, call and approve hosted tools.", "tools"),
     "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
     "upstreams": ("Show what hosted servers are up to.", "upstreams"),
+    "page": ("Get a link to the page for the people who run a host.", "page"),
     "agent": ("Agents and their lifecycle.", "agent.commands"),
     "domain": ("Tell a host of domains that expired.", "domain"),
     "audit": ("Fetch, walk, verify and export records.", "audit.commands"),

@@ -8,6 +8,7 @@
 - :mod:`.secret`: values that never show themselves
 - :mod:`.plugins`: parts that the operator's own packages provide
 - :mod:`.faults`: validation errors in the words of the file
+- :mod:`.admin`: ``[admin]``: the operators' page
 - :mod:`.anchors`: ``[[identity.anchor]]``: who may issue a Genesis, by key or by identity provider
 - :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise
 - :mod:`.bounds`: what bounds calls: ``[[policies.scope_dimensions]]``

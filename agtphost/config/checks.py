@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography import x509
 
 from agtphost import extras
+from agtphost.config.admin import admin_faults
 from agtphost.config.delegation import delegation_faults
 from agtphost.config.faults import Fault
 from agtphost.config.merchant import merchant_faults
@@ -50,6 +51,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from web_upstream_faults(config)
     yield from published_faults(config)
     yield from http_faults(config)
+    yield from admin_faults(config.admin)
     yield from oauth_faults(config.policies.oauth, development=config.host.development)
     yield from merchant_faults(config.merchant)
     yield from witnessing_faults(config)

@@ -25,7 +25,6 @@ from agtphost.vocabulary.tomltext import Location
 LATER = {
     "gateway": "the HTTP gateway",
     "registry": "the discovery registry",
-    "admin": "the admin interface",
     "metrics": "metrics",
     "workers": "several workers",
 }

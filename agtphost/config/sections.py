@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
+from agtphost.config.admin import Admin
 from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
@@ -361,6 +362,7 @@ class Config(Section):
     adapter: Items[PluginSection] = ()
     observer: Items[PluginSection] = ()
     manifest: ManifestSection = Field(default_factory=ManifestSection)
+    admin: Admin = Field(default_factory=Admin)
     wellknown: WellKnown = Field(default_factory=WellKnown)
     witness: WitnessSection = Field(default_factory=WitnessSection)
     attestation: AttestationSection = Field(default_factory=AttestationSection)

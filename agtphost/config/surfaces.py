@@ -13,6 +13,7 @@ from agtphost.vocabulary.tomltext import Location
 
 WELLKNOWN = "wellknown"
 FRONT = "a2a"
+ADMIN = "admin"
 
 CARD = MountPath("/.well-known/agent-card.json", below=False)
 BOOTSTRAP = MountPath("/.well-known/agtp", below=False)
@@ -71,6 +72,9 @@ def surfaces(config: Config) -> Iterator[Surface]:
             url=front.url,
             client_certificates=front.client_certificates,
         )
+    admin = config.admin
+    if admin.listen is not None:
+        yield Surface(name=ADMIN, location=("admin",), section=admin, paths=(MountPath("/"),), url=admin.url)
 
 
 def http_faults(config: Config) -> Iterator[Fault]:

@@ -39,6 +39,9 @@ DELEGATING = (("DELEGATE", "/"), ("QUERY", "/delegations"))
 WITNESSING = (("CONFIRM", "/checkpoints"), ("QUERY", "/checkpoints"))
 """The logs of other hosts: bound where ``[witness] logs`` names any."""
 
+PAGE = (("AUTHORIZE", "/page"), ("QUERY", "/page"), ("QUERY", "/page/feed"))
+"""The operators' page: bound where ``[admin]`` listens."""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
@@ -54,5 +57,6 @@ RESERVED = (
     *MECHANICS,
     *WITNESSING,
     *FRONTED,
+    *PAGE,
 )
 """All of them, as the endpoint rules take them."""

@@ -31,6 +31,7 @@ from agtphost.host.loaded import Loaded
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing, following
 from agtphost.host.negotiation import negotiator
+from agtphost.host.page import page
 from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
 from agtphost.host.revision import Watch
@@ -220,7 +221,8 @@ def _serving(
         shown.visibility.offered,
         connected.web.a2a,
     )
-    served = (each for each in (bootstrap(config), front) if each is not None)
+    operated = page(methods.entrance, admission.dispatcher)
+    served = (each for each in (bootstrap(config), front, operated) if each is not None)
     yield from http_services(reactor, config, served)
     listening = listening_service(reactor, config, loaded.tls, admission.dispatcher)
     yield listening

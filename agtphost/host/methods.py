@@ -19,6 +19,7 @@ from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import Foundation
 from agtphost.host.merchant import PurchaseFeature
+from agtphost.host.page import entrance, page_bindings
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
 from agtphost.host.upstreams import Upstreams
@@ -44,6 +45,7 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.negotiation.negotiator import Negotiator
+from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
 
 
@@ -104,6 +106,9 @@ class Methods:
     fronted: Any
     """The tasks of A2A clients that come from outside; None where there is no front."""
 
+    entrance: Entrance | None
+    """Links to the operators' page, and its sessions; None where there is no page."""
+
 
 def built_in_methods(
     on: Foundation,
@@ -133,6 +138,7 @@ def built_in_methods(
     )
     # Tasks of A2A clients that come from outside.
     fronted = a2a_front.fronted_tasks(config, evidence.held, evidence.ledger)
+    entered = entrance(on)
     own = bindings.built_ins(
         loaded.catalog,
         discover=_discovery(on, shown, purchase, negotiating),
@@ -152,11 +158,13 @@ def built_in_methods(
             *tasks.bindings,
             *witnessing(config, evidence.held, loaded.key),
             *purchase.built_in(loaded.catalog, bound),
+            *page_bindings(on, entered),
         ),
         floor=floor,
         delegating=tasks,
         carrier=carrier,
         fronted=fronted,
+        entrance=entered,
     )
 
 

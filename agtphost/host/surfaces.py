@@ -42,7 +42,8 @@ class Served:
     """A leaf and a :class:`agtphost.http.exchange.Gatekeeper`; it gets every path of the surface."""
 
     pages: bool = False
-    """See :class:`agtphost.http.mounts.Mount`."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """See :class:`agtphost.http.mounts.Mount` for both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +120,7 @@ def _mounts(surface: Surface, served: Served) -> Iterator[Mount]:
             url_host=reached.netloc.lower(),
             origins=frozenset((*surface.section.origins, *((origin,) if origin else ()))),
             pages=served.pages,
+            fields=served.fields,
         )
 
 

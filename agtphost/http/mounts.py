@@ -74,6 +74,9 @@ class Mount:
     elsewhere is refused.
     """
 
+    fields: tuple[tuple[str, str], ...] = ()
+    """Header fields of every answer, refusals before the surface's own included."""
+
     def foreign(self, request: BoundedRequest, authority: str) -> bool:
         """Whether a page elsewhere has a browser send this: browsers say so, and pages cannot unsay it."""
         origin, site = _said(request, "origin"), _said(request, "sec-fetch-site")
@@ -108,6 +111,11 @@ class Mounts(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """None for a request that its surface may judge, now in :attr:`BoundedRequest.mount`; or a refusal."""
+        path = request.path.decode("ascii", "replace")
+        mount = next((each for each in self._mounts if each.path.covers(path)), None)
+        request.mount = mount
+        for always, value in () if mount is None else mount.fields:
+            request.responseHeaders.setRawHeaders(always, [value])
         for name, values in request.requestHeaders.getAllRawHeaders():
             if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE:
                 return tail_of(request, 400, b"A field stands there twice that may stand there once.\n")
@@ -116,9 +124,6 @@ class Mounts(Resource):
         authority = _said(request, "host")
         if not authority and request.clientproto != b"HTTP/1.0":
             return tail_of(request, 400, b"Host is missing.\n")
-        path = request.path.decode("ascii", "replace")
-        mount = next((each for each in self._mounts if each.path.covers(path)), None)
-        request.mount = mount
         known = (mount,) if mount is not None else self._mounts
         if not any(self._answers(each, authority, request) for each in known):
             text = b"Nothing is served by this name here; the operator lists names in hosts.\n"

@@ -7,6 +7,7 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.domains`: telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain``
 - :mod:`.merchant`: QUOTE: what a call would cost, and what a cart comes to
 - :mod:`.overrides`: built-ins that the operator answers himself: ``[policies.builtins]``
+- :mod:`.page`: links to the operators' page, and who may look at it
 - :mod:`.proposal`: PROPOSE, and what becomes of proposals
 - :mod:`.witnessing`: witnessing the logs of other hosts: ``CONFIRM /checkpoints`` and ``QUERY /checkpoints``
 - :mod:`.cognitive`: QUERY, SUMMARIZE and PLAN

@@ -18,6 +18,7 @@ The words of the protocol: data and grammar, importing nothing.
   profiles
 - :mod:`.catalog_versions`: versions of the method catalog: semver, and which one two parties use
 - :mod:`.bounds`: what such a bound says: its members, units and shares
+- :mod:`.escaping`: texts of others with whatever a reader would not see as it is written out
 - :mod:`.holdings`: everything that the host keeps because of somebody's requests: one list, with a bound for each
 - :mod:`.jsonslices`: large JSON texts, written in slices: so that whoever writes one can do something else in between
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from agtphost.cli.root import agtp as command
 from tests import forking
-from tests.system.hosting import BIN, Host, running, sample
+from tests.system.hosting import BIN, Host, free_port, running, sample
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
@@ -52,8 +52,9 @@ def steps(page: str) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """The sample host, for all pages."""
-    with running(sample(tmp_path_factory.mktemp("docs"))) as started:
+    """The sample host with a page, for all pages."""
+    page = f'\n[admin]\nlisten = "ssl:{free_port()}:interface=127.0.0.1"\n'
+    with running(sample(tmp_path_factory.mktemp("docs"), append=page)) as started:
         yield started
 
 

@@ -90,6 +90,9 @@ CACHES: Final = (
         at_the_cap="further origins are summed up together",
     ),
     _cache("negotiation.compiling:Memo._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
+    _cache("page.entrance:Entrance._links", "links to the operators' page", 256, MIB, lives="ten minutes"),
+    _cache("page.entrance:Entrance._sessions", "sessions of the operators' page", 64, MIB, lives="``[admin] idle``"),
+    _cache("page.entrance:Entrance._failed", "where entries to the operators' page failed", 1_024, MIB),
     _cache("negotiation.rate:Ceiling._seen", "how often an agent proposed in the last minute", 10_000, 16 * MIB),
 )
 

@@ -1,0 +1,73 @@
+"""``[admin]``: the operators' page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator
+
+from agtphost.config.faults import Fault
+from agtphost.config.http import HttpSection, listener_of
+from agtphost.config.upstreams import web_url
+from agtphost.config.values import Fingerprint, Items, Seconds
+from agtphost.vocabulary.tomltext import Location
+
+
+def _base(value: Any) -> str:
+    text = web_url(value)
+    parts = urlsplit(text)
+    if parts.scheme != "https" or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("must be https, and a host with nothing behind it: the page's cookie is for a whole host")
+    return text.rstrip("/").lower()
+
+
+class Admin(HttpSection):
+    """``[admin]``: a page in the browser for the people who run the host, entered by ``agtp page``."""
+
+    url: Annotated[str, BeforeValidator(_base)] | None = None
+    """
+    How browsers reach it, where that is not what ``listen`` says: behind a proxy, or on another interface than
+    loopback.
+    """
+
+    writes: bool = True
+    """Whether anything can be done there; false: everything can be looked at, and nothing else."""
+
+    viewers: Items[Fingerprint] = ()
+    """SHA-256 of the public keys that may look, beside those of ``[audit] operators`` and of registrars."""
+
+    idle: Seconds = 1_800.0
+    """After which a session that nobody used is over."""
+
+    @property
+    def base(self) -> str:
+        """Where browsers find it, without a slash at the end."""
+        if self.url is not None:
+            return self.url
+        listener = listener_of(self.listen or "")
+        address = listener.interface.replace("\\", "") or "localhost"
+        return f"https://{f'[{address}]' if ':' in address else address}:{listener.port}"
+
+
+def admin_faults(given: Admin) -> Iterator[Fault]:
+    """What no key of ``[admin]`` tells alone, besides what all listeners of HTTP have in common."""
+    where: Location = ("admin",)
+    if (given.certificate is None) != (given.key is None):
+        yield Fault(location=where, message="needs both certificate and key, or neither")
+    if given.listen is None or given.url is not None:
+        return
+    listener = listener_of(given.listen)
+    if listener.secure and not listener.local:
+        yield Fault(
+            location=(*where, "url"),
+            message="is missing: the page is reached from elsewhere, and does not know by which name",
+            hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',
+        )
+    elif listener.local and not listener.secure:
+        yield Fault(
+            location=(*where, "url"),
+            message="is missing: without TLS the page is behind a proxy that speaks it, and does not know its name",
+            hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',
+        )

@@ -1,0 +1,118 @@
+"""
+The operators' page, as AGTP knows it: AUTHORIZE and QUERY on ``/page``, QUERY on ``/page/feed``.
+
+Browsers cannot show the certificates of operators, whose keys are Ed25519. Who
+has one asks over AGTP for a link instead, and the page then acts with that
+very certificate. QUERY is what each view begins with: so the page is open to
+whoever may look at that moment, and every look is on record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.reserved import PAGE
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization, fingerprint, is_registrar
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import PeerCertificate
+from agtphost.vocabulary import times
+from agtphost.vocabulary.reasons import Reason
+
+LINK, LOOK, FEED = PAGE
+
+MOMENTS = ("opened", "closed")
+"""Of a live feed, which is not recorded line by line."""
+
+
+@implementer(IBuiltInHandler)
+class PageAccess:
+    """
+    Answers whoever may look at the page.
+
+    :param known: every agent that the host knows: who issued one of them is a registrar.
+    :param link: makes a link for a certificate.
+    :param life: seconds that a link is good for.
+    :param viewers: fingerprints of keys that may look, beside operators and registrars.
+    :param writes: whether anything may be done there.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        authorization: Authorization,
+        known: Callable[[], Iterable[Agent]],
+        link: Callable[[PeerCertificate], str],
+        life: float,
+        *,
+        viewers: Collection[str] = (),
+        writes: bool = True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._authorization = authorization
+        self._known = known
+        self._link = link
+        self._life = life
+        self._viewers = frozenset(viewers)
+        self._writes = writes
+        self._now = now
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        roles = self._roles(context)
+        asked = (context.method, context.path)
+        if asked == LINK:
+            return self._linked(context)
+        if asked == FEED:
+            moment = parameters.choice(context.input, "moment", MOMENTS)
+            return Answer(result={"moment": moment}, extra={"page_feed": moment})
+        return Answer(result=self._person(context, roles))
+
+    def _roles(self, context: BuiltInContext) -> tuple[str, ...]:
+        """
+        What the caller is here.
+
+        :raises Refusal: 403 for those to whom the page shows nothing.
+        """
+        found = []
+        if self._authorization.operates(context):
+            found.append("operator")
+        if any(is_registrar(context.peer, agent) for agent in self._known()):
+            found.append("registrar")
+        if fingerprint(context.peer) in self._viewers:
+            found.append("viewer")
+        if not found:
+            raise Refusal(
+                Reason.OPERATORS_ONLY,
+                "The page is for operators, for registrars, and for those whom [admin] viewers lists.",
+                remedy="Connect with the certificate of one of them.",
+            )
+        return tuple(found)
+
+    def _linked(self, context: BuiltInContext) -> Answer:
+        certificate = context.peer.certificate if context.peer is not None else None
+        assert certificate is not None, "somebody's role was told by it"
+        expires = times.stamp(self._now() + self._life)
+        return Answer(result={"url": self._link(certificate), "expires_at": expires, "uses": 1})
+
+    def _person(self, context: BuiltInContext, roles: Collection[str]) -> Mapping[str, Any]:
+        acts = self._writes and ("operator" in roles or "registrar" in roles)
+        caller = context.caller
+        return {
+            "key": fingerprint(context.peer),
+            "agent": "" if caller is None else caller.name,
+            "roles": list(roles),
+            "writes": self._writes,
+            "may": {
+                # Whose it is decides each of these once more when it is asked for.
+                "decide": acts,
+                "lifecycle": self._writes and "registrar" in roles,
+                "operate": self._writes and "operator" in roles,
+            },
+        }

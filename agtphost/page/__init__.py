@@ -1,0 +1,20 @@
+"""
+The operators' page: views of the host in the browser, entered by a link of ``agtp page``.
+
+Whatever it shows or does is a request of AGTP, made as the person who looks; it has no other way in. Every view is
+complete HTML without a script.
+
+- :mod:`.resource`: its HTTP: who is let in, what is where, and what becomes of a form
+- :mod:`.entrance`: links that are good once, and the sessions that they open
+- :mod:`.fields`: header fields of its answers, and the cookie of a session
+- :mod:`.asking`: requests to the dispatcher, and what they are answered
+- :mod:`.visit`: one look at one view
+- :mod:`.layout`: the frame around every view
+- :mod:`.parts`: tables, facts, forms: what views are made of
+- :mod:`.text`: values as text for people
+- :mod:`.notes`: pages that are no views
+- :mod:`.actions`: what can be done: forms, and the request that each becomes
+- :mod:`.views`: which view is where
+- :mod:`.now`: whether all is well
+- :mod:`.inbox`: everything that waits for a person
+"""

@@ -1,0 +1,122 @@
+"""What the page asks of the host: requests of AGTP to the dispatcher, as the person who looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.defer import Deferred, gatherResults
+
+from agtphost.iagtp import IDispatcher
+from agtphost.page.entrance import Session
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+
+REFUSING_2XX = 262
+"""Authorization-Required: a refusal among the successes of AGTP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the host answered."""
+
+    status: int
+    result: Mapping[str, Any]
+    """Of a success; its body where that has no envelope. Empty for a refusal."""
+
+    document: Mapping[str, Any]
+    """The whole body."""
+
+    audit_id: str
+    more: str = ""
+    """The Continuation-Token of a list that goes on."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the host did what was asked."""
+        return 200 <= self.status < 300 and self.status != REFUSING_2XX
+
+    def word(self, *names: str) -> str:
+        """The first of these members of a refusal that is a text."""
+        error = self.document.get("error")
+        for members in (self.document, error if isinstance(error, dict) else {}):
+            for name in names:
+                if isinstance(members.get(name), str):
+                    return str(members[name])
+        return ""
+
+    @property
+    def reason(self) -> str:
+        """The stable token of a refusal."""
+        return self.word("reason", "error")
+
+    @property
+    def explanation(self) -> str:
+        """One sentence on a refusal."""
+        return self.word("explanation", "message")
+
+    @property
+    def remedy(self) -> str:
+        """What would help; may be empty."""
+        return self.word("remedy")
+
+    def entries(self, name: str) -> list[Mapping[str, Any]]:
+        """The objects of a list in the result."""
+        found = self.result.get(name)
+        return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def reply_of(response: Response) -> Reply:
+    """A response, read."""
+    try:
+        body = jsontext.decode(response.body) if response.body else {}
+    except jsontext.JSONTextError:
+        body = {}
+    document: Mapping[str, Any] = body if isinstance(body, dict) else {"result": {"items": body}}
+    refused = not 200 <= response.status < 300 or response.status == REFUSING_2XX
+    result = document.get("result", document)
+    return Reply(
+        status=response.status,
+        result=result if isinstance(result, dict) and not refused else {},
+        document=document,
+        audit_id=response.headers.get("audit-id") or "",
+        more=response.headers.get("continuation-token") or "",
+    )
+
+
+class Asker:
+    """
+    Asks as one person.
+
+    :param address: where that person's browser is.
+    """
+
+    def __init__(self, dispatcher: IDispatcher, session: Session, address: str) -> None:
+        self._dispatcher = dispatcher
+        self._session = session
+        self._address = address
+
+    async def ask(self, method: str, path: str = "/", given: Mapping[str, Any] | None = None) -> Reply:
+        """One request, which is recorded as any other."""
+        request = Request(
+            method=method,
+            path=path,
+            headers=Headers([("Content-Type", media_types.AGTP_JSON)]),
+            body=jsontext.encode({"method": method, "parameters": dict(given or {})}),
+            line=f"AGTP/1.0 {method} {path}\r\n".encode("ascii"),
+        )
+        response: Response = await self._dispatcher.dispatch(request, self._session.peer(self._address))
+        return reply_of(response)
+
+    async def inspect(self, target: str, **given: Any) -> Reply:
+        """One INSPECT; what is None is left out."""
+        named = {name: value for name, value in given.items() if value is not None}
+        return await self.ask("INSPECT", "/", {"target": target, **named})
+
+
+async def together(*waiting: Awaitable[Reply]) -> list[Reply]:
+    """Several answers, asked for at once: their records are written together."""
+    replies: list[Reply] = await gatherResults([Deferred.fromCoroutine(each) for each in waiting])  # type: ignore[arg-type]
+    return replies

@@ -1,0 +1,88 @@
+"""The frame around every view: head, navigation, main part; complete HTML that needs no script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.web.template import Tag, flattenString, tags
+
+from agtphost.page.entrance import Session
+from agtphost.page.text import shown
+
+NAVIGATION = (
+    ("/", "Now"),
+    ("/inbox", "Inbox"),
+)
+"""Paths and names of the views, in the order of their worth."""
+
+DOCTYPE = b"<!DOCTYPE html>\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One page, before it is framed."""
+
+    title: str
+    body: Sequence[Any]
+    """Tags and texts, after the heading."""
+
+    status: int = 200
+    """Of HTTP."""
+
+
+async def page(view: View, path: str, session: Session | None, person: str = "") -> bytes:
+    """
+    The octets of a view.
+
+    :param path: where it is: its place in the navigation is marked.
+    :param session: None before anybody has entered: then there is no navigation.
+    :param person: who is looking.
+    """
+    said: list[Any] = []
+    if session is not None and session.said:
+        said = [tags.p(shown(session.said), role="status", class_="said")]
+        session.said = ""
+    head = tags.head(
+        tags.meta(charset="utf-8"),
+        tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
+        tags.meta(name="color-scheme", content="light dark"),
+        tags.title(f"{view.title} - agtphost"),
+        tags.link(rel="stylesheet", href="/static/page.css"),
+        tags.link(rel="icon", href="/static/icon.svg", type="image/svg+xml"),
+        tags.script(src="/static/page.js", defer="defer"),
+    )
+    body = tags.body(
+        tags.a("Skip to the main part", href="#main", class_="skip"),
+        _banner(path, session, person),
+        Tag("main")(tags.h1(view.title), *said, *view.body, id="main", tabindex="-1"),
+        tags.footer(tags.p("Every look and every action here is a signed record of this host.")),
+    )
+    octets: bytes = await flattenString(None, tags.html(head, body, lang="en"))
+    return DOCTYPE + octets
+
+
+def _banner(path: str, session: Session | None, person: str) -> Tag:
+    title = tags.p(tags.a("agtphost", href="/"), class_="name")
+    if session is None:
+        return tags.header(title)
+    return tags.header(
+        title,
+        tags.nav(
+            tags.ul(*(tags.li(_link(path, where, name)) for where, name in NAVIGATION)), **{"aria-label": "Views"}
+        ),
+        tags.form(
+            tags.input(type="hidden", name="csrf", value=session.csrf),
+            tags.span(shown(person), class_="person"),
+            tags.button("Leave", type="submit"),
+            method="post",
+            action="/leave",
+        ),
+    )
+
+
+def _link(path: str, where: str, name: str) -> Tag:
+    here = path == where or (where != "/" and path.startswith(f"{where}/"))
+    link: Tag = tags.a(name, href=where)
+    return link(**{"aria-current": "page"}) if here else link

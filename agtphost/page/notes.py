@@ -1,0 +1,91 @@
+"""Pages that are no views: how to enter, and why something was not shown or not done."""
+
+from __future__ import annotations
+
+from twisted.web.template import tags
+
+from agtphost.page import parts
+from agtphost.page.asking import Reply
+from agtphost.page.layout import View
+from agtphost.page.text import shown
+
+COMMAND = "agtp page"
+
+
+def enter(why: str = "", status: int = 200) -> View:
+    """Where a link is given: a script takes it from the address, and people without one paste it."""
+    said = [tags.p(shown(why), role="alert", class_="refused")] if why else []
+    return View(
+        title="Enter",
+        status=status,
+        body=[
+            *said,
+            tags.p(
+                "On the machine that has an operator's certificate, run ", tags.code(COMMAND), " and open its link."
+            ),
+            tags.form(
+                parts.field(
+                    "token",
+                    "Link, or what follows the # in it",
+                    "token",
+                    required="required",
+                    autocomplete="off",
+                    maxlength="4096",
+                ),
+                tags.p(tags.button("Enter", type="submit"), class_="buttons"),
+                method="post",
+                action="/enter",
+                **{"data-enter": ""},
+            ),
+        ],
+    )
+
+
+def _note(title: str, status: int, *sentences: str) -> View:
+    return View(title=title, status=status, body=[tags.p(shown(each)) for each in sentences if each])
+
+
+def missing() -> View:
+    """No such view."""
+    return _note("Nothing is here", 404, "No view has this address.")
+
+
+def malformed(why: str) -> View:
+    """A request that no page here makes."""
+    return _note("Not understood", 400, why)
+
+
+def forged() -> View:
+    """A form without the session's token."""
+    return _note(
+        "Not done", 403, "The form does not belong to this session. Open the view again, and send it from there."
+    )
+
+
+def read_only() -> View:
+    """The operator allows looking alone."""
+    return _note("Not done", 403, "Nothing can be done on this page: [admin] writes is false.")
+
+
+def over(reply: Reply) -> View:
+    """The certificate admits nobody any more."""
+    return enter(f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401)
+
+
+def refused(reply: Reply) -> View:
+    """What the host says in place of doing it."""
+    return View(
+        title="The host refused",
+        status=reply.status,
+        body=[
+            parts.facts(
+                (
+                    ("Status", reply.status),
+                    ("Reason", reply.reason),
+                    ("Explanation", reply.explanation),
+                    ("What helps", reply.remedy or "-"),
+                    ("Record", parts.call_link(reply.audit_id) if reply.audit_id else "-"),
+                )
+            )
+        ],
+    )

@@ -1,0 +1,263 @@
+"""The page's HTTP: who is let in, what is where, and what becomes of a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
+
+from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.iagtp import IDispatcher
+from agtphost.page import notes
+from agtphost.page.actions import ACTIONS, Malformed
+from agtphost.page.asking import Asker, Reply
+from agtphost.page.entrance import Entrance, NoEntry, Session, forged
+from agtphost.page.fields import cookie_of, set_cookie
+from agtphost.page.layout import View, page
+from agtphost.page.views import found
+from agtphost.page.visit import Visit
+
+log = Logger()
+
+HTML = "text/html; charset=utf-8"
+FORM = "application/x-www-form-urlencoded"
+
+LONGEST_FORM = 64 << 10
+"""Octets of a form."""
+
+MOST_FIELDS = 64
+"""Of a form, or of a query."""
+
+KINDS: Mapping[str, str] = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""Of the files in ``static``, by the end of their names."""
+
+OVER_HTTP: Mapping[int, int] = {261: 202, 262: 403, 263: 201, 408: 504}
+"""Statuses of AGTP that mean something else to HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """What the head of a request says."""
+
+    session: Session | None
+    cookie: str
+
+
+class PageResource(Resource):
+    """
+    Answers browsers: those whose request is of this host's own pages, see :class:`agtphost.http.mounts.Mount`.
+    """
+
+    isLeaf = True
+
+    longest_body = LONGEST_FORM
+
+    def __init__(self, entrance: Entrance, dispatcher: IDispatcher) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._entrance = entrance
+        self._dispatcher = dispatcher
+        self._static = _static()
+
+    # Admission
+
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """See :class:`agtphost.http.exchange.Gatekeeper`: whoever may send nothing sends no body."""
+        path = request.path.decode("ascii", "replace")
+        sent = request.method == b"POST"
+        posted = path in ("/enter", "/leave") or path.startswith("/do/")
+        if not sent and request.method not in (b"GET", b"HEAD"):
+            return tail_of(request, 405, b"Send a GET or a POST.\n", ("Allow", "GET, HEAD, POST"))
+        if sent and not posted:
+            return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
+        if sent and (field_of(request, "content-type") or "").partition(";")[0].strip().lower() != FORM:
+            return tail_of(request, 415, b"Send a form.\n")
+        if sent and path == "/enter" and self._entrance.barred(_address(request)):
+            return tail_of(request, 429, b"Too many entries failed; wait a minute.\n", ("Retry-After", "60"))
+        cookie = cookie_of(request)
+        session = self._entrance.session(cookie) if cookie else None
+        if session is not None:
+            request.channel.proven()
+        if sent and session is None and path != "/enter":
+            return tail_of(request, 401, b"The session is over; enter again by a link of agtp page.\n")
+        request.admitted = _Admitted(session, cookie)
+        return None
+
+    def render(self, request: BoundedRequest) -> bytes | int:
+        """One HTTP request."""
+        if request.admitted is None:
+            refusal = self.admit(request)
+            if refusal is not None:
+                return refusal
+        path = request.path.decode("ascii", "replace")
+        name = path.removeprefix("/static/")
+        if path.startswith("/static/") and name in self._static:
+            octets, kind = self._static[name]
+            return tail_of(request, 200, octets, kind=kind, cache="no-cache")
+        working = Deferred.fromCoroutine(self._answered(request, path))
+        working.addErrback(lambda failure: _failed(request, failure))
+        return NOT_DONE_YET
+
+    async def _answered(self, request: BoundedRequest, path: str) -> None:
+        admitted: _Admitted = request.admitted
+        session = admitted.session
+        if request.method == b"POST":
+            await self._posted(request, path, admitted)
+        elif path == "/enter":
+            await self._show(request, notes.enter(), path, None)
+        elif session is None:
+            view = notes.enter("There is no session, or it is over.", 401)
+            await self._show(request, view, path, None)
+        else:
+            await self._view(request, path, session)
+
+    # Looking
+
+    async def _view(self, request: BoundedRequest, path: str, session: Session) -> None:
+        known = found(path)
+        query = _pairs(request.uri.partition(b"?")[2])
+        if known is None or query is None:
+            view = notes.missing() if known is None else notes.malformed("The query has too many members.")
+            await self._show(request, view, path, session)
+            return
+        draw, rest = known
+        asker = Asker(self._dispatcher, session, _address(request))
+        visit = Visit(path=path, rest=unquote(rest), query=query, session=session, ask=asker)
+        person = await asker.ask("QUERY", "/page")
+        if not person.ok:
+            await self._over(request, path, session, person)
+            return
+        visit.person = person.result
+        await self._show(request, await draw(visit), path, session, person)
+
+    async def _over(self, request: BoundedRequest, path: str, session: Session, reply: Reply) -> None:
+        """The host does not know this person any more, or can tell nobody anything at the moment."""
+        if reply.status in (401, 403, 410):
+            self._entrance.end(session)
+            view = notes.over(reply)
+            request.responseHeaders.addRawHeader(*set_cookie(""))
+            await self._show(request, view, path, None)
+        else:
+            await self._show(request, notes.refused(reply), path, session)
+
+    async def _show(
+        self, request: BoundedRequest, view: View, path: str, session: Session | None, person: Reply | None = None
+    ) -> None:
+        named = "" if person is None else str(person.result.get("agent") or person.result.get("key", ""))[:16]
+        _finish(request, view.status, await page(view, path, session, named))
+
+    # Doing
+
+    async def _posted(self, request: BoundedRequest, path: str, admitted: _Admitted) -> None:
+        assert request.content is not None, "a request that was answered before has none"
+        fields = _pairs(request.content.read())
+        if fields is None:
+            await self._show(request, notes.malformed("The form has too many fields."), path, admitted.session)
+        elif path == "/enter":
+            await self._enter(request, fields)
+        elif admitted.session is None or forged(admitted.session, fields.get("csrf", "")):
+            log.warn(
+                "a form sent to {path} from {address} has not the token of its session",
+                path=path,
+                address=_address(request),
+            )
+            await self._show(request, notes.forged(), path, admitted.session)
+        elif path == "/leave":
+            self._entrance.leave(admitted.cookie)
+            _redirect(request, "/enter", set_cookie(""))
+        else:
+            await self._done(request, path, fields, admitted.session)
+
+    async def _enter(self, request: BoundedRequest, fields: Mapping[str, str]) -> None:
+        try:
+            cookie, _ = self._entrance.enter(fields.get("token", "")[:4_096], _address(request))
+        except NoEntry as error:
+            await self._show(request, notes.enter(str(error), error.status), "/enter", None)
+            return
+        _redirect(request, "/", set_cookie(cookie))
+
+    async def _done(self, request: BoundedRequest, path: str, fields: Mapping[str, str], session: Session) -> None:
+        make = ACTIONS.get(path.removeprefix("/do/"))
+        if make is None:
+            await self._show(request, notes.missing(), path, session)
+            return
+        try:
+            act = make(fields)
+        except Malformed as error:
+            await self._show(request, notes.malformed(str(error)), path, session)
+            return
+        asker = Asker(self._dispatcher, session, _address(request))
+        person = await asker.ask("QUERY", "/page")
+        if not person.ok:
+            await self._over(request, path, session, person)
+            return
+        if person.result.get("writes") is not True:
+            await self._show(request, notes.read_only(), path, session, person)
+            return
+        reply = await asker.ask(act.method, act.path, act.given)
+        if not reply.ok:
+            await self._show(request, notes.refused(reply), path, session, person)
+            return
+        session.said = f"{act.done} Audit-ID {reply.audit_id}"
+        _redirect(request, _local(fields.get("back", "/")))
+
+
+def _static() -> dict[str, tuple[bytes, str]]:
+    """Octets and kind of the files that the page refers to, by name; read once."""
+    folder = resources.files("agtphost.page").joinpath("static")
+    found = {}
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        kind = KINDS.get(f".{entry.name.rpartition('.')[2]}")
+        if kind is not None:
+            found[entry.name] = entry.read_bytes(), kind
+    return found
+
+
+def _address(request: BoundedRequest) -> str:
+    return str(request.channel.address)
+
+
+def _pairs(octets: bytes) -> dict[str, str] | None:
+    """The members of a form or a query; None where they are too many, or not text."""
+    try:
+        pairs = parse_qsl(octets.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        return None
+    return dict(pairs)
+
+
+def _local(path: str) -> str:
+    """A path of the page's own to come back to; never another site."""
+    if not path.startswith("/") or path.startswith("//") or "\\" in path:
+        return "/"
+    return quote(path, safe="/?=&%#-_.~")
+
+
+def _redirect(request: BoundedRequest, path: str, *fields: tuple[str, str]) -> None:
+    tail = tail_of(request, 303, b"", ("Location", path), *fields, kind=HTML)
+    request.write(tail)  # type: ignore[no-untyped-call]
+    request.finish()  # type: ignore[no-untyped-call]
+
+
+def _finish(request: BoundedRequest, status: int, octets: bytes) -> None:
+    if request.finished or request._disconnected:
+        return
+    request.write(tail_of(request, OVER_HTTP.get(status, status), octets, kind=HTML))  # type: ignore[no-untyped-call]
+    request.finish()  # type: ignore[no-untyped-call]
+
+
+def _failed(request: BoundedRequest, failure: Any) -> None:
+    log.failure("a view of the page could not be drawn", failure)
+    if not (request.finished or request._disconnected):
+        request.write(tail_of(request, 500, b"This view could not be drawn; the host's log says why.\n"))  # type: ignore[no-untyped-call]
+        request.finish()  # type: ignore[no-untyped-call]

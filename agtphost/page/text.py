@@ -1,0 +1,88 @@
+"""Values as text for people: nothing that a reader would not see as it is."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from agtphost.vocabulary.escaping import escape
+
+LONGEST = 20_000
+"""Characters of one value that are shown."""
+
+
+def shown(value: object, longest: int = LONGEST) -> str:
+    """
+    Any value: text as it is, with control and bidi characters written out; all else as JSON.
+
+    Twisted's templates escape what HTML would take for markup.
+    """
+    if value is None:
+        return "-"
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if isinstance(value, (Mapping, list, tuple)):
+        value = as_json(value)
+    text = str(value)
+    if len(text) > longest:
+        text = f"{text[:longest]} ... ({len(text) - longest} more characters)"
+    return escape(text, keep="\n\t")
+
+
+def as_json(value: Any) -> str:
+    """A value as indented JSON, for ``<pre>``."""
+    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=False, default=str)
+
+
+def brief(identifier: object, length: int = 12) -> str:
+    """The beginning of a long identifier."""
+    text = shown(identifier, 256)
+    return text if len(text) <= length + 3 else f"{text[:length]}..."
+
+
+def in_path(value: object) -> str:
+    """A value as one segment of a path."""
+    return quote(str(value), safe="")
+
+
+def ago(stamp: object, now: float | None = None) -> str:
+    """How long a moment is past: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
+    moment = _seconds(stamp)
+    if moment is None:
+        return shown(stamp)
+    return lasting((time.time() if now is None else now) - moment)
+
+
+def _seconds(stamp: object) -> float | None:
+    """A moment in seconds since the epoch, of which texts of RFC 3339 and numbers tell one."""
+    if isinstance(stamp, (int, float)) and not isinstance(stamp, bool):
+        return float(stamp)
+    try:
+        return datetime.fromisoformat(str(stamp)).timestamp()
+    except ValueError:
+        return None
+
+
+def lasting(seconds: float) -> str:
+    """A duration in one unit."""
+    length = abs(seconds)
+    for most, unit, by in ((120, "s", 1), (7_200, "min", 60), (172_800, "h", 3_600)):
+        if length < most:
+            return f"{seconds / by:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def octets(count: object) -> str:
+    """A size in one unit."""
+    if not isinstance(count, (int, float)):
+        return shown(count)
+    size = float(count)
+    for unit in ("octets", "KiB", "MiB", "GiB"):
+        if size < 1_024 or unit == "GiB":
+            break
+        size /= 1_024
+    return f"{size:.0f} {unit}" if unit == "octets" else f"{size:.1f} {unit}"

@@ -1,0 +1,27 @@
+"""Which view is where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agtphost.page import inbox, now
+from agtphost.page.visit import Draw
+
+VIEWS: Mapping[str, Draw] = {
+    "/": now.draw,
+    "/inbox": inbox.draw,
+}
+"""By path."""
+
+SINGLE: Mapping[str, Draw] = {}
+"""Views of one thing each, by the path that its identifier follows."""
+
+
+def found(path: str) -> tuple[Draw, str] | None:
+    """The view of a path, and the identifier of what it is about; None where there is none."""
+    view = VIEWS.get(path)
+    if view is not None:
+        return view, ""
+    home, _, rest = path.rpartition("/")
+    single = SINGLE.get(home)
+    return None if single is None or not rest else (single, rest)

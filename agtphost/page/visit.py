@@ -1,0 +1,47 @@
+"""One look at one view."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from agtphost.page.asking import Asker, Reply
+from agtphost.page.entrance import Session
+from agtphost.page.layout import View
+
+
+@dataclass(kw_only=True)
+class Visit:
+    """Who looks, at what, and with which words."""
+
+    path: str
+    """Below which the view is; without the query."""
+
+    rest: str
+    """What follows the view's own path: an identifier, or nothing."""
+
+    query: Mapping[str, str]
+    session: Session
+    ask: Asker
+    person: Mapping[str, Any] = field(default_factory=dict)
+    """What QUERY /page said of whoever looks."""
+
+    def word(self, name: str, longest: int = 256) -> str:
+        """A word of the query; empty where it is not there."""
+        return self.query.get(name, "")[:longest].strip()
+
+    def may(self, action: str) -> bool:
+        """Whether the host lets this person do something; buttons are drawn by it."""
+        allowed = self.person.get("may")
+        return isinstance(allowed, dict) and allowed.get(action) is True
+
+    @property
+    def csrf(self) -> str:
+        """For forms."""
+        return self.session.csrf
+
+
+Draw: TypeAlias = Callable[[Visit], Awaitable[View]]
+
+Frame: TypeAlias = Mapping[str, Reply]

@@ -1,0 +1,251 @@
+"""Entering the page: links, sessions, and whoever is kept out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agtphost.identity.peer import PeerCertificate
+from agtphost.page.entrance import FAILURES, LIFE, MOST_SESSIONS, Entrance, NoEntry
+from agtphost.page.fields import ALWAYS
+from tests.page.browsing import Answer, Browser, Site, served
+from tests.system.hosting import until
+
+CERTIFICATE = PeerCertificate(
+    fingerprint="a" * 64,
+    sha256="b" * 64,
+    serial="1",
+    subject="CN=ops",
+    not_before=datetime(2026, 1, 1, tzinfo=UTC),
+    not_after=datetime(2027, 1, 1, tzinfo=UTC),
+)
+HERE = "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with served(tmp_path_factory.mktemp("page")) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def browser(site: Site) -> Browser:
+    """Entered."""
+    return site.browser()
+
+
+def hardened(answer: Answer) -> bool:
+    """Whether an answer has every field that keeps a browser from harm."""
+    return all(answer.headers.get(name.lower()) == value for name, value in ALWAYS)
+
+
+def test_a_link_opens_a_session(site: Site) -> None:
+    """Pasted into the form, without a script; the view is then there."""
+    browser = site.stranger()
+    answer = browser.enter(site.link())
+    assert answer.status == 200
+    assert "Now" in answer.page.said
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_cookie_is_for_this_host_alone(site: Site) -> None:
+    """Over TLS, out of reach of scripts, and sent by no other site's request."""
+    browser = site.stranger()
+    answer = browser.ask("POST", "/enter", {"token": site.link()})
+    given = answer.headers["set-cookie"]
+    assert given.startswith("__Host-agtphost=")
+    assert {"Path=/", "Secure", "HttpOnly", "SameSite=Strict"} <= set(given.split("; "))
+    assert "domain" not in given.lower()
+
+
+def test_a_link_is_good_once(site: Site) -> None:
+    """The second use is 410, is logged, and opens nothing."""
+    link = site.link()
+    assert site.stranger().enter(link).status == 200
+    second = site.stranger()
+    assert second.enter(link).status == 410
+    assert second.cookie == ""
+    until(lambda: "used a second time" in site.host.output)
+
+
+def test_the_token_is_no_part_of_what_is_asked(site: Site) -> None:
+    """It stands behind the #, which no browser sends; and no line of the log has it."""
+    url = site.link()
+    address, _, token = url.partition("#")
+    assert len(token) >= 40
+    assert token not in address
+    assert token not in site.host.output
+
+
+def test_strangers_get_no_link(site: Site) -> None:
+    """Nor does an agent that is no operator; the refusal is on record."""
+    for words in (("--no-cert",), ("--as", "demo")):
+        done = site.host.agtp("page", *words, "--json")
+        assert done.returncode == 1, done.stdout
+        assert "operators-only" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", ["/", "/inbox", "/nothing", "/do/decide"])
+def test_without_a_session_there_is_nothing(site: Site, path: str) -> None:
+    """Not even whether there is such a view."""
+    answer = site.stranger().get(path)
+    assert answer.status == 401
+    assert hardened(answer)
+    assert answer.page.form("/enter")
+
+
+def test_a_form_without_a_session_is_refused_by_its_head(site: Site) -> None:
+    """Its body is not looked at."""
+    answer = site.stranger().ask("POST", "/do/decide", {"csrf": "x"})
+    assert (answer.status, hardened(answer)) == (401, True)
+
+
+def test_another_host_is_421(browser: Browser) -> None:
+    """A name that somebody else bound to this address: rebinding."""
+    answer = browser.ask("GET", "/", headers={"Host": f"evil.example:{browser.port}"})
+    assert (answer.status, hardened(answer)) == (421, True)
+    assert browser.ask("GET", "/", headers={"Host": f"localhost:{browser.port}"}).status == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}],
+    ids=["origin", "null", "fetched"],
+)
+def test_another_sites_form_is_403(browser: Browser, fields: dict[str, str]) -> None:
+    """Even with the cookie, and with the right token."""
+    csrf = browser.get("/").page.form("/leave").fields["csrf"]
+    answer = browser.ask("POST", "/leave", {"csrf": csrf}, headers=fields)
+    assert (answer.status, hardened(answer)) == (403, True)
+    assert browser.get("/").status == 200, "nobody left"
+
+
+def test_a_form_without_its_token_is_403_and_logged(site: Site, browser: Browser) -> None:
+    """Nothing is done; the log says where it came from."""
+    for csrf in ({}, {"csrf": "x" * 43}):
+        answer = browser.ask("POST", "/leave", csrf)
+        assert (answer.status, hardened(answer)) == (403, True)
+    assert browser.get("/").status == 200
+    until(lambda: "has not the token of its session" in site.host.output)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("PUT", "/", {}, 405),
+        ("POST", "/inbox", {}, 405),
+        ("POST", "/leave", {"Content-Type": "application/json"}, 415),
+        ("GET", "/nothing", {}, 404),
+        ("GET", "/static/../entrance.py", {}, 404),
+        ("GET", "/static/entrance.py", {}, 404),
+        ("GET", "/?" + "&".join(f"a{n}=1" for n in range(100)), {}, 400),
+    ],
+    ids=["method", "posted view", "json", "missing", "traversal", "source", "members"],
+)
+def test_odd_requests(browser: Browser, method: str, path: str, headers: dict[str, str], status: int) -> None:
+    """Each is refused in its own way, and every answer is hardened."""
+    answer = browser.ask(method, path, {"a": "b"} if method == "POST" else None, headers)
+    assert answer.status == status
+    assert hardened(answer)
+
+
+def test_a_form_that_is_too_long_is_413(browser: Browser) -> None:
+    """By its head."""
+    answer = browser.ask("POST", "/leave", {"csrf": "x" * 70_000})
+    assert (answer.status, hardened(answer)) == (413, True)
+
+
+def test_leaving_ends_the_session(site: Site) -> None:
+    """The cookie is taken away, and is good for nothing any more."""
+    browser = site.browser()
+    cookie = browser.cookie
+    browser.send(browser.get("/").page.form("/leave"))
+    assert browser.cookie == ""
+    assert site.stranger().ask("GET", "/", headers={"Cookie": cookie}).status == 401
+
+
+def test_a_head_has_no_body(browser: Browser) -> None:
+    """And the same fields."""
+    answer = browser.ask("HEAD", "/")
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_the_twentieth_failure_bars_an_address(tmp_path: Path) -> None:
+    """Of one address alone, and for a minute; a good link is barred as well."""
+    with served(tmp_path) as site:
+        stranger = site.stranger()
+        page = stranger.get("/enter").page
+        for number in range(FAILURES):
+            assert stranger.send(page.form("/enter"), token=f"guess-{number}").status == 403
+        answer = stranger.send(page.form("/enter"), token=site.link())
+        assert (answer.status, hardened(answer)) == (429, True)
+        assert answer.headers["retry-after"] == "60"
+
+
+# Without a host
+
+
+class Clock:
+    """Seconds that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def entered(entrance: Entrance) -> str:
+    return entrance.enter(entrance.link(CERTIFICATE), HERE)[0]
+
+
+def test_a_link_lasts_a_minute() -> None:
+    """Until then it is good; a moment later it is 410."""
+    clock = Clock()
+    entrance = Entrance("https://127.0.0.1:4481", 1_800.0, clock)
+    link, late = entrance.link(CERTIFICATE), entrance.link(CERTIFICATE)
+    clock.now += LIFE
+    assert entrance.enter(link, HERE)[1].certificate is CERTIFICATE
+    clock.now += 0.1
+    with pytest.raises(NoEntry) as caught:
+        entrance.enter(late, HERE)
+    assert caught.value.status == 410
+
+
+def test_an_idle_session_is_over() -> None:
+    """Each use keeps it for as long again."""
+    clock = Clock()
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, clock)
+    cookie = entered(entrance)
+    for _ in range(5):
+        clock.now += 59.0
+        assert entrance.session(cookie) is not None
+    clock.now += 60.1
+    assert entrance.session(cookie) is None
+
+
+def test_the_session_used_longest_ago_makes_room() -> None:
+    """There are never more than :data:`MOST_SESSIONS`."""
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
+    cookies = [entered(entrance) for _ in range(MOST_SESSIONS)]
+    assert entrance.session(cookies[0]) is not None
+    entered(entrance)
+    assert entrance.session(cookies[0]) is not None
+    assert entrance.session(cookies[1]) is None
+
+
+def test_failures_are_forgotten_after_a_minute() -> None:
+    """And are counted by address."""
+    clock = Clock()
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, clock)
+    for _ in range(FAILURES):
+        assert not entrance.barred(HERE)
+        with pytest.raises(NoEntry):
+            entrance.enter("guess", HERE)
+    assert entrance.barred(HERE)
+    assert not entrance.barred("192.0.2.1")
+    clock.now += 60.1
+    assert not entrance.barred(HERE)
