@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agtphost.vocabulary.escaping import escape, is_safe
+from agtphost.vocabulary.escaping import escape, written
 
 __all__ = ["escape", "escape_octets", "render_json"]
 
@@ -18,9 +18,7 @@ def escape_octets(octets: bytes, *, keep: str = "\n\t") -> str:
 def render_json(value: Any, *, indent: int | None = 2) -> str:
     """A JSON value for people: readable Unicode, control and bidi characters as JSON's own escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return "".join(
-        character if character == "\n" or is_safe(character) else _json_escape(character) for character in text
-    )
+    return "".join(written(text, "\n", _json_escape))
 
 
 def _json_escape(character: str) -> str:

@@ -9,9 +9,16 @@ these are written as escapes before they reach a screen.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Iterator
 
 UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Controls, invisible formatting and bidi marks, surrogates, private use, unassigned, line separators."""
+
+_MARKS = frozenset({"Mn", "Me"})
+"""What is drawn over, under and through the character before it."""
+
+MOST_MARKS = 4
+"""In a row: no script has more on one character, and a tower of them covers the lines above."""
 
 
 def _escape(character: str) -> str:
@@ -21,11 +28,23 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def is_safe(character: str, keep: str = "") -> bool:
+def _is_safe(character: str, keep: str) -> bool:
     """Whether a character shows what it is; one in ``keep`` counts as such."""
     if " " <= character <= "~" or character in keep:
         return True
     return unicodedata.category(character) not in UNSAFE_CATEGORIES
+
+
+def written(text: str, keep: str = "", escaped: Callable[[str], str] = _escape) -> Iterator[str]:
+    """
+    The characters of a text, each as it is where it shows what it is, and the others escaped.
+
+    :param keep: characters to leave as they are in any case.
+    """
+    marks = 0
+    for character in text:
+        marks = marks + 1 if not character.isascii() and unicodedata.category(character) in _MARKS else 0
+        yield character if marks <= MOST_MARKS and _is_safe(character, keep) else escaped(character)
 
 
 def escape(text: str, *, keep: str = "") -> str:
@@ -36,4 +55,4 @@ def escape(text: str, *, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(character if is_safe(character, keep) else _escape(character) for character in text)
+    return "".join(written(text, keep))

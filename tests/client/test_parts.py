@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from agtphost.client.reply import Reply, reply_of
 from agtphost.client.requests import Identity, PreparedCall, prepare
 from agtphost.client.retries import IDEMPOTENT_METHODS, LONGEST_WAIT, RetryPolicy, is_repeatable
 from agtphost.client.terminal import escape, escape_octets, render_json
+from agtphost.vocabulary.escaping import MOST_MARKS
 from agtphost.wire import Headers, Response, serialize_response
 
 CALL: PreparedCall = prepare("agtp://localhost", "QUERY", identity=Identity())
@@ -176,6 +178,21 @@ def test_json_for_people_stays_json() -> None:
     shown = render_json(value)
     assert json.loads(shown) == value
     assert "\u00fc" in shown and "\u202e" not in shown and "\x1b" not in shown
+
+
+@pytest.mark.parametrize("show", [escape, lambda text: render_json(text)[1:-1]], ids=["text", "json"])
+def test_no_tower_of_marks_covers_other_lines(show: Callable[[str], str]) -> None:
+    """Four marks on a character are drawn, as scripts have them; what is piled up on those is written out."""
+    tower = "Z" + "\u0302\u0334" * 30 + "!"
+    marks = [each for each in show(tower) if each in "\u0302\u0334"]
+    assert len(marks) == MOST_MARKS and show(tower).endswith("!")
+    assert show(tower).count("\\u0302") == 28
+    for word in (
+        "\u05d1\u05bc\u05b0\u05e8\u05b5\u05d0\u05e9\u05c1\u05b4\u05d9\u05ea",
+        "Vie\u0302\u0323t",
+        "\u0939\u093f\u0928\u094d\u0926\u0940",
+    ):
+        assert show(word) == word
 
 
 def test_the_reply_helpers_escape() -> None:
