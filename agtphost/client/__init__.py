@@ -3,6 +3,7 @@ Calling AGTP hosts.
 
 - :class:`Client`: for Twisted programs; :class:`agtphost.client.sync.Client`: the same for scripts
 - :mod:`.reply`: :class:`Reply`, one answer
+- :mod:`.approvals`: :class:`PendingApproval`, what a person has to decide before a call is made
 - :mod:`.verification`: :class:`Verification`, whether its record is genuine
 - :mod:`.catalogs`: which version of the method catalog client and server use
 - :mod:`.manifests`: :class:`.manifests.ServerManifest`, and when it has to be read again
@@ -28,6 +29,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agtphost.client.approvals import PendingApproval
 from agtphost.client.errors import (
     AgentGone,
     CannotConnect,
@@ -60,6 +62,7 @@ __all__ = [
     "Counterparty",
     "CounterpartyUnverified",
     "InvalidCall",
+    "PendingApproval",
     "ProtocolBroken",
     "Reply",
     "TLSRefused",

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, clos
 from time import time
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
+from agtphost.client.approvals import WAIT, pause_after
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import Caller, CallOptions, ClientOptions, no_manifest, server_of
 from agtphost.client.catalogs import agree, check_versions
@@ -120,6 +121,13 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
         raise AssertionError("a procedure that may not be suspended was")
 
 
+def patient(options: CallOptions, stream: Stream | None, patience: float | None) -> CallOptions:
+    """The options of a call, with which a host is told how long a stream is to wait for a person."""
+    if stream is None or patience is None or options.get("body") is not None:
+        return options
+    return {**options, "context": {**(options.get("context") or {}), WAIT: max(patience, 0)}}
+
+
 class Calls(Generic[L]):
     """
     The procedures of a client.
@@ -185,6 +193,7 @@ class Calls(Generic[L]):
         *,
         stream: Stream | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
+        wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Reply:
         """
@@ -193,12 +202,16 @@ class Calls(Generic[L]):
         :param input: the method's parameters.
         :param stream: takes each interim reply as it arrives, and asks the server for them.
         :param timeout: seconds, instead of the client's.
+        :param wait_for_approval: where a person has to approve the call (:attr:`.Reply.approval`), seconds to wait for
+            that besides: the very same call is made again, as often as the host asks for, until it is decided.
+            None hands out the host's first answer.
         :param options: see :class:`~agtphost.client.caller.CallOptions`.
         :return: the final reply, whatever its status.
         :raises ClientError: if there is none.
         """
+        options = patient(options, stream, wait_for_approval)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
-        return await self._perform(call, stream, timeout)
+        return await self._decided(call, stream, timeout, wait_for_approval)
 
     async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
         """
@@ -303,6 +316,25 @@ class Calls(Generic[L]):
         return await self.call(ask.uri, ask.method, anonymous=ask.anonymous)
 
     # The steps of a call
+
+    async def _decided(
+        self, call: PreparedCall, stream: Stream | None, seconds: float | None, patience: float | None
+    ) -> Reply:
+        """A call, and while a person has not decided about it and there is patience left, the same call again."""
+        if patience is None:
+            return await self._perform(call, stream, seconds)
+        waiting = Deadline(self._now, patience)
+        asked = ""
+        while True:
+            # With a stream, it is the host that waits, as long as it is asked to.
+            more = max(waiting.left, 0.0) if stream is not None else 0.0
+            reply = await self._perform(call, stream, (self._timeout if seconds is None else seconds) + more)
+            pending, left = reply.approval, waiting.left
+            if pending is None or left <= 0 or asked not in ("", pending.approval_id):
+                # Another approval than the one that was waited for: that one is over, and nobody approved it.
+                return reply
+            asked = pending.approval_id
+            await self._sleep(min(pause_after(reply.retry_after), left))
 
     async def _perform(self, call: PreparedCall, stream: Stream | None, seconds: float | None) -> Reply:
         if self._caller.manifests.stale(call):

@@ -67,13 +67,13 @@ class Client(Calls[Link]):
         input: Mapping[str, Any] | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109
+        wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[Reply]:
         """The same call as an iterator over its interim replies and, last, the final one."""
         arrived: DeferredQueue[Reply | Failure] = DeferredQueue()
-        running = Deferred.fromCoroutine(
-            self.call(uri, method, path, input, stream=arrived.put, timeout=timeout, **options)
-        )
+        more: dict[str, Any] = {"timeout": timeout, "wait_for_approval": wait_for_approval, **options}
+        running = Deferred.fromCoroutine(self.call(uri, method, path, input, stream=arrived.put, **more))
         running.addBoth(arrived.put)
         try:
             while True:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from agtphost.client.approvals import PendingApproval, pending_of
 from agtphost.client.terminal import escape, escape_octets
 from agtphost.client.verification import Evidence, Verification, verify
 from agtphost.identity.keys import VerifyingKey
@@ -47,8 +48,13 @@ class Reply:
 
     @property
     def ok(self) -> bool:
-        """Whether the server did what was asked: any 2xx but 262, which refuses."""
-        return 200 <= self.status < 300 and self.status != _UNAUTHORIZED_2XX
+        """Whether the server did what was asked: any 2xx but 262, which refuses, and a call that waits for a person."""
+        return 200 <= self.status < 300 and self.status != _UNAUTHORIZED_2XX and self.approval is None
+
+    @cached_property
+    def approval(self) -> PendingApproval | None:
+        """What a person has to decide before this very call is made; None for every other answer."""
+        return pending_of(self.document) if self.status == Status.ACCEPTED and not self.interim else None
 
     @property
     def interim(self) -> bool:

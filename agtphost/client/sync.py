@@ -19,7 +19,7 @@ from typing import Any, TypeVar, Unpack
 from agtphost.client import blocking_https, purchasing, tls
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.calls import Calls, Clock, Deadline, Stream, completed
+from agtphost.client.calls import Calls, Clock, Deadline, Stream, completed, patient
 from agtphost.client.conversation import Conversation
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
 from agtphost.client.manifests import ServerManifest
@@ -207,11 +207,13 @@ class _BlockingCalls(Calls[Link]):
         input: Mapping[str, Any] | None,
         stream: Stream | None,
         timeout: float | None,
+        patience: float | None,
         **options: Unpack[CallOptions],
     ) -> Iterator[Reply]:
         """A call that is known to be well-formed, to be carried out by iterating over its replies."""
+        options = patient(options, stream, patience)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
-        return _replies(self._perform(call, stream, timeout))
+        return _replies(self._decided(call, stream, timeout, patience))
 
     def close(self) -> None:
         for link in self._drain():
@@ -286,10 +288,11 @@ class Client:
         *,
         stream: Stream | None = None,
         timeout: float | None = None,
+        wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Reply:
         """Make one call: see :meth:`agtphost.client.Client.call`."""
-        for reply in self._calls.begin(uri, method, path, input, stream, timeout, **options):
+        for reply in self._calls.begin(uri, method, path, input, stream, timeout, wait_for_approval, **options):
             if not reply.interim:
                 return reply
             if stream is not None:
@@ -304,10 +307,11 @@ class Client:
         input: Mapping[str, Any] | None = None,
         *,
         timeout: float | None = None,
+        wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[Reply]:
         """The same call as an iterator over its interim replies and, last, the final one."""
-        return self._calls.begin(uri, method, path, input, lambda _: None, timeout, **options)
+        return self._calls.begin(uri, method, path, input, lambda _: None, timeout, wait_for_approval, **options)
 
     def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
         """What a URI addresses: see :meth:`agtphost.client.Client.resolve`."""
