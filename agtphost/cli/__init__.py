@@ -11,6 +11,8 @@ The ``agtp`` command: interface section 2.
 - :mod:`.local_files`: files on this machine: keys and documents
 - :mod:`.exchange`: one request, its failures as exit statuses
 - one module per command, or per group of commands
+- :mod:`.approvals`: ``agtp approvals``: calls that wait for a person, and what that person decides
+- :mod:`.approval_records`: the records of a call that a person approved, each naming the others
 - :mod:`.call`: ``agtp call``: one request, any method
 - :mod:`.can`: ``agtp can``: what the host would decide about a call, without making it
 - :mod:`.check`: ``agtp check``: everything that would keep a host from starting, at once

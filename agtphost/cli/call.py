@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
-from agtphost.cli.exchange import connected, refusal, signing_keys, verify
-from agtphost.cli.failures import ExitStatus, WrongInput
+from agtphost.cli.exchange import called, connected, refusal, signing_keys, unsuccessful, verify
+from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
 from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.target import resolve
@@ -48,7 +48,8 @@ def command(
     Send one request and show the answer.
 
     URI is agtp://HOST[:PORT], or - for the configured host. KEY=VALUE sends
-    text, KEY:=JSON any other value.
+    text, KEY:=JSON any other value. Exit status 5 if a person has to approve
+    the call first.
 
     \b
     Examples:
@@ -57,6 +58,7 @@ def command(
       agtp call agtp://agents.example.com BOOK /room date=2026-12-01 guests:=2
       agtp call - INSPECT target=chain_head chain=host --verify -i
       agtp call - EXECUTE --data @request.json --idempotency-key order-7
+      agtp call - REMOVE /files path=old.txt --wait-approval 600
     """
     path = "/"
     if words and words[0].startswith("/"):
@@ -72,12 +74,12 @@ def command(
     given = parameters(words, param_file) or None
     target = resolve(where, uri)
     with connected(target) as client:
-        reply = client.call(target.uri, method, path, given, stream=request.follow(as_json), **options)
+        reply = called(client, target, method, path, given, stream=request.follow(as_json), **options)
         if verified:
             verify(reply, signing_keys(target, client))
     if as_json:
         _print_json(reply, verified)
-        raise click.exceptions.Exit(int(ExitStatus.SUCCESS if reply.ok else ExitStatus.REFUSED))
+        raise click.exceptions.Exit(int(unsuccessful(reply)))
     _print(reply, include)
     if verified:
         click.echo(f"record verified: {reply.audit_id}", err=True)

@@ -52,7 +52,8 @@ def command(
     Ask whether an agent may make a call.
 
     The host runs its own gates over the question and calls nothing. With
-    input, the input schema is part of it. Exit status 0 for yes, 1 for no.
+    input, the input schema is part of it. Exit status 0 for yes, 1 for no; yes
+    also where a person has to approve the call, which is said.
     Asked with the certificate of the agent's Genesis issuer: the configured
     host's registrar, unless --cert or --as names another.
 
@@ -93,6 +94,8 @@ def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
     call = called(str(decision.get("method")), str(decision.get("path")), decision.get("name"))
     if decision.get("allowed") is True:
         lines = [f"yes: {agent} may {call}"]
+        if decision.get("needs_approval"):
+            lines = [f"yes: {agent} may {call}, once a person has approved it"]
     else:
         refusal = decision.get("refusal") or {}
         lines = [

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.failures import CommandError, HostRefused, NoConnection, Unverified, WrongInput
+import click
+
+from agtphost.cli.failures import (
+    CommandError,
+    ExitStatus,
+    HeldForApproval,
+    HostRefused,
+    NoConnection,
+    Unverified,
+    WrongInput,
+)
+from agtphost.cli.output import visible
 from agtphost.cli.target import Target
 from agtphost.client import errors
 from agtphost.identity.keys import VerifyingKey
 
 if TYPE_CHECKING:
+    from agtphost.client.approvals import PendingApproval
     from agtphost.client.reply import Reply
     from agtphost.client.sync import Client
     from agtphost.client.verification import Verification
@@ -63,13 +75,15 @@ def connected(target: Target) -> Iterator[Client]:
 
 
 def refusal(reply: Reply) -> HostRefused:
-    """A status outside 2xx as an error; ``--json`` prints the body."""
+    """Whatever is no success as an error; ``--json`` prints the body."""
     said = f"{reply.status} {reply.text}".rstrip()
     if reply.explanation:
         said = f"{said}: {reply.explanation}"
     if reply.reason:
         said = f"{said} [{reply.reason}]"
     answer: dict[str, Any] = {"status": reply.status, **reply.document, "audit_id": reply.audit_id}
+    if reply.approval is not None:
+        return HeldForApproval(said, "\n  ".join(_held(reply.approval, reply.audit_id)), answer=answer)
     remedy = reply.remedy
     if reply.reason in STOPPED and reply.caller_id is not None and reply.document.get("agent_id") == reply.caller_id:
         # The identity was perhaps chosen by the configuration, and the operator is left without one.
@@ -77,6 +91,50 @@ def refusal(reply: Reply) -> HostRefused:
         remedy = f"{remedy} {another}" if remedy else another
     # Whatever the host sent stays on lines of its own below the sentence that says what happened.
     return HostRefused(said, "\n  ".join(line for line in (remedy, *_particulars(reply)) if line), answer=answer)
+
+
+def _held(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:
+    """Who has to do what before a held call is made."""
+    until = f", until {pending.expires_at}" if pending.expires_at else ""
+    yield f"Nothing was done yet. The approval is {pending.approval_id}{until}."
+    yield f"Who may decide looks at it, and decides: agtp approvals show {pending.approval_id}"
+    yield "Then make the very same call again, or say --wait-approval SECONDS and have it made."
+    if audit_id:
+        yield f"Audit-ID: {audit_id}"
+
+
+def unsuccessful(reply: Reply) -> ExitStatus:
+    """The exit status of an answer that is printed whole."""
+    if reply.approval is not None:
+        return ExitStatus.HELD
+    return ExitStatus.SUCCESS if reply.ok else ExitStatus.REFUSED
+
+
+def called(
+    client: Client,
+    target: Target,
+    method: str,
+    path: str,
+    input: Mapping[str, Any] | None,
+    *,
+    patience: float | None = None,
+    stream: Callable[[Reply], object] | None = None,
+    **options: Any,
+) -> Reply:
+    """
+    One request, and where a person has to approve it, the same again until that is decided.
+
+    :param patience: seconds to wait for the decision; None: none.
+    """
+    given: dict[str, Any] = {"stream": stream, **options}
+    if patience is None or stream is not None:
+        return client.call(target.uri, method, path, input, wait_for_approval=patience, **given)
+    reply = client.call(target.uri, method, path, input, **given)
+    if reply.approval is None:
+        return reply
+    # Whoever is to decide has to hear of it while this waits.
+    click.echo(visible(f"held for a person: {reply.approval.approval_id}; waiting {patience:g} s at most"), err=True)
+    return client.call(target.uri, method, path, input, wait_for_approval=patience, **given)
 
 
 def _particulars(reply: Reply) -> Iterator[str]:

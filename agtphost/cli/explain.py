@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.audit.summaries import EVENT, READS
+from agtphost.cli import approval_records
+from agtphost.cli.approval_records import ApprovalRecords, records_of
 from agtphost.cli.audit.entries import Entry, entry_of, what_of
 from agtphost.cli.can import told
 from agtphost.cli.exchange import connected, inspect, result_of, signing_keys
@@ -17,7 +19,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import Target, resolve
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
-from agtphost.vocabulary.status import phrase_of
+from agtphost.vocabulary.status import Status, phrase_of
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
@@ -31,7 +33,7 @@ SURENESS = {
 
 
 TOLD = frozenset(
-    {"claimed", "cause", "scopes", "action", "payload_type", "tool"}
+    {"claimed", "cause", "scopes", "action", "payload_type", "tool", "approval"}
     | {"mcp_server", "mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent", "a2a_action", "acp_server", "acp_action"}
 )
 """Members of a record's ``extra`` that the story tells in words."""
@@ -46,7 +48,9 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
 
     Fetches and verifies the record, says who called what, how surely that is
     known and what came of it, where the record stands in its chain and in the
-    host's log, and asks the host's gates what they would say today.
+    host's log, and asks the host's gates what they would say today. Of a call
+    that a person approved it shows all three records: proposed, decided and
+    executed, whichever of them is named.
 
     \b
     Example:
@@ -57,15 +61,18 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
     target = resolve(where, identity=REGISTRAR)
     with connected(target) as client:
         listed = inspect(client, target, {"target": "audit", "audit_id": audit_id})
-        entry = entry_of({**listed, "audit_id": audit_id}, signing_keys(target, client))
+        keys = signing_keys(target, client)
+        entry = entry_of({**listed, "audit_id": audit_id}, keys)
+        approval = records_of(client, target, entry, keys)
         proven = client.call(target.uri, "INSPECT", "/", {"target": "inclusion", "audit_id": audit_id})
         today = _today(client, target, entry.payload)
     names = labels(where)
     log = {"index": proven.result["index"], "size": proven.result["size"]} if proven.ok else None
     if as_json:
-        print_json({**entry.fields(), "log": log, "today": today})
+        approved = {} if approval is None else {"approval": approval.fields()}
+        print_json({**entry.fields(), "log": log, "today": today, **approved})
     else:
-        click.echo("\n".join(story(entry, log, today, names)))
+        click.echo("\n".join(story(entry, log, today, names, approval)))
 
 
 def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -125,17 +132,21 @@ def story(
     log: Mapping[str, Any] | None,
     today: Mapping[str, Any] | None,
     names: Mapping[str, str] | None = None,
+    approval: ApprovalRecords | None = None,
 ) -> list[str]:
     """
     The record as lines for people.
 
     :param names: labels of agents by Agent-ID.
+    :param approval: the records of the approval that it belongs to.
     """
     payload = entry.payload
     names = dict(names or {})
     if today is not None and today.get("agent_name"):
         names.setdefault(str(today.get("agent_id")), str(today["agent_name"]))
     lines = _event(payload, names) if "event_type" in payload else _call(payload, names)
+    if approval is not None:
+        lines.extend(approval_records.told(approval, names))
     lines.append(_proof(entry))
     before = payload.get("previous_audit_id")
     place = f"  chain    record {entry.seq} of {_named(payload.get('agent_id'), names) or 'the host itself'}"
@@ -208,7 +219,8 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
         lines.append(f"  alias    {payload['requested_method']} stands for {payload.get('method')} here")
     if payload.get("reason"):
         cause = f": {extra['cause']}" if extra.get("cause") else ""
-        lines.append(f"  refused  {payload['reason']}{cause}")
+        word = "held" if payload.get("status") == Status.ACCEPTED else "refused"
+        lines.append(f"  {word:8} {payload['reason']}{cause}")
         if extra.get("scopes"):
             lines.append(f"  scopes   {shown(extra['scopes'])}")
     else:

@@ -34,6 +34,9 @@ class ExitStatus(IntEnum):
     VERIFICATION = 4
     """Something was received or read, and is not to be believed."""
 
+    HELD = 5
+    """Nothing was done: a person has to approve the call first."""
+
 
 class CommandError(click.ClickException):
     """
@@ -66,6 +69,12 @@ class HostRefused(CommandError):
     """The host refused or failed."""
 
     exit_code = int(ExitStatus.REFUSED)
+
+
+class HeldForApproval(HostRefused):
+    """The host keeps the call for a person to approve."""
+
+    exit_code = int(ExitStatus.HELD)
 
 
 class WrongInput(CommandError):

@@ -124,9 +124,10 @@ class RequestOptions:
     session_id: str | None
     idempotency_key: str | None
     stream: bool
+    wait_approval: float | None
 
     def keywords(self) -> dict[str, Any]:
-        """As keyword arguments of the client's ``call``."""
+        """As keyword arguments of :func:`agtphost.cli.exchange.called`."""
         for name in ("task_id", "session_id", "idempotency_key"):
             value = getattr(self, name)
             if value is not None and not is_opaque_id(value):
@@ -137,6 +138,7 @@ class RequestOptions:
             "task_id": self.task_id,
             "session_id": self.session_id,
             "idempotency_key": self.idempotency_key,
+            "patience": self.wait_approval,
         }
 
     def _scopes(self) -> tuple[str, ...] | None:
@@ -166,6 +168,12 @@ _REQUEST_OPTIONS = (
     click.option("--session-id", metavar="ID", help="Session-ID header."),
     click.option("--idempotency-key", metavar="KEY", help="Idempotency-Key header: never done twice."),
     click.option("--stream", is_flag=True, help="Ask for interim messages, and show them as they come."),
+    click.option(
+        "--wait-approval",
+        type=click.FloatRange(0, 86_400),
+        metavar="SECONDS",
+        help="If a person has to approve the call, wait for that and have it made.",
+    ),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -79,11 +79,15 @@ def print_entries(entries: Sequence[Mapping[str, Any]], columns: Sequence[str], 
     print_table(titles, ([shown(cell) if isinstance(cell, list) else cell for cell in row] for row in rows))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Aligned columns: folded to a terminal's width where that can be done, never cut anywhere."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[str] = ()) -> None:
+    """
+    Aligned columns: folded to a terminal's width where that can be done, never cut anywhere.
+
+    :param whole: columns that are not folded either, because people copy what is in them.
+    """
     cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty() and extras.installed("rich"):
-        _fold(columns, cells)
+        _fold(columns, cells, whole)
         return
     for line in aligned(columns, cells):
         click.echo(line)
@@ -110,14 +114,15 @@ def _width(text: str) -> int:
     return sum(0 if combining else 2 if kind in "WF" else 1 for combining, kind in kinds)
 
 
-def _fold(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _fold(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: Collection[str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for place, column in enumerate(columns):
+        width = max((_width(row[place]) for row in rows), default=0) if column in whole else 0
+        table.add_column(column, overflow="fold", no_wrap=column in whole, min_width=width or None)
     for row in rows:
         table.add_row(*map(Text, row))
     Console(file=sys.stdout, highlight=False).print(table)

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent": ("Agents and their lifecycle.", "agent.commands"),
     "domain": ("Tell a host of domains that expired.", "domain"),
     "audit": ("Fetch, walk, verify and export records.", "audit.commands"),
+    "approvals": ("Decide about calls that wait for a person.", "approvals"),
     "explain": ("Explain why a call was decided as it was.", "explain"),
     "can": ("Ask whether an agent may make a call.", "can"),
     "key": ("Make, show and rotate signing keys.", "key.commands"),
@@ -72,7 +73,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 success, 1 refused by the host, 2 wrong usage or input, "
-    "3 no connection, 4 verification failed.",
+    "3 no connection, 4 verification failed, 5 held for a person to approve.",
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def agtp() -> None:

@@ -9,7 +9,7 @@ import click
 
 from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.arguments import parameters
-from agtphost.cli.exchange import ask, connected, entries_of, object_of, require_success, result_of, verify
+from agtphost.cli.exchange import ask, called, connected, entries_of, object_of, require_success, result_of, verify
 from agtphost.cli.failures import ExitStatus, HostRefused
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_table, visible
@@ -48,7 +48,10 @@ def ls(where: Connection, as_json: bool) -> None:
         return
     told = described.result if described is not None and described.ok else None
     if listed:
-        print_table(("TOOL", "ARGUMENTS", "SCOPES", "DESCRIPTION"), (_row(tool) for tool in listed))
+        # A column for what hardly any host has would take its room from the descriptions of all.
+        held = any(_needs_approval(tool) for tool in listed)
+        head = ("TOOL", "ARGUMENTS", "SCOPES", *(["APPROVAL"] if held else []), "DESCRIPTION")
+        print_table(head, (_row(tool, held) for tool in listed))
     else:
         click.echo(_none(told), err=True)
     for line in _absent(told):
@@ -117,11 +120,17 @@ def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> No
     click.echo(f"approved: {visible(str(response.get('tool')))}, definition {response.get('definition_digest')}")
 
 
-def _row(tool: Mapping[str, Any]) -> tuple[str, ...]:
+def _needs_approval(tool: Mapping[str, Any]) -> bool:
+    """Whether a person has to approve each call of it."""
+    return tool.get("approval") == "required"
+
+
+def _row(tool: Mapping[str, Any], held: bool) -> tuple[str, ...]:
     return (
         str(tool.get("name", "")),
         _arguments(tool.get("inputSchema", tool.get("input_schema"))),
         ", ".join(map(str, tool.get("required_scopes", ()))),
+        *(["by a person" if _needs_approval(tool) else "-"] if held else []),
         _summary(str(tool.get("description", ""))),
     )
 
@@ -159,7 +168,8 @@ def call(
     """
     Call a tool, and check the record of the call.
 
-    The exit status is 1 if the host refuses, and if the tool itself reports an error.
+    The exit status is 1 if the host refuses, and if the tool itself reports an error; 5 if a person has to approve the
+    call first.
 
     \b
     Examples:
@@ -167,6 +177,7 @@ def call(
       agtp tools call files.read_file path=welcome.txt
       agtp tools call weather.forecast city=Oslo days:=3 --json
       agtp tools call files.list_files --no-cert
+      agtp tools call files.delete_note name=old --wait-approval 600
     """
     arguments = parameters(words, param_file)
     target = resolve(where)
@@ -177,7 +188,7 @@ def call(
     }
     options = request.keywords()
     with connected(target) as client:
-        reply = client.call(target.uri, "EXECUTE", "/", execute, stream=request.follow(as_json), **options)
+        reply = called(client, target, "EXECUTE", "/", execute, stream=request.follow(as_json), **options)
     require_success(reply)
     verified = False
     if target.keys and not no_verify:

@@ -1,0 +1,147 @@
+"""The records of a call that a person approved: asked for, decided about and made; each names those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agtphost.cli.audit.entries import Entry, entry_of
+from agtphost.cli.exchange import result_of
+from agtphost.cli.failures import Unverified
+from agtphost.client.terminal import escape
+from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.status import phrase_of
+
+if TYPE_CHECKING:
+    from agtphost.cli.target import Target
+    from agtphost.client.sync import Client
+    from agtphost.identity.keys import VerifyingKey
+
+STEPS = ("proposed", "decided", "executed")
+"""In their order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalRecords:
+    """What is known of one approval."""
+
+    approval_id: str
+    records: Mapping[str, Entry]
+    """By step: those that are there, and that the asker may read."""
+
+    ids: Mapping[str, str]
+    """Audit-IDs by step, of all that are there."""
+
+    listed: Mapping[str, Any]
+    """The approval as the host lists it; empty where it is forgotten, or not the asker's to see."""
+
+    def fields(self) -> dict[str, object]:
+        """For ``--json``."""
+        steps = {step: {"audit_id": self.ids[step], "read": step in self.records} for step in self.ids}
+        return {"approval_id": self.approval_id, **steps, "listed": dict(self.listed)}
+
+
+def approval_in(entry: Entry) -> Mapping[str, Any]:
+    """What a record says of an approval; empty where it says nothing."""
+    extra = entry.payload.get("extra")
+    said = extra.get("approval") if isinstance(extra, dict) else None
+    return said if isinstance(said, dict) and isinstance(said.get("id"), str) else {}
+
+
+def records_of(
+    client: Client, target: Target, entry: Entry, keys: Mapping[str, VerifyingKey]
+) -> ApprovalRecords | None:
+    """
+    The records that belong to one of them; None for a record of a call without approval.
+
+    What a signed record names counts more than what the host lists now.
+
+    :raises Unverified: for a record that is not of this approval, or is not to be believed.
+    """
+    said = approval_in(entry)
+    if not said:
+        return None
+    listed = _listed(client, target, said["id"])
+    ids = {step: str(listed[f"{step}_audit_id"]) for step in STEPS if listed.get(f"{step}_audit_id")}
+    ids.update({step: str(said[step]) for step in STEPS if said.get(step)})
+    own = _step_of(entry, said)
+    if own is not None:
+        ids[own] = entry.audit_id
+    found = {} if own is None else {own: entry}
+    for step, audit_id in ids.items():
+        if step != own and is_audit_id(audit_id):
+            other = _fetched(client, target, audit_id, keys)
+            if other is not None:
+                found[step] = _required(other, said, step)
+    ordered = {step: found[step] for step in STEPS if step in found}
+    return ApprovalRecords(
+        approval_id=said["id"], records=ordered, ids={step: ids[step] for step in STEPS if step in ids}, listed=listed
+    )
+
+
+def _step_of(entry: Entry, said: Mapping[str, Any]) -> str | None:
+    """Which of them a record is; None for a step of a recipe that was approved as a whole."""
+    if said.get("step") is True:
+        return None
+    if said.get("decided"):
+        return "executed"
+    return "decided" if said.get("proposed") else "proposed"
+
+
+def _listed(client: Client, target: Target, approval_id: str) -> Mapping[str, Any]:
+    reply = client.call(target.uri, "QUERY", "/approvals", {"id": approval_id})
+    entries = result_of(reply).get("approvals") if reply.ok else None
+    for each in entries if isinstance(entries, list) else ():
+        if isinstance(each, dict) and each.get("approval_id") == approval_id:
+            return each
+    return {}
+
+
+def _fetched(client: Client, target: Target, audit_id: str, keys: Mapping[str, VerifyingKey]) -> Entry | None:
+    reply = client.call(target.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id})
+    return entry_of({**result_of(reply), "audit_id": audit_id}, keys) if reply.ok else None
+
+
+def _required(entry: Entry, said: Mapping[str, Any], step: str) -> Entry:
+    """The record, if it is that step of this approval."""
+    other = approval_in(entry)
+    same = other.get("id") == said["id"] and (not said.get("digest") or other.get("digest") == said["digest"])
+    if not same or _step_of(entry, other) != step:
+        raise Unverified(f"the record {entry.audit_id} is not the one in which {said['id']} was {step}")
+    return entry
+
+
+def told(found: ApprovalRecords, names: Mapping[str, str]) -> Iterator[str]:
+    """
+    The three as lines for people.
+
+    :param names: labels of agents by Agent-ID.
+    """
+    yield f"  approval {escape(found.approval_id)}"
+    for step in STEPS:
+        audit_id = found.ids.get(step)
+        if audit_id is None:
+            if step != "executed" or found.listed.get("state") in ("pending", "approved"):
+                yield f"    {step:9} not yet" if found.listed else f"    {step:9} the host tells no more"
+            continue
+        entry = found.records.get(step)
+        what = _words(step, entry, found.listed, names) if entry is not None else "a record that is not ours to read"
+        yield f"    {step:9} {what}"
+        yield f"              {audit_id}"
+
+
+def _words(step: str, entry: Entry, listed: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    payload = entry.payload
+    at = payload.get("issued_at")
+    if step == "decided":
+        extra = payload.get("extra")
+        extra = extra if isinstance(extra, dict) else {}
+        by = str(extra.get("confirmed_by", ""))
+        why = f": {listed['reason']}" if listed.get("reason") else ""
+        return escape(f"{at} {extra.get('confirmed')} by {names.get(by, by)}{why}")
+    if step == "executed":
+        status = payload.get("status")
+        return escape(f"{at} {status} {phrase_of(status) if isinstance(status, int) else ''}".rstrip())
+    who = str(payload.get("caller_id", ""))
+    return escape(f"{at} by {names.get(who, who)}")
