@@ -12,6 +12,7 @@ This package runs on asyncio, with the Twisted client on the same loop, and
 needs the extra ``agtphost[bridge]``.
 
 - :mod:`.addresses`: whose each resource is, where several servers are behind the host
+- :mod:`.approvals`: calls that wait for a person: what clients are told meanwhile, and where nobody decides in time
 - :mod:`.changes`: changes at the host, told to every client that wants to know
 - :mod:`.clients`: what the bridge remembers of each MCP client: its Session-ID at the host, and the log level it
   asked for

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from agtphost.bridge.approvals import held_answer, marked, needs_approval
 from agtphost.bridge.clients import Client
 from agtphost.bridge.failures import ShownName, facts_of, sentence
 from agtphost.bridge.host_link import ClientError, EndpointCall, HostLink
@@ -100,24 +101,37 @@ class Endpoints:
         admitted = _admitted(reply)
         found = tools_of((await self._link.manifest()).get("endpoints"))
         self._tools = {tool.name: tool for tool in found}
-        return [tool for tool in found if tool.key in admitted]
+        return [
+            replace(tool, definition=marked(tool.definition)) if admitted[tool.key] else tool
+            for tool in found
+            if tool.key in admitted
+        ]
 
-    async def call(self, tool: EndpointTool, arguments: Mapping[str, Any], client: Client) -> dict[str, Any]:
+    async def call(
+        self,
+        tool: EndpointTool,
+        arguments: Mapping[str, Any],
+        client: Client,
+        held: Callable[[str], None] = lambda _: None,
+    ) -> dict[str, Any]:
         """
         Call an endpoint. A refusal is an answer with ``isError``, which models read.
 
+        :param held: hears of the approval that the call waits for.
         :raises ClientError: if the host gives no answer that can be believed.
         """
         try:
             path, rest = tool.place(arguments)
         except ValueError as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
-        reply = await self._link.call(
-            EndpointCall(
-                method=tool.method, path=path, input=rest, session_id=client.session_id, idempotent=tool.idempotent
-            )
+        call = EndpointCall(
+            method=tool.method, path=path, input=rest, session_id=client.session_id, idempotent=tool.idempotent
         )
-        answer = answer_of(reply)
+        reply = await self._link.call(call)
+        if reply.approval is not None and self._link.approval_wait:
+            held(reply.approval.approval_id)
+            reply = await self._link.call(call, self._link.approval_wait)
+        answer = answer_of(reply) if reply.approval is None else held_answer(reply, reply.approval)
         return {**answer, "_meta": {**answer.get("_meta", {}), AUDIT_ID: reply.audit_id}}
 
 
@@ -162,17 +176,17 @@ def answer_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
     return answer
 
 
-def _admitted(reply: Reply) -> frozenset[str]:
-    """The endpoints that the caller may call, as ``METHOD /path``."""
+def _admitted(reply: Reply) -> Mapping[str, bool]:
+    """The endpoints that the caller may call, as ``METHOD /path``, and whether a person approves each call."""
     try:
         listed = reply.json()
     except ValueError:
         raise ClientError("The host's list of methods is not JSON.", "Is this an AGTP host?") from None
-    return frozenset(
-        _key(entry)
+    return {
+        _key(entry): needs_approval(entry)
         for entry in (listed if isinstance(listed, list) else ())
         if isinstance(entry, dict) and entry.get("tier") == "B" and "tool" not in entry
-    )
+    }
 
 
 def _key(entry: Any) -> str:

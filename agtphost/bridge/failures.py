@@ -43,6 +43,12 @@ _INVALID = frozenset(
 TOLD = ("faults", "missing_scopes", "candidates", "close_matches")
 """Members of refusals without which the remedy says nothing."""
 
+FACTS = (
+    *("missing_scopes", "required_scopes", "candidates", "close_matches", "problems", "faults", "errors"),
+    *("approval_id", "expires_at", "decision_reason"),
+)
+"""Members of refusals that programs get."""
+
 LONGEST_PARTICULAR = 1000
 """Characters of each in a message."""
 
@@ -102,7 +108,7 @@ def facts_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
         "audit_id": reply.audit_id,
         "retry_after": reply.retry_after,
     }
-    for name in ("missing_scopes", "required_scopes", "candidates", "close_matches", "problems", "faults", "errors"):
+    for name in FACTS:
         if name in reply.document:
             said[name] = reply.document[name]
     for member in ("close_matches", "candidates") if reply.reason in ("unknown-tool", "ambiguous-tool") else ():

@@ -84,6 +84,8 @@ class HostLink:
     """The host's signing keys: every record is checked with them; empty: none is."""
 
     reconnect: float = RECONNECT_SECONDS
+    approval_wait: float = 0.0
+    """Seconds for which a call that a person has to approve waits for that."""
 
     async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
         """
@@ -95,8 +97,12 @@ class HostLink:
         """
         return await self._patiently(lambda: self._once(operation, on_event))
 
-    async def call(self, call: EndpointCall) -> Reply:
-        """Call an endpoint; cancelling it drops its connection."""
+    async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
+        """
+        Call an endpoint; cancelling it drops its connection.
+
+        :param wait_for_approval: seconds; None hands out the first answer.
+        """
         return await self._patiently(
             lambda: _waited(
                 self.client.call(
@@ -107,6 +113,7 @@ class HostLink:
                     timeout=LONGEST_CALL,
                     session_id=call.session_id,
                     idempotent=call.idempotent,
+                    wait_for_approval=wait_for_approval,
                 )
             )
         )
@@ -153,6 +160,7 @@ class HostLink:
             task_id=operation.task_id,
             session_id=operation.session_id,
             idempotent=operation.reads,
+            wait_for_approval=self.approval_wait,
         )
         final = Deferred.fromCoroutine(call).asFuture(asyncio.get_running_loop())
         final.add_done_callback(lambda _: arrived.put_nowait(None))

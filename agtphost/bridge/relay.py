@@ -11,12 +11,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
 from agtphost.bridge.addresses import Addresses
+from agtphost.bridge.approvals import Notices, held_answer, marked, needs_approval
 from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, require_tasks, wants_log
 from agtphost.bridge.elicitation import ask_until_final, input_required, pack_state, unpack_state
 from agtphost.bridge.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
 from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
 from agtphost.bridge.names import Names
+from agtphost.client.approvals import REASON as HELD
 from agtphost.client.reply import Reply
 
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
@@ -95,6 +97,8 @@ class Relay:
         name = self._tools.show(str(tool.get("name")))
         if isinstance(tool.get("inputSchema"), dict):
             self._keep_schema(name, tool["inputSchema"])
+        if needs_approval(tool):
+            tool = marked(tool)
         # The host makes a task of the call where the tool demands it: clients call every tool alike.
         return {**{member: value for member, value in tool.items() if member != "execution"}, "name": name}
 
@@ -164,10 +168,13 @@ class Relay:
         self, context: Context, endpoint: EndpointTool, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
         assert self._endpoints is not None
+        notices = Notices(context)
         try:
-            answer = await self._endpoints.call(endpoint, arguments, self._clients.of(context))
+            answer = await self._endpoints.call(endpoint, arguments, self._clients.of(context), notices.begin)
         except ClientError as error:
             raise unreachable(error) from error
+        finally:
+            notices.end()
         return {"resultType": "complete", **answer} if is_modern(context) else answer
 
     async def read_resource(self, context: Context, _: Any = None) -> dict[str, Any]:
@@ -282,6 +289,7 @@ class Relay:
             given["inputResponses"] = params["inputResponses"]
         client = self._clients.of(context)
         meta, session_id = forwarded_meta(context, client), client.session_id
+        notices = Notices(context)
 
         async def ask(more: Mapping[str, Any]) -> Reply:
             operation = Operation(
@@ -291,7 +299,7 @@ class Relay:
                 session_id=session_id,
                 task_id=task_id,
             )
-            return await self._execute(operation, self._teller(context))
+            return await self._execute(operation, self._teller(context, notices))
 
         try:
             reply = await ask(given)
@@ -302,6 +310,8 @@ class Relay:
             if not (isinstance(error, MCPError) and error.code == UNREACHABLE):
                 self._cancel(session_id, task_id)
             raise
+        finally:
+            notices.end()
         required = input_required(reply)
         if required is not None:
             state = required.get("requestState")
@@ -320,6 +330,9 @@ class Relay:
         if member == "tool_response" and reply.reason in _TOLD_TO_MODELS:
             answer = answer_of(reply, self._callable)
             return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
+        if member == "tool_response" and reply.approval is not None:
+            answer = held_answer(reply, reply.approval)
+            return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         if not reply.ok:
             raise refused(reply, modern=is_modern(context), uri=uri, name=self._callable)
         found = reply.result.get(member) if isinstance(reply.result, dict) else None
@@ -335,12 +348,16 @@ class Relay:
         """What clients call a tool or a prompt of the host; None where this bridge does not show it."""
         return self._tools.show(name) if self._tools.shows(name) else None
 
-    def _teller(self, context: Context) -> OnEvent:
-        """Passes progress and log messages on while a request runs."""
+    def _teller(self, context: Context, notices: Notices) -> OnEvent:
+        """Passes progress and log messages on while a request runs, and tells while it is held."""
         client = self._clients.of(context)
 
         async def tell(event: Mapping[str, Any]) -> None:
             kind = event.get("type")
+            if kind == HELD:
+                notices.begin(str(event.get("approval_id", "")))
+                return
+            notices.end()
             if kind == "progress":
                 total, message = event.get("total"), event.get("message")
                 await context.session.report_progress(event.get("progress", 0), total, message)

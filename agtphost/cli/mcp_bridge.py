@@ -44,6 +44,14 @@ _CLIENTS = ("claude", "vscode", "cursor")
 @click.option("--no-endpoints", is_flag=True, help="Show hosted MCP servers alone, and not the host's own endpoints.")
 @click.option("--token-file", type=EXISTING, metavar="FILE", help="With --http: tokens, one a line; clients need one.")
 @click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
+@click.option(
+    "--approval-wait",
+    type=click.FloatRange(0, 86_400),
+    default=0.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a call that a person has to approve waits for that.",
+)
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
 @connection_options
 def command(
@@ -53,6 +61,7 @@ def command(
     no_endpoints: bool,
     token_file: Path | None,
     no_verify: bool,
+    approval_wait: float,
     print_config: str | None,
     where: Connection,
     as_json: bool,
@@ -63,6 +72,10 @@ def command(
     The client speaks MCP on stdin and stdout, or to a port of this machine;
     the host sees one agent, the one of the client certificate. With --http and
     --json the endpoint's URL is printed as JSON.
+
+    A call that a person has to approve waits --approval-wait seconds for that,
+    with progress messages; then, or at once, the answer says that it is held,
+    and the same call made again passes once it is approved.
 
     \b
     Examples:
@@ -79,7 +92,12 @@ def command(
     tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
         text, file = _config_for(
-            print_config, target, http, server, token_file, _flags(where, target, no_endpoints, no_verify)
+            print_config,
+            target,
+            http,
+            server,
+            token_file,
+            _flags(where, target, no_endpoints, no_verify, approval_wait),
         )
         if as_json:
             print_json({"client": print_config, "file": file, "config": json.loads(text)})
@@ -106,7 +124,7 @@ def command(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     async def main(reactor: Any) -> None:
-        link = _link(reactor, target, server, verified=not no_verify)
+        link = _link(reactor, target, server, verified=not no_verify, approval_wait=approval_wait)
         bridge = mcp_server.build_server(link, server=server, endpoints=not no_endpoints)
         try:
             if listener is None:
@@ -163,7 +181,7 @@ def _ready(as_json: bool, url: str) -> None:
     click.echo(f"agtp mcp-bridge ready: {url}", err=True)
 
 
-def _link(reactor: Any, target: Target, server: str | None, *, verified: bool) -> HostLink:
+def _link(reactor: Any, target: Target, server: str | None, *, verified: bool, approval_wait: float) -> HostLink:
     from agtphost.bridge.host_link import HostLink
     from agtphost.client import Client
 
@@ -173,6 +191,7 @@ def _link(reactor: Any, target: Target, server: str | None, *, verified: bool) -
         uri=target.uri,
         path="/" if server is None else f"/mcp/{server}",
         keys=target.keys if verified else {},
+        approval_wait=approval_wait,
     )
 
 
@@ -206,9 +225,10 @@ def _config_for(
     return client_config.http_entry(client, name, url, token_file is not None), client_config.WHERE_HTTP[client]
 
 
-def _flags(where: Connection, target: Target, no_endpoints: bool, no_verify: bool) -> list[str]:
+def _flags(where: Connection, target: Target, no_endpoints: bool, no_verify: bool, approval_wait: float) -> list[str]:
     """Options of the bridge itself; with the host.toml at hand, whose keys check the records."""
     flags = ["--no-endpoints"] * no_endpoints + ["--no-verify"] * no_verify
+    flags += ["--approval-wait", f"{approval_wait:g}"] if approval_wait else []
     config = find_config(where) if target.keys and not no_verify else None
     if config is not None:
         flags += ["--config", str(config.absolute()), *["--no-cert"] * (target.cert is None)]
