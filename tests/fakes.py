@@ -54,7 +54,7 @@ class FakeLedger:
 
         self._watchers = Watchers()
 
-    def _change(self, changes: Sequence[Change], proven: bool = True) -> None:
+    def _change(self, changes: Sequence[Change], proven: bool = True, audit_id: str = "") -> None:
         admitted = self.held.admit(changes, proven=proven)
         self.held.settle(admitted)
         rows = []
@@ -63,7 +63,8 @@ class FakeLedger:
             version = 0 if known is None else known.version
             if change.expected not in (None, version):
                 raise StaleChange(change.key)
-            value = None if change.value is None else jsontext.encode(change.value)
+            linked = {change.linked: audit_id} if change.linked else {}
+            value = None if change.value is None else jsontext.encode({**change.value, **linked})
             owner = bytes.fromhex(change.owner)
             rows.append(ItemRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
         self.held.apply(rows)
@@ -79,7 +80,7 @@ class FakeLedger:
             if agent_id in self.stopped:
                 return fail(Stopped(agent_id, self.stopped[agent_id]))
         try:
-            self._change(draft.changes, draft.proven)
+            self._change(draft.changes, draft.proven, self._sealed(f"record {len(self.drafts) + 1}").audit_id)
         except (StaleChange, StateFull) as error:
             return fail(error)
         self.drafts.append(draft)

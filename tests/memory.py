@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.sealing import Sealer
 from agtphost.handlers.authorization import Authorization
@@ -140,6 +141,7 @@ class OpenHost(MemoryHost):
             floor=floor,
             authorization=Authorization(self.config.audit.operators, loaded.directory, floor),
             registry=Registry(loaded.policy),
+            approvals=Approvals(evidence.held, self.config.approvals, on.seconds),
         )
 
     def upstreams(self, on: Foundation) -> Upstreams:

@@ -92,6 +92,7 @@ def action_binding(
     confidence: float = 0.9,
     extra: Mapping[str, object],
     payload_type: str,
+    known: bool = True,
 ) -> Binding:
     """
     An action as a binding, so that the gates of every other method decide about it too; their part is the operator's.
@@ -100,9 +101,18 @@ def action_binding(
     :param capability: ``retrieval``, ``modification`` or ``transaction``.
     :param digest: of what defines the action.
     :param outcome: a sentence; empty: ``what``.
+    :param known: whether the upstream has said what it is.
     """
     settings: Any = upstream.settings
     reading = capability == "retrieval"
+    approval = settings.approval is not None and capability == "transaction"
+
+    async def find_out() -> None:
+        async def nothing(seconds: float) -> None:
+            return None
+
+        await upstream.call(settings.start_timeout, nothing)
+
     return Binding(
         method="EXECUTE",
         path=f"/{upstream.protocol}/{settings.name}",
@@ -117,8 +127,11 @@ def action_binding(
         idempotent=reading,
         state_changing=not reading,
         timeout=settings.timeout,
+        approval=approval,
+        unknown=None if known else find_out,
         extra=extra,
         details={
+            **({"approval": "required"} if approval else {}),
             "action": action,
             "payload_type": payload_type,
             "input_schema": schema.schema if schema is not None else {"type": "object"},

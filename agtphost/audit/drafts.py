@@ -69,6 +69,9 @@ class Change:
     expected: int | None = None
     """The version this was decided on, 0 for an absent item; None where any will do."""
 
+    linked: str = ""
+    """The member of ``value`` that gets the Audit-ID of the record it changes with; empty: none does."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEvent:

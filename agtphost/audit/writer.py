@@ -356,6 +356,7 @@ class _Group:
             submission.state = state_after(draft.event, sealed_event)
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
             self.states[draft.event.agent_id] = submission.state
+        held = tuple(_linked(row, change, sealed.audit_id) for row, change in zip(held, draft.changes, strict=True))
         submission.held = held
         for row in held:
             self._store.put_held(row)
@@ -475,6 +476,13 @@ class _Group:
                 claim.outcome = Reservation(state=ReservationState.NEW)
             else:
                 claim.outcome = standing_of(row, claim.digest, in_progress)
+
+
+def _linked(row: ItemRow, change: Change, audit_id: str) -> ItemRow:
+    """The row with the Audit-ID of the record that it is committed with, where it is to have that."""
+    if not change.linked or change.value is None:
+        return row
+    return row._replace(value=jsontext.encode({**change.value, change.linked: audit_id}))
 
 
 def _rendered(draft: Draft, event: Sealed) -> bytes | None:

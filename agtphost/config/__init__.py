@@ -10,6 +10,7 @@
 - :mod:`.faults`: validation errors in the words of the file
 - :mod:`.admin`: ``[admin]``: the operators' page
 - :mod:`.anchors`: ``[[identity.anchor]]``: who may issue a Genesis, by key or by identity provider
+- :mod:`.approvals`: ``[approvals]``: which calls wait for a person, and who decides about them
 - :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise
 - :mod:`.bounds`: what bounds calls: ``[[policies.scope_dimensions]]``
 - :mod:`.delegation`: ``[delegation]``: how far callers may hand on what they may do

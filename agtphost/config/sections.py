@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from agtphost.config import secret
 from agtphost.config.admin import Admin
 from agtphost.config.anchors import AgentDomain, Anchor
+from agtphost.config.approvals import ApprovalsSection
 from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
 from agtphost.config.limits import Limits
@@ -351,6 +352,7 @@ class Config(Section):
     notify: Notify = Field(default_factory=Notify)
     query: Query = Field(default_factory=Query)
     policies: Policies = Field(default_factory=Policies)
+    approvals: ApprovalsSection = Field(default_factory=ApprovalsSection)
     delegation: DelegationSection = Field(default_factory=DelegationSection)
     merchant: MerchantSection = Field(default_factory=MerchantSection)
     mcp: MCP = Field(default_factory=MCP)

@@ -176,6 +176,9 @@ class ToolOverride(Override):
     impact: Literal["informational", "reversible", "irreversible"] | None = None
     """None: as the tool's annotations say."""
 
+    approval: Literal["required"] | None = None
+    """``required``: a person approves each call; None: as the server says."""
+
 
 class OAuthClient(Section):
     """``[mcp.server.oauth]``: how the host gets a token of its own for the url (RFC 6749 section 4.4)."""
@@ -218,6 +221,12 @@ class MCPServerSection(UpstreamSection):
         Annotated[str, form("[A-Za-z_][A-Za-z0-9_]*", "is not the name of an environment variable")], InlineOrSecret
     ] = Field(default_factory=dict)
     """Added to the few variables every child gets."""
+
+    approval: Literal["required", "irreversible"] | None = None
+    """
+    Of which tools a person approves each call: all, or those whose impact is irreversible; None: as ``[approvals]``
+    says, and of none else.
+    """
 
     scopes: Items[Scope] = ("mcp:tools:execute",)
     """What its callers must hold, where a tool says nothing else."""

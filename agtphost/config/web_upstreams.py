@@ -72,6 +72,9 @@ class WebUpstreamSection(UpstreamSection):
     forward_identity: bool = False
     """Tell the upstream the caller's Agent-ID, in its metadata."""
 
+    approval: Literal["required"] | None = None
+    """``required``: a person approves what is sent, and not what reads or cancels; None: as ``[approvals]`` says."""
+
 
 class A2AAgentSection(WebUpstreamSection):
     """One ``[[a2a.agent]]``; its card is fetched from below the url, at ``/.well-known/agent-card.json``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,18 @@ class Binding:
 
     vital: bool = False
     """Whether it works on while the disk is nearly full: what stops an agent, and what a person decides."""
+
+    approval: bool = False
+    """Whether a person approves each call (``[approvals]``)."""
+
+    definition: str = ""
+    """SHA-256, hex, of all that it leads to, where lists do not show that."""
+
+    unknown: Callable[[], Awaitable[None]] | None = None
+    """Finds out what it is, where its upstream has not said yet: nobody can approve it before. None: it is known."""
+
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller says to the handler besides the input: an approval is bound to it as well."""
 
     agents: frozenset[str] = frozenset()
     """Agent-IDs of the hosted agents that offer it; empty means every one."""

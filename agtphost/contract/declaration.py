@@ -30,9 +30,12 @@ REQUIRED = (
 
 OPTIONAL = (
     *("namespace", "required_scopes", "deprecated"),
-    *("min_assurance", "timeout", "strict_output", "agents", "cost", "action"),
+    *("min_assurance", "timeout", "strict_output", "agents", "cost", "action", "approval"),
 )
 """AGTP-API section 6.3, then our own."""
+
+REQUIRED_APPROVAL = "required"
+"""The one value of ``approval``."""
 
 SCHEMA_HINT = "write it in JSON Schema 2020-12"
 
@@ -69,6 +72,9 @@ class Rules:
 
     reserved: Collection[tuple[str, str]] = ()
     """Methods and paths that the host itself is bound to (tier A)."""
+
+    irreversible_approved: bool = False
+    """Whether a person approves each call of what is irreversible (``[approvals]``)."""
 
     relaxed: bool = False
     """Whether ``min_assurance`` is ``header`` wherever it is not set: for development on loopback."""
@@ -114,6 +120,7 @@ class Declaration:
             "timeout": self._timeout(),
             "cost": self._cost(),
             "action": self._action(method, path),
+            "approval": self._approval(impact),
         }
         if self._wrong or block is None or taken is None or given is None:
             return None
@@ -334,6 +341,13 @@ class Declaration:
         if value not in labels:
             self._say(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")
         return labels.get(str(value), Assurance.CERTIFICATE)
+
+    def _approval(self, impact: Impact) -> bool:
+        """Whether a person approves each call: as the declaration says, and as ``[approvals] irreversible`` does."""
+        value = self._table.get("approval")
+        if value not in (None, REQUIRED_APPROVAL):
+            self._say(("approval",), "approval is not required", 'write approval = "required", or leave it out')
+        return value == REQUIRED_APPROVAL or (self._rules.irreversible_approved and impact is Impact.IRREVERSIBLE)
 
     def _cost(self) -> Mapping[str, Decimal] | None:
         value = self._table.get("cost")

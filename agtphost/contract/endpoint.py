@@ -125,6 +125,12 @@ class Endpoint:
     cost: Mapping[str, Decimal] | None = None
     """What a call takes, by budget unit: every answer says so in ``Cost-Estimate``, and Budget-Limit is held to it."""
 
+    approval: bool = False
+    """Whether a person approves each call: declared, by ``[approvals]``, or because a step of its recipe needs it."""
+
+    definition: str = ""
+    """SHA-256, hex, of what it is and leads to; an approval is bound to it. Empty where none is needed."""
+
     action: str = ""
     """What ``EXECUTE /`` calls it by, besides its own path; empty: it has no such name (core v08 section 7.2.8)."""
 
@@ -166,6 +172,8 @@ class Endpoint:
         }
         if self.action:
             members["action"] = self.action
+        if self.approval:
+            members["approval"] = "required"
         if self.namespace is not None:
             members["namespace"] = self.namespace
         if self.deprecated is not None:
@@ -194,6 +202,8 @@ class Endpoint:
             idempotent=self.semantic.is_idempotent,
             state_changing=self.semantic.impact is not Impact.INFORMATIONAL,
             agents=frozenset(agent_ids),
+            approval=self.approval,
+            definition=self.definition,
             timeout=self.timeout,
             cost=self.cost,
             headers=self._headers(),

@@ -22,6 +22,7 @@ OPEN = (("QUERY", "/"), ("SUMMARIZE", "/"), ("PLAN", "/"), ("QUOTE", "/"))
 MECHANICS = (
     ("ESCALATE", "/"),
     ("QUERY", "/escalations"),
+    ("QUERY", "/approvals"),
     ("CONFIRM", "/"),
     ("SUSPEND", "/"),
     ("RESUME", "/"),

@@ -7,6 +7,8 @@ The one way in and the one way out.
 - :mod:`.sealing`: outcome to record to response, with attestation evidence where there is any
 - :mod:`.dispatcher`: runs all of it
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address
+- :mod:`.approvals`: calls that a person approves: which wait, and which may pass, once
+- :mod:`.approved_calls`: what an approval is bound to, and what of it a person is shown
 - :mod:`.decision`: what the gates would say of a call that nobody makes
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
@@ -21,6 +23,8 @@ The one way in and the one way out.
 - :mod:`.scope_dimensions`: bounds on a call beyond its scopes: what it costs, and what the operator's own scope
   dimensions allow
 - :mod:`.sessions`: sessions and tasks: which there are, and which are stopped
+- :mod:`.single_use`: what is good for one call: its use is durable before the handler of that call runs
+- :mod:`.release`: what lets one call pass that a person approved, and uses the approval up
 - :mod:`.standing`: who has to be in service for a call to succeed, and what it comes to where one of them is not any
   more
 - :mod:`.used_tokens`: the hops of delegations: which tokens were used, and what follows from which

@@ -23,7 +23,7 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 
-TRACES = frozenset({"rate", "idempotency", "contract presentation", "merchant"})
+TRACES = frozenset({"rate", "idempotency", "contract presentation", "merchant", "approval"})
 """Gates by name that change something when they let a request pass, or look at what a question does not have."""
 
 INPUT = frozenset({"schema"})
@@ -76,6 +76,9 @@ class Decision:
     min_assurance: str = ""
     assurance: str = ""
     tier: str = ""
+    needs_approval: bool = False
+    """Whether a person would have to approve the call, which is allowed otherwise."""
+
     name: str = ""
     """What EXECUTE would call: a tool, or an action."""
 
@@ -83,6 +86,7 @@ class Decision:
         """For INSPECT and for people's tools."""
         shown: dict[str, Any] = {
             "allowed": self.allowed,
+            "needs_approval": self.needs_approval,
             "passed": list(self.passed),
             "not_asked": list(self.not_asked),
             "method": self.method,
@@ -143,6 +147,7 @@ class Decider:
         addressed = AddresseeGate.name in passed or (refused is not None and refused[0] == AddresseeGate.name)
         return Decision(
             allowed=refused is None,
+            needs_approval=refused is None and binding is not None and binding.approval,
             passed=tuple(passed),
             not_asked=tuple(passed_over),
             gate="" if refused is None else refused[0],

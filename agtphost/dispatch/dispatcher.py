@@ -19,14 +19,15 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.state import StateFull
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import answers
+from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted
 from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
-from agtphost.dispatch.purchase import Purchase, replayed
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
+from agtphost.dispatch.single_use import SingleUse
 from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.store_refusals import changed_meanwhile, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.violations import log_unbelieved
@@ -64,6 +65,7 @@ class Dispatcher:
     :param timeout: seconds a handler may take where its binding does not say.
     :param running: the calls that end with their agents; None ends none.
     :param refusals: says which refusals and strangers' reads are summed up; None: none is.
+    :param approvals: of calls that a person approves; None: none needs it.
     """
 
     def __init__(
@@ -75,7 +77,10 @@ class Dispatcher:
         timeout: float,
         running: RunningCalls | None = None,
         refusals: RefusalRecords | None = None,
+        approvals: Approvals | None = None,
     ) -> None:
+        self._approvals = approvals
+        self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
         self._running = running
         self._checks = tuple(gate.check for gate in gates)
@@ -93,12 +98,14 @@ class Dispatcher:
         CALL.set(call)
         performed = False
         try:
-            await self._pass(exchange)
+            await self._admit(exchange, interim)
             if exchange.replay is not None:
                 answer = exchange.replay
             else:
+                if exchange.binding.approval:  # type: ignore[union-attr]
+                    await self._uses.approval(exchange)
                 if exchange.purchase is not None:
-                    await self._use_up(exchange, exchange.purchase)
+                    await self._uses.purchase(exchange, exchange.purchase)
                 performed = True
                 answer = await self._handle(exchange, interim)
             if is_heavy(answer):
@@ -125,7 +132,11 @@ class Dispatcher:
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, answers.surprise())
         CALL.set(call)
-        response = await self._seal(exchange, outcome, performed=performed)
+        try:
+            response = await self._seal(exchange, outcome, performed=performed)
+        finally:
+            if exchange.approval is not None:
+                exchange.approval.end()
         CALL.set(call)
         if call.held is not None:
             call.let_go()
@@ -147,6 +158,57 @@ class Dispatcher:
             # Octets that are no request are answered as such, however many came.
             self._refusals.counted(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
+
+    async def _admit(self, exchange: Exchange, interim: Interim | None) -> None:
+        """
+        Every gate. A stream waits for the person that its call needs, and passes all gates once more.
+
+        :raises Refusal: the first gate's that objects; 202 of whoever asked for no stream.
+        """
+        asked = False
+        while True:
+            try:
+                await self._pass(exchange)
+                return
+            except Unlisted as unlisted:
+                if asked:
+                    raise
+                asked = True
+                try:
+                    await unlisted.find_out()
+                except Exception as failure:
+                    log.info("what a call is for could not be found out: {why}", why=str(failure))
+                    raise unlisted from None
+            except AwaitsApproval as held:
+                if interim is None or exchange.context.get("stream") is not True:
+                    raise
+                await self._hear(exchange, held, interim)
+            exchange.restart(time.time())
+
+    async def _hear(self, exchange: Exchange, held: AwaitsApproval, interim: Interim) -> None:
+        """
+        Tell the caller of a stream what it waits for, and wait for it.
+
+        Who leaves, leaves the approval as it is: the same call finds it again.
+
+        :raises Refusal: 408 where nobody decides in time; whatever ends a call of an agent that was stopped.
+        """
+        approvals = self._approvals
+        assert approvals is not None
+        event = {"type": str(held.reason), **held.shown}
+        try:
+            await self.commit(exchange, event, held.changes, held.extra, interim)
+        except Refusal as refusal:
+            if refusal.reason is not Reason.STATE_CONFLICT:
+                raise
+            return  # Another call has asked for the same meanwhile.
+        leaving = None if exchange.peer.depth else exchange.peer.leaving
+        entered = leaving if self._running is None else self._running.of(exchange, leaving)
+        seconds = max(held.until - approvals.now(), 0.0) + 0.01
+        try:
+            await bounded(approvals.decided(held.approval_id), seconds, self._clock, entered)
+        except TimeoutError:
+            raise Refusal(Reason.APPROVAL_EXPIRED, details=held.shown) from None
 
     async def _pass(self, exchange: Exchange) -> None:
         """
@@ -172,32 +234,6 @@ class Dispatcher:
             raise objection
 
     # The handler
-
-    async def _use_up(self, exchange: Exchange, purchase: Purchase) -> None:
-        """
-        Make it durable that an Intent-Assertion is used, before anything is bought with it.
-
-        Of two purchases with one assertion, at once or one after a crash, one reaches its handler.
-
-        :raises Refusal: 458 where it was used, 503 where nothing can be made durable.
-        """
-        use = purchase.use
-        if use is None:
-            return
-        outcome = self._sealer.interim(exchange, {"type": "intent-assertion-used"}, os.urandom(16).hex())
-        outcome.changes = (use,)
-        draft = self._sealer.draft(exchange, outcome, new_id(exchange.now))
-        draft.reservation = None
-        try:
-            await self._ledger.submit(draft)
-        except Stopped as error:
-            raise stopped(exchange, error, performed=False) from None
-        except StaleChange:
-            raise replayed() from None
-        except StateFull as full:
-            raise no_room(full) from None
-        except LedgerUnavailable:
-            raise store_down() from None
 
     async def _handle(self, exchange: Exchange, interim: Interim | None) -> Any:
         """
@@ -389,6 +425,8 @@ class Dispatcher:
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
+        if exchange.approval is not None and not outcome.continuation:
+            draft.changes = (*draft.changes, *exchange.approval.finishing())
         if outcome.continuation:
             draft.reservation = None
         else:
@@ -404,8 +442,7 @@ class Dispatcher:
             outcome = self._sealer.refusal(exchange, changed_meanwhile())
             return await self._seal(exchange, outcome, performed=performed)
         except StaleChange:
-            outcome = self._sealer.refusal(exchange, taken_meanwhile())
-            return await self._seal(exchange, outcome, performed=performed)
+            return await self._seal(exchange, self._stale(exchange, outcome), performed=performed)
         except StateFull as full:
             outcome = self._sealer.refusal(exchange, no_room(full))
             return await self._seal(exchange, outcome, performed=performed)
@@ -417,6 +454,15 @@ class Dispatcher:
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)
+
+    def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
+        """What an outcome becomes whose changes came too late; of two that ask for one approval, both wait for it."""
+        refusal = None
+        if self._approvals is not None and outcome.reason == Reason.APPROVAL_REQUIRED:
+            refusal = self._approvals.again(exchange)
+        if exchange.approval is not None:
+            exchange.approval.forget()
+        return self._sealer.refusal(exchange, refusal or taken_meanwhile())
 
     async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
         """Answer what a summary seals, not a record of its own; not at once, so that a flood has its pace."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +12,7 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import Match
 from agtphost.dispatch.purchase import Purchase
+from agtphost.dispatch.release import Release
 from agtphost.handlers.calls import Call
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
@@ -112,6 +113,9 @@ class Exchange:
     reservation: ReservationKey | None = None
     """Set once this request holds the reservation for its key."""
 
+    approval: Release | None = None
+    """What lets a call pass that a person approves; None where it needs nobody, or nobody has."""
+
     purchase: Purchase | None = None
     """A PURCHASE whose counterparty was verified, and what is proven of it."""
 
@@ -122,3 +126,13 @@ class Exchange:
     def owner(self) -> str:
         """Whose state this request may touch: see :func:`state_owner`; empty where it names no caller."""
         return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
+
+    def restart(self, now: float) -> None:
+        """
+        Forget all that the gates have found: they look at the same request once more.
+
+        :param now: seconds since the epoch.
+        """
+        fresh = Exchange(self.request, self.peer, now, self.call)
+        for each in fields(fresh):
+            setattr(self, each.name, getattr(fresh, each.name))

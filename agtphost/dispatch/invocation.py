@@ -121,6 +121,7 @@ class Invocation:
             depth=peer.depth + 1,
             greeted=True,
             acting_principal=self._exchange.acting_principal,
+            approved=self._approved(),
         )
         request = self._request(method, path, input, kept=COUNTERPARTY if method == "PURCHASE" else ())
         response = await self._dispatcher.dispatch(request, inner)
@@ -128,6 +129,17 @@ class Invocation:
         if audit_id is not None:
             self._exchange.invoked = [*(self._exchange.invoked or ()), audit_id]
         return _result(response)
+
+    def _approved(self) -> str:
+        """
+        The approval that the steps of this call go under: those of a recipe, which was approved with all its steps.
+
+        What a function calls is not known before it does, so that nobody can have approved it.
+        """
+        exchange = self._exchange
+        if exchange.approval is None or exchange.binding is None or exchange.binding.handler.kind != "composition":
+            return ""
+        return exchange.approval.approval_id
 
     # For DELEGATE
 
@@ -169,6 +181,7 @@ class Invocation:
             greeted=True,
             delegation=lineage,
             acting_principal=exchange.acting_principal,
+            approved="",
         )
         kept = (*BOUNDS, *COUNTERPARTY[:-1]) if method == "PURCHASE" else BOUNDS
         request = self._request(method, path, input, lineage.scope, session_id, kept)
@@ -218,9 +231,20 @@ def _require_room(peer: Peer) -> None:
         raise Refusal(Reason.INVOCATION_TOO_DEEP, f"Calls inside calls go {MAX_DEPTH} deep at most.")
 
 
+def awaits_approval(status: int, body: Any) -> bool:
+    """Whether a response says that the call was not made, because a person has to approve it."""
+    return (
+        status == Status.ACCEPTED
+        and isinstance(body, dict)
+        and body.get("reason") == Reason.APPROVAL_REQUIRED
+        and "result" not in body
+    )
+
+
 def _result(response: Response) -> Mapping[str, Any]:
     body = jsontext.decode(response.body) if response.body else {}
-    if 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED:
+    succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
+    if succeeded and not awaits_approval(response.status, body):
         if isinstance(body, dict) and "result" in body and "attribution" in body:
             body = body["result"]
         return body if isinstance(body, dict) else {"value": body}

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import NOWHERE, Authority
+from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates import authority, body, endpoint, identity, method
+from agtphost.dispatch.gates.approval import ApprovalGate
 from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.dispatch.gates.idempotency import IdempotencyGate, StoreGate
 from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
@@ -80,6 +82,9 @@ class Collaborators:
     floor: Assurance = Assurance.CERTIFICATE
     """How surely a caller must be known to count as authenticated there."""
 
+    approvals: Approvals | None = None
+    """Which calls a person has approved; None where nothing needs it."""
+
     authorization: Authorization = field(default_factory=Authorization)
     """Tells operators and registrars apart from everybody else."""
 
@@ -123,6 +128,8 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         *((given.sessions,) if given.sessions is not None else ()),
         *given.bounds,
         endpoint.SchemaGate(),
+        # The input is as the handler will see it, and no key is taken for what may not run.
+        *((ApprovalGate(given.approvals),) if given.approvals is not None else ()),
         IdempotencyGate(given.ledger),
         StoreGate(given.ledger),
     )

@@ -226,6 +226,8 @@ class Sealer:
             _extend(payload, outcome.extra)
         if exchange.method == "EXECUTE" and (action := action_of(exchange)):
             _extend(payload, action)
+        if exchange.approval is not None and (approved := exchange.approval.said()):
+            _extend(payload, {"approval": approved})
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)

@@ -37,6 +37,9 @@ OPERATOR = "operator"
 INSPECT_ALL = "inspect:all"
 """The scope that shows an agent what belongs to others (core v08 section 7.2.16); never granted by ``*:*``."""
 
+OPERATORS = "operators"
+"""In ``[approvals] by``: whoever is an operator."""
+
 DECIDE = "escalation:confirm"
 """The scope by which an agent decides in the operator's place."""
 
@@ -105,6 +108,28 @@ class Authorization:
             explanation,
             remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {scope}.",
         )
+
+    def approves(self, context: BuiltInContext, by: Collection[str]) -> bool:
+        """
+        Whether the caller is one of those who approve calls of others.
+
+        :param by: ``[approvals] by``: ``operators``, and scopes of agents in their place.
+        """
+        if OPERATORS in by and self.operates(context):
+            return True
+        return any(holds(context, scope) for scope in by if scope != OPERATORS)
+
+    def is_party(self, context: BuiltInContext, parties: Collection[str], key: str) -> bool:
+        """
+        Whether what is to be approved is the caller's own: of its agent, or of whoever has the same key.
+
+        :param parties: Agent-IDs of all that the call is made for.
+        :param key: the fingerprint of the key that it was asked with; empty where with none.
+        """
+        if context.caller is not None and context.caller.agent_id in parties:
+            return True
+        presented = fingerprint(context.peer)
+        return bool(presented and key) and hmac.compare_digest(presented, key)
 
     # What agents leave to others
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, CardKey
 from agtphost.adapters.a2a.agent import configured
 from agtphost.config import Config
-from agtphost.config.web_upstreams import A2AAgentSection
+from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.pins import Pins, Store
 from agtphost.vocabulary import jsontext
+
+W = TypeVar("W", A2AAgentSection, ACPServerSection)
 
 
 def card_key(text: str, folder: Path) -> CardKey:
@@ -69,6 +71,11 @@ def _card_keys(entry: A2AAgentSection, config: Config) -> dict[str, CardKey]:
     return keys
 
 
+def web_rules(entry: W, irreversible: bool) -> W:
+    """Says whether a person approves what is sent to an upstream: that is irreversible."""
+    return entry.model_copy(update={"approval": "required"}) if irreversible else entry
+
+
 def a2a_agents(reactor: Any, config: Config, store: Store) -> list[A2AAgent]:
     """
     A service for each entry.
@@ -77,7 +84,7 @@ def a2a_agents(reactor: Any, config: Config, store: Store) -> list[A2AAgent]:
     :raises ConfigurationError: a key of a card cannot be used.
     """
     agents = []
-    for entry in config.a2a.agent:
+    for entry in (web_rules(entry, config.approvals.irreversible) for entry in config.a2a.agent):
         pins = Pins("a2a", entry.name, configured(entry), store)
         agents.append(A2AAgent(reactor, entry, keys=_card_keys(entry, config), pins=pins))
     return agents

@@ -101,6 +101,7 @@ def admitting(
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
             authorization=on.authorization,
+            approvals=on.approvals,
         )
     )
     order = _with_operators(on, order)
@@ -113,7 +114,7 @@ def admitting(
     return Admission(
         gates=order,
         dispatcher=Dispatcher(
-            order, evidence.ledger, sealer, on.reactor, config.limits.request_timeout, running, refusals
+            order, evidence.ledger, sealer, on.reactor, config.limits.request_timeout, running, refusals, on.approvals
         ),
         sealer=sealer,
         running=running,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates.session import SessionGate
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.authorization import Authorization
@@ -21,6 +22,7 @@ from agtphost.methods.cognitive.query import Corpus, Query
 from agtphost.methods.cognitive.summary import Aside, Summary
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.oversight.approvals import ApprovalDecisions
 from agtphost.methods.oversight.confirmation import Confirmation
 from agtphost.methods.oversight.escalation import Escalation
 from agtphost.methods.oversight.notification import Addresses, Notification
@@ -56,6 +58,7 @@ def floor_methods(
     aside: Aside,
     visibility: Visibility,
     authorization: Authorization,
+    approvals: Approvals,
     assurance: Assurance = Assurance.CERTIFICATE,
     release: Release | None = None,
     continuations: Continuations | None = None,
@@ -71,6 +74,7 @@ def floor_methods(
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
     :param aside: calls a function off the reactor.
     :param authorization: tells who acts for the people.
+    :param approvals: calls that wait for a person.
     :param visibility: which hosted agents a caller is shown.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
@@ -85,7 +89,8 @@ def floor_methods(
     escalation = Escalation(held, directory, authorization, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now)
     notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses)
-    confirmation = Confirmation(held, records, authorization, now)
+    decisions = ApprovalDecisions(held, approvals, directory, authorization, continuations or Continuations(now=now))
+    confirmation = Confirmation(held, records, authorization, decisions, now)
 
     def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:
         return _binding(catalog, method, path, handler, least, changes=False)
@@ -105,6 +110,7 @@ def floor_methods(
             change("ESCALATE", escalation),
             # Operators and registrars are no agents: the handlers decide who reads and confirms.
             read("QUERY", "/escalations", escalation, Assurance.NONE),
+            read("QUERY", "/approvals", decisions, Assurance.NONE),
             replace(change("CONFIRM", confirmation, Assurance.NONE), vital=True),
             change("SUSPEND", suspension),
             change("RESUME", suspension),
@@ -118,6 +124,10 @@ def floor_methods(
 
 _STATEMENTS = {
     ("QUERY", "/escalations"): "Escalations of the calling agent, and those that the caller may decide.",
+    (
+        "QUERY",
+        "/approvals",
+    ): "Calls of the calling agent that wait for a person, and those to approve.",
     ("QUERY", "/notifications"): "What was sent to the calling agent and is not confirmed yet.",
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.config import Config
+from agtphost.dispatch.approvals import Approvals
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
@@ -31,6 +32,7 @@ class Foundation:
     authorization: Authorization
     registry: Registry
     continuations: Continuations
+    approvals: Approvals
     floor: Assurance
     """How surely a caller of what changes state must be known."""
 
@@ -50,6 +52,7 @@ class Foundation:
             authorization=Authorization(config.audit.operators, loaded.directory, state_changing_floor(config)),
             registry=Registry(loaded.policy),
             continuations=Continuations(now=seconds),
+            approvals=Approvals(evidence.held, config.approvals, seconds),
             floor=state_changing_floor(config),
             seconds=seconds,
         )

@@ -156,6 +156,7 @@ def combine(
         removed=catalogs.removed,
         reserved=RESERVED,
         relaxed=_relaxed(config),
+        irreversible_approved=config.approvals.irreversible,
     )
     endpoints, bound, book = bindings.endpoints(config, rules, directory, endpoint_problems, environ, given)
 

@@ -181,6 +181,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         library=Library(loaded.documents),
         aside=on.aside,
         authorization=on.authorization,
+        approvals=on.approvals,
         visibility=shown.visibility,
         assurance=on.floor,
         release=negotiating.release_contract,

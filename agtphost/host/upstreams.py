@@ -23,7 +23,7 @@ from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
-from agtphost.host.a2a import a2a_agents
+from agtphost.host.a2a import a2a_agents, web_rules
 from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.iagtp import ILedger, IPayloadAdapter
@@ -91,6 +91,7 @@ def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
         ledger=evidence.ledger,
         authorization=on.authorization,
         production=not config.host.development,
+        irreversible=config.approvals.irreversible,
     )
     web = web_upstreams(
         on.reactor,
@@ -130,6 +131,11 @@ def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[Ope
         raise ConfigurationError(problems_of(on.config, faults))
 
 
+def tool_rules(entry: MCPServerSection, irreversible: bool) -> MCPServerSection:
+    """Says of which tools a person approves each call, where the entry does not."""
+    return entry.model_copy(update={"approval": "irreversible"}) if irreversible and entry.approval is None else entry
+
+
 def with_rules(entry: T, production: bool) -> T:
     """Says what names that nothing has lead to, where the entry does not: in production they keep the upstream off."""
     settled = entry.unmatched_rules or ("off" if production else "warn")
@@ -142,7 +148,8 @@ def acp_servers(reactor: Any, config: Config, store: Store) -> list[ACPServer]:
 
     :param store: where approvals are kept.
     """
-    entries = [with_rules(entry, not config.host.development) for entry in config.acp.agent]
+    irreversible = config.approvals.irreversible
+    entries = [web_rules(with_rules(entry, not config.host.development), irreversible) for entry in config.acp.agent]
     return [ACPServer(reactor, each, pins=Pins("acp", each.name, each.pins, store)) for each in entries]
 
 
@@ -164,18 +171,20 @@ def mcp_adapter(
     ledger: ILedger,
     authorization: Authorization,
     production: bool = True,
+    irreversible: bool = False,
 ) -> McpAdapter:
     """
     A service for each entry, and what carries payloads to them.
 
     :param held: where approved tool definitions are kept, and what goes on.
     :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
+    :param irreversible: whether a person approves each call of an irreversible tool.
     """
     store = Store(held=held, submit=_submitter(ledger), clock=reactor)
     calls = CallTracker(reactor, held)
     servers = [
         McpServer(reactor, entry, environ, calls=calls, pins=Pins("mcp", entry.name, entry.pins, store))
-        for entry in (with_rules(entry, production) for entry in entries)
+        for entry in (tool_rules(with_rules(entry, production), irreversible) for entry in entries)
     ]
 
     def suspended(key: str, item: StateItem | None) -> None:

@@ -175,6 +175,9 @@ class Peer:
     delegation: Lineage | None = None
     """The delegation that calls inside this host run under; None for all others."""
 
+    approved: str = ""
+    """With ``internal``: the approval of the recipe that the call is a step of, which is for it too; else empty."""
+
     greeted: bool = field(default=False)
     """Whether a response with Supported-Methods went out on this connection."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
+from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.contract.recipes.recipe import Recipe
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.canonical import canonical
@@ -203,14 +204,18 @@ class Contract:
 
     # Running
 
-    def bind(self, recipe: Recipe, compose: Callable[[Recipe], IHandler]) -> Binding:
+    def bind(self, recipe: Recipe, compose: Callable[[Recipe], IHandler], book: RecipeBook = EMPTY) -> Binding:
         """
         The binding that answers it.
 
         :param recipe: :attr:`recipe`, read.
+        :param book: knows whether a person approves what the recipe leads to.
         :raises agtphost.contract.schemas.SchemaError: if a schema of it no longer compiles.
         """
-        definition = self.definition
+        definition = dict(self.definition)
+        approval = book.needs(recipe).approval
+        if approval:
+            definition["approval"] = "required"
         return Binding(
             method=self.method,
             path=self.path,
@@ -226,7 +231,9 @@ class Contract:
             state_changing=self.state_changing,
             headers=(("Contract-Synthesized", self.synthesis_id),),
             extra=self.fields(),
-            details=dict(definition),
+            approval=approval,
+            definition=book.definition(recipe) if approval else "",
+            details=definition,
         )
 
 

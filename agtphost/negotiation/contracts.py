@@ -120,7 +120,7 @@ class ContractTable:
     def _bound(self, contract: Contract) -> _Entry:
         try:
             recipe = self._synthesizer.restored(contract.recipe)
-            return _Entry(contract, contract.bind(recipe, self._compose), "")
+            return _Entry(contract, contract.bind(recipe, self._compose, self._synthesizer.book), "")
         except ValueError as error:
             log.warn("contract {id} can no longer run: {why}", id=contract.synthesis_id, why=str(error))
             return _Entry(contract, None, str(error))
@@ -131,7 +131,7 @@ class ContractTable:
 
         :raises ValueError: why nothing can.
         """
-        return contract.bind(self._synthesizer.restored(contract.recipe), self._compose)
+        return contract.bind(self._synthesizer.restored(contract.recipe), self._compose, self._synthesizer.book)
 
     # Contracts of closed connections
 

@@ -28,6 +28,9 @@ ANSWERS: Final = Answers(
 )
 
 
+APPROVAL: Final = "approval"
+"""The kind of calls that a person approves."""
+
 _AGAIN = "Try again later."
 _PINS = "Remove upstreams, or their tools, that are used no more."
 
@@ -81,6 +84,22 @@ _KINDS: Final = (
         brief=("status", "flood", "queued", "priority", "created_at"),
         reason=Reason.TOO_MANY_ESCALATIONS,
         remedy="Keep the task still, and escalate again once some are decided.",
+    ),
+    _of_agents(
+        APPROVAL,
+        "a call that a person approves, and what became of it; 100 open ones of an agent",
+        1_000,
+        in_all=20_000,
+        octets_per_owner=8 * MIB,
+        octets_in_all=128 * MIB,
+        unproven=20,
+        lives=3 * DAY,
+        state="status",
+        finished=frozenset({"rejected", "used"}),
+        indexed=("digest",),
+        brief=("status", "until", "use_by", "created", "caller"),
+        reason=Reason.TOO_MANY_APPROVALS,
+        remedy="Wait until some of them are decided.",
     ),
     _of_agents(
         "notification",

@@ -116,6 +116,15 @@ class Reason(StrEnum):
     SCOPE_VIOLATION = "scope-violation", 455, "core v08 section 5.6", "The call is outside a dimension of a scope, such as an amount or a region."
     WILDCARDS_REQUIRED = "wildcards-required", 262, "AGTP-API section 16.4", "Methods outside what this host offers need both sides' consent."
 
+    # What a person approves.
+    APPROVAL_EXPIRED = "approval-expired", 408, "core v08 section 7.2.11", "Nobody decided about the call in time.", "Call again: a new approval is asked for."
+    APPROVAL_IN_USE = "approval-in-use", 409, "core v08 section 7.2.11", "The approved call is running; it runs once.", "Wait for its answer."
+    APPROVAL_REJECTED = "approval-rejected", 403, "core v08 section 7.2.11", "Whoever decides about the call has rejected it.", "Do without it, or ask the operator."
+    APPROVAL_REQUIRED = "approval-required", 202, "core v08 section 7.2.11", "The call waits for a person to approve it.", "Repeat the very same call once it is approved."
+    OWN_APPROVAL = "own-approval", 403, "core v08 section 7.2.11", "Nobody approves its own calls.", "Wait for somebody else to decide."
+    TOO_LONG_TO_SHOW = "too-long-to-show", 422, "core v08 section 7.2.11", "The input is longer than what a person is shown who approves it.", "Send less, or have the operator name what is shown, in [approvals] show."
+    TOO_MANY_APPROVALS = "too-many-approvals", 429, "security section 2.2", "As many calls of the agent wait for an approval as may.", "Wait until some of them are decided."
+
     # Methods, paths and endpoints.
     AGENT_NOT_HOSTED = "agent-not-hosted", 404, "core v08 section 6.1", "No agent of that name is hosted here, or none is addressed.", "DISCOVER /agents lists the hosted agents."
     CATALOG_VERSION_UNSUPPORTED = "catalog-version-unsupported", 400, "AGTP-API section 3.2", "This host does not validate against the catalog version that AGTP-Catalog-Version names.", "Name a supported version, or leave AGTP-Catalog-Version out."

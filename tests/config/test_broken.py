@@ -29,7 +29,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "[zzzzzz]\n",
         4,
         "[zzzzzz] is unknown",
-        "known here: a2a, acp, adapter, admin, api, attestation, audit",
+        "known here: a2a, acp, adapter, admin, api, approvals, attestation, audit",
     ),
     ("unknown host key", "servr_id = 1\n", 4, "[host] servr_id is unknown", 'did you mean "server_id"?'),
     ("unknown listen key", "[listen]\nprot = 1\n", 5, "[listen] prot is unknown", 'did you mean "port"?'),

@@ -39,6 +39,7 @@ ORDER = [
     "merchant",
     "session",
     "schema",
+    "approval",
     "idempotency",
     "store",
 ]

@@ -389,7 +389,7 @@ def test_without_the_commit_a_replay_would_run() -> None:
     """The control: an assertion whose use is never committed lets two purchases through."""
     market = PurchaseHost()
     text = market.assertion()
-    market.ledger._change = lambda changes, proven: None  # type: ignore[method-assign]
+    market.ledger._change = lambda changes, proven, audit_id: None  # type: ignore[method-assign]
     assert market.buy(Intent_Assertion=text).status == market.buy(Intent_Assertion=text).status == 200
 
 

@@ -165,4 +165,5 @@ def _binding(action: str, agent: A2AAgent, links: TaskOwnership) -> Binding:
         confidence=0.7 if action == SEND else 0.9,
         extra={"a2a_agent": settings.name, "a2a_action": action},
         payload_type=PAYLOAD_TYPE,
+        known=card is not None,
     )

@@ -83,4 +83,5 @@ def _binding(action: str, server: ACPServer, links: TaskOwnership) -> Binding:
         confidence=0.7 if action == CREATE else 0.9,
         extra={"acp_server": settings.name, "acp_action": action},
         payload_type=PAYLOAD_TYPE,
+        known=bool(server.manifests),
     )

@@ -15,6 +15,7 @@ from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
 from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.session import own_meta
 from agtphost.adapters.mcp.tools import defining
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
@@ -46,6 +47,10 @@ _KINDS = (
 
 _MATCHES = 3
 """Close names that a refusal suggests."""
+
+
+TRACING = frozenset({"traceparent", "tracestate", "baggage"})
+"""Members of ``_meta`` that are others at each repeat of a call, and change nothing of it."""
 
 
 def _malformed(explanation: str) -> Refusal:
@@ -177,7 +182,12 @@ class McpAdapter:
         binding = self._find(tool, server)
         again = repeated(payload) if "inputResponses" in payload or "requestState" in payload else {}
         if (meta or again) and isinstance(binding.handler, ToolCall):
-            binding = replace(binding, handler=binding.handler.given(meta or {}, again))
+            said = {name: value for name, value in own_meta(meta or {}).items() if name not in TRACING}
+            binding = replace(
+                binding,
+                handler=binding.handler.given(meta or {}, again),
+                beside={name: value for name, value in (("_meta", said), ("again", again)) if value},
+            )
         return Resolution(binding=binding, input=arguments)
 
     def _find(self, tool: str, server: str | None) -> Binding:

@@ -14,7 +14,7 @@ from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.session import ClientSession, own_meta
 from agtphost.adapters.mcp.tools import Tool
-from agtphost.config.upstreams import Override, ToolOverride
+from agtphost.config.upstreams import MCPServerSection, Override, ToolOverride
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
@@ -221,6 +221,7 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     settings = server.settings
     override = settings.tools.get(tool.name)
     semantic = semantic_block(tool.definition, override)
+    approval = needs_approval(settings, override, str(semantic["impact"]))
     operator_says_harmless = override is not None and override.impact == "informational"
     return replace(
         unlisted_binding(server, tool.name),
@@ -229,11 +230,14 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
         input_schema=tool.schema,
         # Records of a tool carry an action_id unless the operator, not the server, calls it harmless.
         state_changing=not operator_says_harmless,
+        approval=approval,
+        unknown=None,
         details={
             "semantic": semantic,
             "input_schema": tool.definition["inputSchema"],
             "definition_digest": tool.digest,
             "mcp": tool.definition,
+            **({"approval": "required"} if approval else {}),
         },
     )
 
@@ -247,7 +251,18 @@ def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     """
     settings = server.settings
     extra = {"mcp_server": settings.name, "mcp_tool": tool}
-    return _ruled(server, ToolCall(server, tool), tool, settings.scopes, settings.tools.get(tool), extra=extra)
+    override = settings.tools.get(tool)
+    binding = _ruled(server, ToolCall(server, tool), tool, settings.scopes, override, extra=extra)
+    # Of what nothing is known, the worst is supposed.
+    approval = needs_approval(settings, override, impact_of({}, override))
+    return replace(binding, approval=approval, unknown=server.risen)
+
+
+def needs_approval(settings: MCPServerSection, override: ToolOverride | None, impact: str) -> bool:
+    """Whether a person approves each call of a tool: the tool's own entry says so, or its server's."""
+    if settings.approval == "required" or (override is not None and override.approval is not None):
+        return True
+    return settings.approval == "irreversible" and impact == "irreversible"
 
 
 _CAPABILITY = {"informational": "retrieval", "reversible": "modification", "irreversible": "transaction"}

@@ -52,7 +52,10 @@ class ToolList:
             for binding in server.catalogue.bindings.values()
             if binding.name > cursor and context.admits(binding)
         )
-        page = [{**binding.details["mcp"], "name": name} for name, binding in listed[:PAGE]]
+        page = [
+            {**binding.details["mcp"], "name": name, **({"approval": "required"} if binding.approval else {})}
+            for name, binding in listed[:PAGE]
+        ]
         result: dict[str, Any] = {"tools": page}
         if len(listed) > PAGE:
             result["nextCursor"] = listed[PAGE - 1][0]

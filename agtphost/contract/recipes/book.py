@@ -41,6 +41,10 @@ class RecipeBook:
         """What a caller needs for all of a recipe's steps; also for a recipe made at run time."""
         return self._graph.needs(recipe)
 
+    def definition(self, recipe: Recipe) -> str:
+        """SHA-256, hex, of a recipe with all that it leads to; also of one made at run time."""
+        return self._graph.definition(recipe)
+
 
 EMPTY = RecipeBook((), RecipeGraph((), ()))
 """Of a host without recipes."""

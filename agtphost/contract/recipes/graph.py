@@ -8,13 +8,16 @@ more than the gates will grant (AGTP-API section 12.1, T-SC-50 to T-SC-60).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import zip_longest
+from typing import Any
 
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.recipe import Recipe, Step
 from agtphost.contract.semantic import Impact
+from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.paths import Template, parse_template
 
@@ -33,6 +36,9 @@ class Needs:
     min_assurance: Assurance = Assurance.NONE
     impact: Impact = Impact.INFORMATIONAL
     idempotent: bool = True
+    approval: bool = False
+    """Whether a person approves the call: as a whole, before its first step."""
+
     depth: int = 0
     """Compositions inside each other, the recipe itself included."""
 
@@ -43,6 +49,7 @@ class Needs:
             min_assurance=max(self.min_assurance, other.min_assurance),
             impact=max(self.impact, other.impact, key=SEVERITY.index),
             idempotent=self.idempotent and other.idempotent,
+            approval=self.approval or other.approval,
             depth=max(self.depth, other.depth),
         )
 
@@ -84,6 +91,7 @@ class RecipeGraph:
         for method, path in reserved:
             self._targets.setdefault(method, []).append((parse_template(path), None))
         self._needs: dict[str, Needs] = {}
+        self._definitions: dict[str, str] = {}
 
     def find(self, reference: str) -> Recipe | None:
         """The recipe of ``name``, its current version, or of ``name@version``."""
@@ -175,10 +183,40 @@ class RecipeGraph:
             for step in recipe.steps:
                 for target in self.reachable(step):
                     found = found.with_(self._target_needs(target, step.method))
-            found = found.with_(Needs(depth=found.depth + 1))
+            found = found.with_(Needs(depth=found.depth + 1, approval=recipe.approval))
             if self._versions.get(recipe.identifier) is recipe:
                 self._needs[recipe.identifier] = found
         return found
+
+    def definition(self, recipe: Recipe) -> str:
+        """SHA-256, hex, of the recipe and of all that its steps lead to: an approval is for that, and nothing else."""
+        found = self._definitions.get(recipe.identifier)
+        if found is not None and self._versions.get(recipe.identifier) is recipe:
+            return found
+        steps = [
+            "" if target is None else self.definition_of(target)
+            for step in recipe.steps
+            for target in self.reachable(step)
+        ]
+        found = _digest({"recipe": _plain(recipe.source), "steps": steps})
+        if self._versions.get(recipe.identifier) is recipe:
+            self._definitions[recipe.identifier] = found
+        return found
+
+    def definition_of(self, endpoint: Endpoint) -> str:
+        """The same of an endpoint: what lists show of it, what answers it, and all that this leads to."""
+        reference = endpoint.handler
+        recipe = self.find(reference.recipe) if reference.recipe else None
+        service = reference.service
+        answers = {
+            "type": reference.type,
+            "function": reference.function,
+            "plugin": reference.plugin,
+            "settings": _plain(reference.settings),
+            "recipe": "" if recipe is None else self.definition(recipe),
+            "service": None if service is None else [service.method, service.url],
+        }
+        return _digest({"endpoint": _plain(endpoint.projection()), "handler": answers})
 
     def _target_needs(self, endpoint: Endpoint | None, method: str) -> Needs:
         if endpoint is None:
@@ -189,9 +227,23 @@ class RecipeGraph:
             min_assurance=endpoint.min_assurance,
             impact=endpoint.semantic.impact,
             idempotent=endpoint.semantic.is_idempotent,
+            approval=endpoint.approval,
         )
         inner = self.find(endpoint.handler.recipe) if endpoint.handler.recipe else None
         return own if inner is None else own.with_(self.needs(inner))
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return sha256(canonical(document)).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """What canonical JSON has, of what TOML has besides."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
 
 
 def _may_match(wanted: Sequence[str | None], offered: Sequence[str | None]) -> bool:

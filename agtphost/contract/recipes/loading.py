@@ -62,7 +62,7 @@ LONGEST_TIMEOUT = 3_600.0
 """Seconds of one attempt of one step."""
 
 REQUIRED = ("name", "version", "description", "step")
-OPTIONAL = ("output", "endpoint")
+OPTIONAL = ("output", "endpoint", "approval")
 STEP = ("method", "path", "parameters", "input", "capture", "when", "timeout", "retries", "on_error")
 ENDPOINT = ("method", "path", "description", "semantic", "input_schema", "output_schema", "errors")
 
@@ -182,6 +182,8 @@ class _Reading:
         if "output" in table:
             output = self._mapping(table["output"], ("output",))
         endpoint = self._endpoint()
+        if self.table.get("approval", "required") != "required":
+            self.say(("approval",), "approval is not required", 'write approval = "required", or leave it out')
         if self.wrong:
             return None
         return Recipe(
@@ -191,6 +193,7 @@ class _Reading:
             stages=tuple(stages),
             output=output,
             endpoint=endpoint,
+            approval="approval" in table,
             file=file,
             line=self.line_of(()),
             source=table,

@@ -95,6 +95,9 @@ class Recipe:
     endpoint: RecipeEndpoint | None = None
     """None: the recipe is for endpoints that name it, not for synthesis."""
 
+    approval: bool = False
+    """Whether a person approves each call of what it answers."""
+
     required_scopes: tuple[str, ...] = ()
     """All that its steps require of the caller, once it is in a :class:`agtphost.contract.recipes.book.RecipeBook`."""
 

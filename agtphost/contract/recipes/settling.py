@@ -42,7 +42,8 @@ def settle(
     Leave out recipes and compositions that cannot work, until all that are left can.
 
     A composition's required scopes become the union of its own and its
-    steps', and its assurance the highest of them (AGTP-API section 12.1).
+    steps', and its assurance the highest of them (AGTP-API section 12.1). Where
+    one of them needs an approval, the composition needs it as a whole.
 
     :param problems: takes a reason for each that is left out.
     :return: the recipes, and all endpoints.
@@ -71,6 +72,11 @@ def settle(
         if not wrong and not refused:
             break
     effective = [_effective(endpoint, graph) for endpoint in sound]
+    settled = RecipeGraph(kept, effective, own)
+    effective = [
+        replace(endpoint, definition=settled.definition_of(endpoint)) if endpoint.approval else endpoint
+        for endpoint in effective
+    ]
     return (RecipeBook(kept, RecipeGraph(kept, effective, own)) if kept else EMPTY), effective
 
 
@@ -109,4 +115,5 @@ def _effective(endpoint: Endpoint, graph: RecipeGraph) -> Endpoint:
         endpoint,
         required_scopes=tuple(dict.fromkeys((*endpoint.required_scopes, *needs.required_scopes))),
         min_assurance=max(endpoint.min_assurance, needs.min_assurance),
+        approval=endpoint.approval or needs.approval,
     )

@@ -8,6 +8,7 @@ The gates: each asks one question of a request, and refuses it or lets it pass.
 - :mod:`.endpoint`: contract presentation, endpoint, the input's schema
 - :mod:`.authority`: callers without a name, Authority-Scope, required scopes and assurance
 - :mod:`.idempotency`: a key is used once; and whether a record can be kept at all
+- :mod:`.approval`: what a person approves, call by call
 - :mod:`.action`: the action of EXECUTE, and of a QUERY with a modality
 - :mod:`.session`: sessions and tasks that were stopped
 - :mod:`.governance`: governance tokens: a governance platform's verdict on one action of one agent

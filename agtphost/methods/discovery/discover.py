@@ -246,12 +246,15 @@ def method_entry(binding: Binding) -> dict[str, Any]:
     }
     if "action" in binding.details:
         entry["action"] = binding.details["action"]
+    if binding.approval:
+        entry["approval"] = "required"
     return entry
 
 
 def tool_method(tool: Binding) -> dict[str, Any]:
     """A hosted tool among the methods: which EXECUTE calls it."""
     return {
+        **({"approval": "required"} if tool.approval else {}),
         "method": tool.method,
         "path": tool.path,
         "description": tool.description,

@@ -2,6 +2,7 @@
 People and agents that look after agents: ESCALATE, CONFIRM, NOTIFY, SUSPEND, RESUME.
 
 - :mod:`.escalation`: ESCALATE: a decision handed to an operator
+- :mod:`.approvals`: ``QUERY /approvals``, and what CONFIRM decides about calls that wait for a person
 - :mod:`.confirmation`: CONFIRM: a decision, or an item of a list
 - :mod:`.notification`: NOTIFY and the inboxes it fills
 - :mod:`.suspension`: SUSPEND and RESUME

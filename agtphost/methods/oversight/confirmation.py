@@ -2,9 +2,9 @@
 CONFIRM: core v08 section 7.2.11.
 
 The record of the answer is the signed attestation. What can be confirmed: an
-escalation, by who may decide it (its own identifier, or its task's); a
-notification, by its recipient; a record by its Audit-ID, by the agents that it
-names or an operator.
+escalation, by who may decide it (its own identifier, or its task's); a call
+that waits for an approval, by who approves it; a notification, by its
+recipient; a record by its Audit-ID, by the agents that it names or an operator.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
+from agtphost.methods.oversight.approvals import ApprovalDecisions, in_record
 from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_audit_id
@@ -48,6 +49,7 @@ class Confirmation:
     Answers CONFIRM.
 
     :param records: the store's reading side.
+    :param approvals: decides about calls that wait for an approval.
     """
 
     kind = "built_in"
@@ -57,11 +59,13 @@ class Confirmation:
         held: StateTable,
         records: IRecordStore,
         authorization: Authorization,
+        approvals: ApprovalDecisions,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._held = held
         self._records = records
         self._authorization = authorization
+        self._approvals = approvals
         self._now = now
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -85,6 +89,10 @@ class Confirmation:
             "timestamp": times.stamp(self._now()),
             "confirmed_by": actor,
         }
+        approval = self._approvals.sought(context, target_id)
+        if approval is not None:
+            receipt, change = self._approvals.decide(approval, receipt, said)
+            return self._attest(context, receipt, change)
         escalation = self._escalation(context, target_id)
         if escalation is not None:
             receipt, change = self._decide(escalation, receipt, said)
@@ -226,7 +234,7 @@ def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
     return Answer(
         result=dict(receipt),
         changes=changes,
-        extra={**{name: receipt[name] for name in names}, "confirmed": receipt["status"]},
+        extra={**{name: receipt[name] for name in names}, "confirmed": receipt["status"], **in_record(receipt)},
     )
 
 

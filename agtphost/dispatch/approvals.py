@@ -1,0 +1,277 @@
+"""
+Calls that a person approves: what an approval is bound to, and the one call that it releases.
+
+Theory of operation. An approval is a state item of the kind ``approval``, found
+by a digest of everything that makes the call what it is: caller, target, input,
+definition, policy. Who calls without one is answered 202, and the item that
+waits is made durable with that very record. Once it is decided on, the same
+call finds it by its digest, marks it as running, durably and in the version
+that was approved, and only then is its handler called; the answer's record marks
+it as used. So of two calls at once one runs, and after a crash in the middle of
+a call the approval has been used: nobody can tell what the call did by then.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.config.approvals import ApprovalsSection
+from agtphost.dispatch.approved_calls import LONGEST, call_document, digest_of, shown_of
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.release import ACCEPTED, OPEN, REJECTED, RUNNING, Release
+from agtphost.errors import Refusal
+from agtphost.vocabulary import times
+from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.reasons import Reason
+
+OPEN_PER_AGENT = 100
+"""Calls of one agent that may wait for a decision."""
+
+EXPIRED_REMEMBERED = 3_600
+"""Seconds for which an approval that expired is still told of."""
+
+MOST_COMING = 1_000
+"""Approvals on their way to the store."""
+
+POLL = 5
+"""Seconds after which to repeat a call that waits."""
+
+STATES = ("pending", "approved", "rejected", "expired", "used")
+
+
+class AwaitsApproval(Refusal):
+    """202: the call waits for a person."""
+
+    def __init__(self, value: Mapping[str, Any], explanation: str, changes: tuple[Change, ...] = ()) -> None:
+        self.approval_id = str(value["approval_id"])
+        self.until = float(value["until"])
+        self.shown = {name: value[name] for name in ("approval_id", "expires_at", "digest")}
+        said = {"id": self.approval_id, "digest": value["digest"], "state": OPEN, "expires_at": value["expires_at"]}
+        super().__init__(
+            Reason.APPROVAL_REQUIRED,
+            explanation,
+            details=self.shown,
+            headers=(("Retry-After", str(POLL)),),
+            changes=changes,
+            extra={"approval": said} if changes else {},
+        )
+
+
+class Unlisted(Refusal):
+    """503: what is called is not known yet, so that nothing can be bound to it."""
+
+    def __init__(self, find_out: Callable[[], Awaitable[None]]) -> None:
+        self.find_out = find_out
+        super().__init__(
+            Reason.TOOLS_NOT_LISTED,
+            "The call needs an approval, and its upstream has not said yet what it is.",
+            remedy="Try again.",
+            headers=(("Retry-After", "1"),),
+        )
+
+
+class Approvals:
+    """
+    Which calls wait, and which may pass.
+
+    :param held: where approvals are.
+    :param policy: ``[approvals]``.
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(self, held: StateTable, policy: ApprovalsSection, now: Callable[[], float] = time.time) -> None:
+        self._held = held
+        self.policy = policy
+        self.now = now
+        self._running: set[str] = set()
+        self._coming: OrderedDict[str, str] = OrderedDict()
+        self._waiting: dict[str, list[Deferred[None]]] = {}
+        held.watch(APPROVAL, self._changed)
+
+    # What the gate asks
+
+    def require(self, exchange: Exchange) -> None:
+        """
+        Let a call pass that is approved, and have it marked for :meth:`use`.
+
+        :raises Refusal: 202 while it waits, 403 where it was rejected, 409 while it runs, 429 where too many wait.
+        """
+        approved = exchange.peer.approved
+        if approved:
+            exchange.approval = Release(approval_id=approved, running=self._running, now=self.now)
+            return
+        document, digest = self._bound(exchange)
+        item = self._latest(digest)
+        if item is None:
+            raise self._proposed(exchange, document, digest)
+        value, now = item.value, self.now()
+        state = self.state(item)
+        if state == "pending":
+            raise AwaitsApproval(value, "The call waits for a person to approve it.")
+        if state == "rejected" and value["until"] > now:
+            raise Refusal(
+                Reason.APPROVAL_REJECTED,
+                details={**_named(value), "decided_at": value["decision"]["at"], "said": value["decision"]["reason"]},
+            )
+        if state == "approved":
+            exchange.approval = Release(
+                approval_id=item.key, running=self._running, now=self.now, item=item, key=_key_of(exchange)
+            )
+            return
+        if state == "used":
+            self._used(exchange, item, document, digest)
+            return
+        raise self._proposed(exchange, document, digest)
+
+    def _used(self, exchange: Exchange, item: StateItem, document: Mapping[str, Any], digest: str) -> None:
+        """A repeat with the same Idempotency-Key goes on to its stored answer, and no further; others ask anew."""
+        value = item.value
+        if value["status"] == RUNNING and item.key in self._running:
+            raise Refusal(Reason.APPROVAL_IN_USE, details=_named(value), headers=(("Retry-After", "1"),))
+        if value.get("key") and value["key"] == _key_of(exchange):
+            return
+        doubt = item.key if value["status"] == RUNNING else ""
+        raise self._proposed(exchange, document, digest, doubt)
+
+    def _bound(self, exchange: Exchange) -> tuple[Mapping[str, Any], str]:
+        binding = exchange.binding
+        if binding is not None and binding.unknown is not None:
+            raise Unlisted(binding.unknown)
+        if exchange.caller is None:
+            raise Refusal(
+                Reason.AGENT_UNAUTHENTICATED,
+                "The call needs an approval, and the request names no calling agent that it could be for.",
+            )
+        if len(exchange.request.body) > LONGEST:
+            raise Refusal(Reason.TOO_LONG_TO_SHOW, details={"limit": LONGEST, "unit": "octets"})
+        document = call_document(exchange, self.policy)
+        return document, digest_of(document)
+
+    def _latest(self, digest: str) -> StateItem | None:
+        found = self._held.by(APPROVAL, "digest", digest)
+        return max(found, key=lambda item: float(item.brief["created"]), default=None)
+
+    def _proposed(self, exchange: Exchange, document: Mapping[str, Any], digest: str, doubt: str = "") -> Refusal:
+        owner = exchange.owner
+        self._require_room(owner)
+        now = self.now()
+        # Two that ask at once ask for one approval: the store takes the first.
+        approval_id = self._coming.get(digest) or keep(
+            self._coming, digest, f"apr-{secrets.token_hex(16)}", MOST_COMING
+        )
+        until = now + self.policy.ttl
+        value = {
+            "approval_id": approval_id,
+            "owner": owner,
+            "digest": digest,
+            **shown_of(exchange, document, self.policy),
+            "in_doubt": doubt,
+            "created": now,
+            "requested_at": times.stamp(now),
+            "until": until,
+            "expires_at": times.stamp(until),
+            "status": OPEN,
+            "decision": None,
+            "use_by": None,
+            "used_at": None,
+            "key": "",
+            **dict.fromkeys(LINKS, ""),
+        }
+        change = Change(
+            kind=APPROVAL,
+            key=approval_id,
+            value=value,
+            owner=owner,
+            expires_at=int((until + EXPIRED_REMEMBERED) * 1000),
+            expected=0,
+            linked="proposed_audit_id",
+        )
+        said = "The call waits for a person to approve it."
+        if doubt:
+            said = f"The call was approved as {doubt} and cut off: whether it took effect is in doubt. {said}"
+        return AwaitsApproval(value, said, (change,))
+
+    def _require_room(self, owner: str) -> None:
+        opened = sum(1 for item in self._held.of(APPROVAL, owner) if self.state(item) == "pending")
+        if opened >= OPEN_PER_AGENT:
+            raise Refusal(
+                Reason.TOO_MANY_APPROVALS,
+                f"{OPEN_PER_AGENT} calls of this agent wait for an approval.",
+                details={"scope": "agent", "limit": OPEN_PER_AGENT},
+                headers=(("Retry-After", "60"),),
+            )
+
+    def again(self, exchange: Exchange) -> Refusal | None:
+        """Another call has asked for the same meanwhile: what both wait for; None where there is nothing such."""
+        try:
+            self.require(exchange)
+        except AwaitsApproval as held:
+            return None if held.changes else held
+        except Refusal:
+            return None
+        return None
+
+    # What the dispatcher does
+
+    def decided(self, approval_id: str) -> Deferred[None]:
+        """Fires once the approval is no longer pending: it was decided on, or is gone."""
+        waiting: Deferred[None] = Deferred(lambda _: self._left(approval_id, waiting))
+        item = self._held.get(APPROVAL, approval_id)
+        if item is None or item.brief["status"] != OPEN:
+            waiting.callback(None)
+        else:
+            self._waiting.setdefault(approval_id, []).append(waiting)
+        return waiting
+
+    def _left(self, approval_id: str, waiting: Deferred[None]) -> None:
+        others = self._waiting.get(approval_id, [])
+        if waiting in others:
+            others.remove(waiting)
+        if not others:
+            self._waiting.pop(approval_id, None)
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        if item is not None:
+            self._coming.pop(str(item.brief["digest"]), None)
+        if item is None or item.brief["status"] != OPEN:
+            for waiting in self._waiting.pop(key, ()):
+                waiting.callback(None)
+
+    # What is told
+
+    def state(self, item: StateItem) -> str:
+        """One of :data:`STATES`."""
+        brief, now = item.brief, self.now()
+        status = brief["status"]
+        if status == OPEN:
+            return "pending" if float(brief["until"]) > now else "expired"
+        if status == ACCEPTED:
+            return "approved" if float(brief["use_by"]) > now else "expired"
+        return "rejected" if status == REJECTED else "used"
+
+    def cut_off(self, item: StateItem) -> bool:
+        """Whether its call was begun by a process that ended before the call did."""
+        return item.brief["status"] == RUNNING and item.key not in self._running
+
+
+LINKS = ("proposed_audit_id", "decided_audit_id", "reserved_audit_id", "executed_audit_id")
+"""Members that name the records of an approval's life, each from its own commit on."""
+
+
+def _named(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"approval_id": value["approval_id"], "digest": value["digest"]}
+
+
+def _key_of(exchange: Exchange) -> str:
+    key = exchange.idempotency_key
+    return "" if key is None else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,27 @@
+"""What a person approves: bound to the exact call, and good for one (:mod:`agtphost.dispatch.approvals`)."""
+
+from __future__ import annotations
+
+from zope.interface import implementer
+
+from agtphost.dispatch.approvals import Approvals
+from agtphost.dispatch.exchange import Exchange
+from agtphost.iagtp import IGate
+
+
+@implementer(IGate)
+class ApprovalGate:
+    """
+    A call that needs an approval has one, else 202; a call that needs none pays one attribute test.
+
+    What it lets pass is used up by the dispatcher, durably, before the handler is called.
+    """
+
+    name = "approval"
+
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+
+    def check(self, exchange: Exchange) -> None:
+        if exchange.binding.approval:  # type: ignore[union-attr]
+            self._approvals.require(exchange)

@@ -1,0 +1,83 @@
+"""What is good for one call: its use is durable before the handler of that call runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange, Stopped
+from agtphost.audit.state import StateFull
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.purchase import Purchase, replayed
+from agtphost.dispatch.release import in_use
+from agtphost.dispatch.sealing import Sealer, new_id
+from agtphost.dispatch.standing import stopped
+from agtphost.dispatch.store_refusals import no_room, store_down
+from agtphost.errors import Refusal
+from agtphost.iagtp import ILedger
+
+
+class SingleUse:
+    """
+    Uses up Intent-Assertions and approvals.
+
+    :param sealer: makes the record that tells of the use.
+    :param ledger: makes it durable.
+    """
+
+    def __init__(self, sealer: Sealer, ledger: ILedger) -> None:
+        self._sealer = sealer
+        self._ledger = ledger
+
+    async def purchase(self, exchange: Exchange, purchase: Purchase) -> None:
+        """
+        Make it durable that an Intent-Assertion is used, before anything is bought with it.
+
+        Of two purchases with one assertion, at once or one after a crash, one reaches its handler.
+
+        :raises Refusal: 458 where it was used, 503 where nothing can be made durable.
+        """
+        if purchase.use is not None:
+            await self._make_durable(exchange, {"type": "intent-assertion-used"}, purchase.use, replayed)
+
+    async def approval(self, exchange: Exchange) -> None:
+        """
+        Use up the approval of a call, durably, before its handler is called: of two calls at once one goes on, and
+        after a crash in the middle of it none does.
+
+        :raises Refusal: 409 where another call has it, or nothing was approved; 503 where nothing can be made durable.
+        """
+        release = exchange.approval
+        if release is None:
+            raise in_use()
+        if release.item is None:
+            return
+        release.begin()
+        event = {"type": "approval-used", "approval_id": release.approval_id}
+        await self._make_durable(exchange, event, release.reserving(), in_use)
+        release.reserved = True
+
+    async def _make_durable(
+        self, exchange: Exchange, event: Mapping[str, Any], use: Change, taken: Callable[[], Refusal]
+    ) -> None:
+        """
+        Commit the use of what is good once, with a record of its own.
+
+        :param taken: what whoever comes second is told.
+        :raises Refusal: that one; 503 where nothing can be made durable.
+        """
+        outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
+        outcome.changes = (use,)
+        draft = self._sealer.draft(exchange, outcome, new_id(exchange.now))
+        draft.reservation = None
+        try:
+            await self._ledger.submit(draft)
+        except Stopped as error:
+            raise stopped(exchange, error, performed=False) from None
+        except StaleChange:
+            raise taken() from None
+        except StateFull as full:
+            raise no_room(full) from None
+        except LedgerUnavailable:
+            raise store_down() from None

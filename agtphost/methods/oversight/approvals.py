@@ -1,0 +1,219 @@
+"""
+``QUERY /approvals``, and CONFIRM of an approval: calls that wait for a person, and what becomes of them.
+
+Who decides is what ``[approvals] by`` says: operators, or agents with a scope. They see the call as it will be made,
+but for what ``show`` leaves out; its caller sees the same, and never decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.approvals import EXPIRED_REMEMBERED, LINKS, STATES, Approvals
+from agtphost.dispatch.release import ACCEPTED, OPEN, REJECTED, USED_REMEMBERED
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory
+from agtphost.methods.continuation import Continuations
+from agtphost.vocabulary import times
+from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.reasons import Reason
+
+PAGE = 200
+"""Approvals of one answer."""
+
+MOST_SHOWN = 1_048_576
+"""Octets of the approvals of one answer."""
+
+SHOWN = (
+    *("approval_id", "digest", "caller", "label", "assurance", "acting_principal", "delegation", "responder"),
+    *("method", "path", "tool", "input", "beside", "fields", "hidden"),
+    *("definition_digest", "description", "impact", "policy", "task_id", "session_id", "in_doubt"),
+    *("requested_at", "expires_at", *LINKS),
+)
+"""Members of an approval that are told as they are kept."""
+
+
+@implementer(IBuiltInHandler)
+class ApprovalDecisions:
+    """
+    Answers ``QUERY /approvals``, and decides for CONFIRM.
+
+    :param approvals: which there are.
+    :param directory: finds the agent of a name.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        held: StateTable,
+        approvals: Approvals,
+        directory: IAgentDirectory,
+        authorization: Authorization,
+        continuations: Continuations,
+    ) -> None:
+        self._held = held
+        self._approvals = approvals
+        self._directory = directory
+        self._authorization = authorization
+        self._continuations = continuations
+
+    # QUERY /approvals
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        self._authorization.actor(context)
+        given = context.input
+        state = parameters.choice(given, "state", (*STATES, "all"), "all")
+        approval_id = parameters.text(given, "id")
+        limit = parameters.count(given, "limit", 50, PAGE)
+        listed = [
+            item
+            for item in self._found(context, approval_id, self._agent(given))
+            if state in ("all", self._approvals.state(item))
+        ]
+        listed.sort(key=_place)
+        part = self._continuations.part(context, listed, limit, _place)
+        return Answer(
+            result={"approvals": [self._shown(item) for item in part.items], "count": len(listed)},
+            headers=part.headers,
+        )
+
+    def _agent(self, given: Mapping[str, Any]) -> str:
+        """The Agent-ID of those that are asked for; empty for all."""
+        named = parameters.text(given, "agent")
+        if named is None or is_agent_id(named):
+            return named or ""
+        agent = self._directory.by_name(named)
+        if agent is None:
+            raise parameters.invalid("agent", "No agent of that name is known here.", "Send its Agent-ID.")
+        return agent.agent_id
+
+    def _found(self, context: BuiltInContext, approval_id: str | None, agent_id: str) -> Iterator[StateItem]:
+        """Those that the caller may see: its own, and where it decides, those of all."""
+        if approval_id is not None:
+            named = self._held.get(APPROVAL, approval_id)
+            items: list[StateItem] = [] if named is None else [named]
+        else:
+            decides = self._authorization.approves(context, self._approvals.policy.by)
+            owners = self._held.owners(APPROVAL) if decides else [context.owner] if context.owner else []
+            items = [item for owner in owners for item in self._held.of(APPROVAL, owner)]
+        for item in items:
+            if (not agent_id or item.brief["caller"] == agent_id) and self._visible(context, item):
+                yield item
+
+    def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
+        own = bool(context.owner) and context.owner == item.owner
+        return own or self._authorization.approves(context, self._approvals.policy.by)
+
+    def _shown(self, item: StateItem) -> dict[str, Any]:
+        value = item.value
+        state = self._approvals.state(item)
+        shown = {name: value[name] for name in SHOWN if value.get(name) not in (None, "", [], {}) or name == "input"}
+        shown["state"] = state
+        decision = value["decision"]
+        if decision is not None:
+            shown.update(decided_by=decision["by"], decided_at=decision["at"], reason=decision["reason"])
+            shown["attestation_id"] = decision["attestation_id"]
+        if value["use_by"] is not None:
+            shown["use_by"] = times.stamp(value["use_by"])
+        if state == "used":
+            shown["used_at"] = value["used_at"]
+            shown["cut_off"] = self._approvals.cut_off(item)
+        return shown
+
+    # CONFIRM
+
+    def sought(self, context: BuiltInContext, target_id: str) -> StateItem | None:
+        """
+        The approval that CONFIRM names; None where it names none, or one that is not the caller's to know of.
+
+        :raises Refusal: 403 where the call is the caller's own.
+        """
+        item = self._held.get(APPROVAL, target_id)
+        if item is None:
+            return None
+        value = item.value
+        if self._authorization.is_party(context, value["parties"], value["asked_with"]):
+            raise Refusal(Reason.OWN_APPROVAL, details={"approval_id": item.key})
+        return item if self._authorization.approves(context, self._approvals.policy.by) else None
+
+    def decide(
+        self, item: StateItem, receipt: Mapping[str, Any], said: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Change]:
+        """
+        What CONFIRM says, and what becomes of the approval.
+
+        :raises Refusal: 408 where it has expired, 409 where it was decided on, 422 for ``deferred``.
+        """
+        value, now = item.value, self._approvals.now()
+        state = self._approvals.state(item)
+        if value["status"] != OPEN:
+            raise Refusal(
+                Reason.ALREADY_DECIDED,
+                "The call was decided on already.",
+                details={"approval_id": item.key, "state": state},
+            )
+        if state == "expired":
+            raise Refusal(
+                Reason.APPROVAL_EXPIRED,
+                remedy="Its caller calls again, which asks for a new approval.",
+                details={"approval_id": item.key, "expires_at": value["expires_at"]},
+            )
+        if said["status"] not in (ACCEPTED, REJECTED):
+            raise parameters.invalid("status", "A call is approved or not.", f"Use {ACCEPTED} or {REJECTED}.")
+        accepted = said["status"] == ACCEPTED
+        use_by = now + self._approvals.policy.use_within if accepted else None
+        decided = {
+            **value,
+            "status": said["status"],
+            "use_by": use_by,
+            "decision": {
+                "reason": said["reason"] or "",
+                "attestation": said["attestation"],
+                "by": said["actor"],
+                "at": receipt["timestamp"],
+                "attestation_id": receipt["attestation_id"],
+            },
+        }
+        until = now + USED_REMEMBERED if use_by is None else use_by + EXPIRED_REMEMBERED
+        change = Change(
+            kind=APPROVAL,
+            key=item.key,
+            value=decided,
+            owner=item.owner,
+            expires_at=int(until * 1000),
+            expected=item.version,
+            linked="decided_audit_id",
+        )
+        told = {
+            "target": APPROVAL,
+            "approval_id": item.key,
+            "digest": value["digest"],
+            "state": "approved" if accepted else "rejected",
+            "proposed": value["proposed_audit_id"],
+        }
+        if use_by is not None:
+            told["use_by"] = times.stamp(use_by)
+        return {**receipt, **told}, change
+
+
+def _place(item: StateItem) -> list[Any]:
+    """Where an approval stands in the list: the oldest first."""
+    return [item.brief["created"], item.key]
+
+
+def in_record(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """What the record of the decision says of the call; empty for other targets of CONFIRM."""
+    if receipt.get("target") != APPROVAL:
+        return {}
+    named = {"id": receipt["approval_id"], "digest": receipt["digest"], "state": receipt["state"]}
+    return {"approval": {**named, "proposed": receipt["proposed"]}}
