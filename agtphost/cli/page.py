@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from agtphost.cli.exchange import ask, result_of
+from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection
 from agtphost.cli.identities import REGISTRAR
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve
+from agtphost.identity.key_ring import KeyRing
 
 
 @click.command()
@@ -23,19 +24,29 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
     opens it looks and acts as the certificate that this command has shown. Without --cert and --as that is the
     registrar of the configured host.
 
+    The link names the key that this command verifies the host's records with, too: by its fingerprint the browser
+    tells whether it computes with the same one. No server is sent what stands behind the #.
+
     \b
     Examples:
       agtp page
       agtp page --as operator --open
       agtp page --cert ops.pem --uri agtp://agents.example.com
     """
-    result = result_of(ask(resolve(where, identity=REGISTRAR), "AUTHORIZE", "/page"))
+    target = resolve(where, identity=REGISTRAR)
+    with connected(target) as client:
+        result = result_of(require_success(client.call(target.uri, "AUTHORIZE", "/page")))
+        keys = KeyRing.of(signing_keys(target, client)).in_use
     url = result.get("url")
     if not isinstance(url, str) or not url.startswith("https://"):
         raise NoConnection("the answer has no link", "Is this an AGTP host of the same version?")
+    fingerprint = keys[-1].fingerprint if keys else ""
+    url = f"{url}.{fingerprint}" if fingerprint else url
     if as_json:
-        print_json(dict(result))
+        print_json({**result, "url": url, "signing_key": fingerprint})
     else:
         click.echo(visible(url))
+        if fingerprint:
+            click.echo(f"signing key {fingerprint}", err=True)
     if opened:
         click.launch(url)

@@ -221,7 +221,7 @@ def _serving(
         shown.visibility.offered,
         connected.web.a2a,
     )
-    operated = page(methods.entrance, admission.dispatcher)
+    operated = page(on, methods.entrance, admission.dispatcher)
     served = (each for each in (bootstrap(config), front, operated) if each is not None)
     yield from http_services(reactor, config, served)
     listening = listening_service(reactor, config, loaded.tls, admission.dispatcher)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
 from agtphost.host.foundation import Foundation
 from agtphost.host.surfaces import Served
 from agtphost.iagtp import IDispatcher
+from agtphost.identity.key_history import statements_of
 from agtphost.identity.peer import Assurance
 from agtphost.methods.page import PageAccess
 from agtphost.page.entrance import LIFE, Entrance
+from agtphost.page.evidence import Keys
 from agtphost.page.fields import ALWAYS
 from agtphost.page.resource import PageResource
 
@@ -58,9 +62,15 @@ def page_bindings(on: Foundation, entrance: Entrance | None) -> tuple[Binding, .
     )
 
 
-def page(entrance: Entrance | None, dispatcher: IDispatcher) -> Served | None:
+def page(on: Foundation, entrance: Entrance | None, dispatcher: IDispatcher) -> Served | None:
     """The surface of ``[admin]``; None where it is not served."""
     if entrance is None:
         return None
-    resource = PageResource(entrance, dispatcher)
+    key = on.loaded.key
+    keys = Keys(
+        own=lambda: () if key is None else (key.public,),
+        links=partial(statements_of, key),
+        witnesses=on.evidence.witnesses.known,
+    )
+    resource = PageResource(entrance, dispatcher, keys)
     return Served(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)

@@ -90,6 +90,11 @@ class HostTransport:
             self._asked_at = now
         return self._asked
 
+    @property
+    def known(self) -> tuple[str, tuple[VerifyingKey, ...]]:
+        """Its address, and its keys as far as they were given, or it was asked for them."""
+        return self._uri, self._known or self._asked
+
     async def close(self) -> None:
         """Let go of its connection."""
         if self._client is not None:
@@ -150,6 +155,10 @@ class Witnesses(Service):
                     seconds=audit.witness_seconds,
                 )
             )
+
+    def known(self) -> list[tuple[str, VerifyingKey]]:
+        """Addresses and keys of witnesses, without asking any of them."""
+        return [(uri, key) for uri, keys in (each.known for each in self._transports) for key in keys]
 
     def _prove(self, first: int, second: int) -> Awaitable[Sequence[bytes]]:
         def prove(tiles: Tiles) -> Sequence[bytes]:

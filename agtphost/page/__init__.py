@@ -17,4 +17,5 @@ complete HTML without a script.
 - :mod:`.views`: which view is where
 - :mod:`.now`: whether all is well
 - :mod:`.inbox`: everything that waits for a person
+- :mod:`.evidence`: records, proofs and keys for the script, which verifies them in the browser
 """

@@ -26,7 +26,8 @@ ALWAYS = (
     ("Content-Security-Policy", POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "no-referrer"),
+    # Not no-referrer: browsers then send "Origin: null" with the page's own forms.
+    ("Referrer-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
 """On every answer, whatever it says."""

@@ -49,6 +49,7 @@ async def page(view: View, path: str, session: Session | None, person: str = "")
         tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
         tags.meta(name="color-scheme", content="light dark"),
         tags.title(f"{view.title} - agtphost"),
+        tags.link(rel="icon", href="/static/icon.svg"),
         tags.link(rel="stylesheet", href="/static/page.css"),
         tags.link(rel="icon", href="/static/icon.svg", type="image/svg+xml"),
         tags.script(src="/static/page.js", defer="defer"),

@@ -15,7 +15,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.iagtp import IDispatcher
-from agtphost.page import notes
+from agtphost.page import evidence, notes
 from agtphost.page.actions import ACTIONS, Malformed
 from agtphost.page.asking import Asker, Reply
 from agtphost.page.entrance import Entrance, NoEntry, Session, forged
@@ -23,6 +23,7 @@ from agtphost.page.fields import cookie_of, set_cookie
 from agtphost.page.layout import View, page
 from agtphost.page.views import found
 from agtphost.page.visit import Visit
+from agtphost.vocabulary import jsontext
 
 log = Logger()
 
@@ -57,16 +58,19 @@ class _Admitted:
 class PageResource(Resource):
     """
     Answers browsers: those whose request is of this host's own pages, see :class:`agtphost.http.mounts.Mount`.
+
+    :param keys: what evidence is verified with.
     """
 
     isLeaf = True
 
     longest_body = LONGEST_FORM
 
-    def __init__(self, entrance: Entrance, dispatcher: IDispatcher) -> None:
+    def __init__(self, entrance: Entrance, dispatcher: IDispatcher, keys: evidence.Keys) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._entrance = entrance
         self._dispatcher = dispatcher
+        self._keys = keys
         self._static = _static()
 
     # Admission
@@ -115,6 +119,8 @@ class PageResource(Resource):
             await self._posted(request, path, admitted)
         elif path == "/enter":
             await self._show(request, notes.enter(), path, None)
+        elif path in evidence.PATHS:
+            await self._evidence(request, path, session)
         elif session is None:
             view = notes.enter("There is no session, or it is over.", 401)
             await self._show(request, view, path, None)
@@ -139,6 +145,19 @@ class PageResource(Resource):
             return
         visit.person = person.result
         await self._show(request, await draw(visit), path, session, person)
+
+    async def _evidence(self, request: BoundedRequest, path: str, session: Session | None) -> None:
+        """For scripts: JSON, also where it is refused."""
+        if session is None:
+            _tell(request, 401, {"explanation": "The session is over; enter again by a link of agtp page."})
+            return
+        asker = Asker(self._dispatcher, session, _address(request))
+        person = await asker.ask("QUERY", "/page")
+        if not person.ok:
+            _tell(request, person.status, {"reason": person.reason, "explanation": person.explanation})
+            return
+        query = _pairs(request.uri.partition(b"?")[2]) or {}
+        _tell(request, *await evidence.answer(path, query, asker, self._keys))
 
     async def _over(self, request: BoundedRequest, path: str, session: Session, reply: Reply) -> None:
         """The host does not know this person any more, or can tell nobody anything at the moment."""
@@ -249,10 +268,14 @@ def _redirect(request: BoundedRequest, path: str, *fields: tuple[str, str]) -> N
     request.finish()  # type: ignore[no-untyped-call]
 
 
-def _finish(request: BoundedRequest, status: int, octets: bytes) -> None:
+def _tell(request: BoundedRequest, status: int, document: Mapping[str, Any]) -> None:
+    _finish(request, status, jsontext.encode(document), "application/json")
+
+
+def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = HTML) -> None:
     if request.finished or request._disconnected:
         return
-    request.write(tail_of(request, OVER_HTTP.get(status, status), octets, kind=HTML))  # type: ignore[no-untyped-call]
+    request.write(tail_of(request, OVER_HTTP.get(status, status), octets, kind=kind))  # type: ignore[no-untyped-call]
     request.finish()  # type: ignore[no-untyped-call]
 
 

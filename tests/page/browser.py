@@ -71,16 +71,25 @@ class Browser:
     :param certificate: of the host that is looked at; None for plain HTTP on loopback.
     :param folder: the browser's own.
     :param scripts: False for a browser that runs none.
+    :param names: addresses that names of others are bound to.
     """
 
-    def __init__(self, folder: Path, certificate: Path | None = None, *, scripts: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        certificate: Path | None = None,
+        *,
+        scripts: bool = True,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
         if browser is None or driver is None:
             pytest.skip("chromium and chromium-driver are not installed")
         options = ChromeOptions()
         options.binary_location = browser
         trust = () if certificate is None else (f"--ignore-certificate-errors-spki-list={spki(certificate)}",)
-        for word in (*QUIET, *trust, f"--user-data-dir={folder}"):
+        bound = ", ".join(f"MAP {name} {address}" for name, address in (names or {}).items())
+        for word in (*QUIET, *trust, f"--host-resolver-rules={bound}", f"--user-data-dir={folder}"):
             options.add_argument(word)
         if not scripts:
             options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
@@ -95,6 +104,10 @@ class Browser:
         """End it."""
         self.driver.quit()
 
+    def forget(self) -> None:
+        """Its cookies: a session of nobody."""
+        self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+
     # Looking
 
     def open(self, address: str) -> None:
@@ -108,7 +121,11 @@ class Browser:
 
     def one(self, selector: str, seconds: float = 30.0) -> WebElement:
         """The first of them, waited for."""
-        until(lambda: self.all(selector), seconds)
+        try:
+            until(lambda: self.all(selector), seconds)
+        except AssertionError as error:
+            shown = self.driver.find_element(By.CSS_SELECTOR, "body").text[:2000]
+            raise AssertionError(f"no {selector} at {self.driver.current_url}: {shown!r}, {self.said()}") from error
         return self.all(selector)[0]
 
     @property

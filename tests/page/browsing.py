@@ -174,6 +174,11 @@ class Site:
     def trust(self) -> Path:
         return self.host.state / "ca.pem"
 
+    @property
+    def certificate(self) -> Path:
+        """What the page shows to browsers."""
+        return self.host.state / "server.pem"
+
     def link(self, *words: str) -> str:
         """A link, by the command."""
         url = self.host.agtp_json("page", *words)["url"]

@@ -30,11 +30,12 @@ Stream = Callable[[], Iterator[bytes]]
 
 
 @contextmanager
-def serving(views: Mapping[str, str], feeds: Mapping[str, Stream] | None = None) -> Iterator[str]:
+def serving(views: Mapping[str, str], feeds: Mapping[str, Stream] | None = None, policy: str = POLICY) -> Iterator[str]:
     """
     Serve views.
 
     :param views: the inside of ``main`` by path.
+    :param policy: the content policy; empty for a site that has none.
     :param feeds: server-sent events by path, anew for each connection, which ends where they end.
     :return: the address, without a slash at its end.
     """
@@ -56,7 +57,8 @@ def serving(views: Mapping[str, str], feeds: Mapping[str, Stream] | None = None)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(octets)))
-            self.send_header("Content-Security-Policy", POLICY)
+            if policy:
+                self.send_header("Content-Security-Policy", policy)
             self.end_headers()
             self.wfile.write(octets)
 

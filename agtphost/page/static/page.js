@@ -757,13 +757,22 @@ const page = (() => {
 
   // Entering
 
-  /** Post the token that stands in the fragment, which no server has seen, and take it out of the address. */
-  const enter = (form) => {
-    const [token, fingerprint] = location.hash.slice(1).split(".");
-    if (!token) return;
-    history.replaceState(null, "", location.pathname);
+  /** Keep the fingerprint of a link, which no server is sent; returns the token. */
+  const token_of = (text) => {
+    const [token, fingerprint] = text.trim().split("#").at(-1).split(".");
     if (/^[0-9a-f]{64}$/.test(fingerprint ?? "")) remember(fingerprint);
-    form.querySelector("[name=token]").value = token;
+    return token;
+  };
+
+  /** Post the token that stands in the fragment, and take it out of the address. */
+  const enter = (form) => {
+    const field = form.querySelector("[name=token]");
+    form.addEventListener("submit", () => {
+      field.value = token_of(field.value);
+    });
+    if (location.hash.length < 2) return;
+    field.value = location.hash;
+    history.replaceState(null, "", location.pathname);
     form.requestSubmit();
   };
 
@@ -849,7 +858,12 @@ const page = (() => {
     const chain = host.dataset.verifyRange;
     const whose = chain === "host" ? "the host's own chain" : chain;
     verifying(host, "Verify a range here", `records of ${whose}`, async (place) => {
-      const bundle = await evidence_of("/evidence/chain", { chain, limit: host.dataset.limit ?? "500" });
+      const bundle = await asked("/evidence/chain", { chain, limit: host.dataset.limit ?? "500" });
+      if (bundle.pending) {
+        // Of that very record: reading the chain again would find newer ones, this reading among them.
+        const { inclusion, pending } = await evidence_of("/evidence/record", { audit_id: bundle.records[0].audit_id });
+        Object.assign(bundle, { inclusion, pending });
+      }
       const shown = element("p", {}, "Computing ...");
       place.replaceChildren(shown);
       const result = await evidence.range(bundle, pinned(), (done) => {

@@ -1,0 +1,242 @@
+"""People at the operators' page, in Chromium, with a real host behind it: what they do, and what is done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from agtphost.identity.certificates import CLOCK_SKEW, Authority, issue_client_certificate
+from agtphost.identity.keys import SigningKey
+from tests.identity.samples import key_of
+from tests.page.browser import Browser, chromium
+from tests.page.browsing import Site, served
+from tests.page.static_site import serving
+from tests.page.test_inbox import escalated
+from tests.system.hosting import until
+
+OPERATOR = key_of("an operator at the page")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    operators = f'\n[audit]\noperators = ["{OPERATOR.public.fingerprint}"]\n'
+    with served(tmp_path_factory.mktemp("page"), append=operators) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Browser]:
+    folder = tmp_path_factory.mktemp("chromium")
+    with chromium(folder, site.certificate, names={"evil.test": "127.0.0.1"}) as one:
+        yield one
+
+
+def address(site: Site, path: str = "/", name: str = "127.0.0.1") -> str:
+    return f"https://{name}:{site.port}{path}"
+
+
+def enter(browser: Browser, site: Site, *words: str) -> None:
+    """By a new link, as somebody who clicks on it."""
+    browser.open("about:blank")
+    browser.forget()
+    browser.open(site.link(*words))
+    browser.one("header nav")
+
+
+def decision(site: Site, known: str) -> tuple[str, str]:
+    """What became of an escalation, and why, by the command."""
+    words = ("call", "-", "QUERY", "/escalations", f"escalation_id={known}", "--as", "registrar")
+    (entry,) = site.host.agtp_json(*words)["body"]["result"]["escalations"]
+    return str(entry["status"]), str((entry.get("decision") or {}).get("reason", ""))
+
+
+def tab_to(browser: Browser, selector: str, most: int = 60) -> None:
+    """Go forward by the keyboard until what is sought has the focus, and is seen to have it."""
+    wanted = browser.one(selector)
+    for _ in range(most):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        here = browser.driver.switch_to.active_element
+        if here == wanted:
+            ring = browser.driver.execute_script("return getComputedStyle(arguments[0]).outlineStyle", here)
+            assert ring not in ("none", ""), f"{selector} does not show that it has the focus"
+            return
+    raise AssertionError(f"{selector} is not reached by {most} tabs")
+
+
+def press(browser: Browser, *keys: str) -> None:
+    ActionChains(browser.driver).send_keys(*keys).perform()
+
+
+# Entering
+
+
+def test_entering(browser: Browser, site: Site) -> None:
+    """The link alone does it; its token is out of the address at once, and the key that it names is remembered."""
+    browser.forget()
+    link = site.link()
+    browser.open(link)
+    browser.one("header nav")
+    assert browser.driver.current_url == address(site)
+    fingerprint = browser.run("return localStorage.getItem('agtphost-key')")
+    assert link.endswith(f".{fingerprint}") and len(fingerprint) == 64
+    token = link.partition("#")[2].partition(".")[0]
+    assert token not in browser.driver.page_source
+    assert token not in browser.run("return JSON.stringify([history.state, location.href, document.referrer])")
+    assert browser.run("return document.cookie") == "", "no script reads the session"
+    browser.screenshot("entered")
+    browser.quiet()
+
+
+def test_a_link_is_used_twice(browser: Browser, site: Site) -> None:
+    """The second time it opens nothing, and the page says what may have happened."""
+    link = site.link()
+    browser.open("about:blank")
+    browser.open(link)
+    browser.one("header nav")
+    browser.forget()
+    browser.open("about:blank")
+    browser.open(link)
+    until(lambda: "used already" in browser.text)
+    assert not browser.all("header nav")
+    browser.screenshot("link-twice")
+    browser.quiet("status of 410")
+
+
+def test_without_a_script_everything_is_there(site: Site, tmp_path: Path) -> None:
+    """The token is pasted, the inbox is read, a decision is made."""
+    known = escalated(site, "task-no-script")
+    with chromium(tmp_path / "chromium", site.certificate, scripts=False) as browser:
+        link = site.link()
+        browser.open(link)
+        browser.one("#token").send_keys(link)
+        browser.one("main form button").click()
+        browser.one('header nav a[href="/inbox"]').click()
+        card = browser.one(f"#item-{known}")
+        browser.screenshot("no-script")
+        card.find_element("css selector", '[name="reason"]').send_keys("read without a script")
+        card.find_element("css selector", '[value="accepted"]').click()
+        until(lambda: decision(site, known) == ("accepted", "read without a script"))
+        assert browser.all("html[data-ready]") == []
+
+
+# Deciding
+
+
+@pytest.mark.parametrize(("button", "status"), [("accepted", "accepted"), ("rejected", "rejected")])
+def test_a_decision_with_its_reason(browser: Browser, site: Site, button: str, status: str) -> None:
+    """Looked at, typed, clicked: it is what the host has on record, and the view says under which Audit-ID."""
+    known = escalated(site, f"task-click-{status}")
+    enter(browser, site)
+    browser.one('header nav a[href="/inbox"]').click()
+    browser.one(f'#item-{known} [name="reason"]').send_keys("the customer asked for it")
+    browser.one(f'#item-{known} [value="{button}"]').click()
+    assert known in browser.one(".said").text
+    assert decision(site, known) == (status, "the customer asked for it")
+    browser.screenshot(f"decided-{status}")
+    browser.quiet()
+
+
+def test_a_decision_by_the_keyboard_alone(browser: Browser, site: Site) -> None:
+    """From the top of the page to the button, and every stop on the way can be seen."""
+    known = escalated(site, "task-keyboard")
+    enter(browser, site)
+    tab_to(browser, 'header nav a[href="/inbox"]')
+    press(browser, Keys.ENTER)
+    tab_to(browser, f'#item-{known} [name="reason"]')
+    press(browser, "no mouse here")
+    tab_to(browser, f'#item-{known} [value="accepted"]')
+    browser.screenshot("keyboard")
+    press(browser, Keys.ENTER)
+    assert known in browser.one(".said").text
+    assert decision(site, known) == ("accepted", "no mouse here")
+    browser.quiet()
+
+
+def test_two_decide_at_once(browser: Browser, site: Site) -> None:
+    """Whoever is second is told that it was decided, and changes nothing."""
+    known = escalated(site, "task-two")
+    enter(browser, site)
+    browser.open(address(site, "/inbox"))
+    other = site.browser()
+    form = other.get("/inbox").page.form("/do/decide", target_id=known)
+    assert other.send(form, ("do", "rejected"), reason="first").status == 200
+    browser.one(f'#item-{known} [name="reason"]').send_keys("second")
+    browser.one(f'#item-{known} [value="accepted"]').click()
+    until(lambda: "already-decided" in browser.text)
+    assert decision(site, known) == ("rejected", "first")
+    browser.screenshot("decided-already")
+    browser.quiet("status of 409")
+
+
+# Ends of a session
+
+
+def certified(site: Site, folder: Path, key: SigningKey, seconds: float) -> Path:
+    """A client certificate that the host's own authority signed, good for some seconds; its key beside it."""
+    authority = Authority.load(site.host.state / "ca.pem", site.host.state / "ca.key")
+    began = datetime.now(UTC) - timedelta(days=1) + CLOCK_SKEW + timedelta(seconds=seconds)
+    made = issue_client_certificate(authority, key.public, label="ops", organization="acme", now=began, days=1)
+    path = folder / "ops.pem"
+    path.write_bytes(made.public_bytes(Encoding.PEM))
+    key.save(folder / "ops.key")
+    return path
+
+
+def test_a_certificate_ends_in_the_middle_of_a_session(browser: Browser, site: Site, tmp_path: Path) -> None:
+    """The next click is the last: no view, no decision, and the page says why."""
+    known = escalated(site, "task-expired")
+    path = certified(site, tmp_path, OPERATOR, 15)
+    ends = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+    enter(browser, site, "--cert", str(path), "--key", str(path.with_suffix(".key")))
+    browser.open(address(site, "/inbox"))
+    browser.one(f'#item-{known} [name="reason"]').send_keys("too late")
+    until(lambda: datetime.now(UTC) > ends + timedelta(seconds=1))
+    browser.one(f'#item-{known} [value="accepted"]').click()
+    until(lambda: "session is over" in browser.text)
+    assert decision(site, known) == ("pending", "")
+    browser.open(address(site, "/inbox"))
+    assert not browser.all("header nav")
+    browser.screenshot("certificate-ended")
+    browser.quiet("status of 401", "status of 403")
+
+
+# Other sites
+
+
+def test_another_sites_form_does_nothing(browser: Browser, site: Site) -> None:
+    """Posted from another port of this machine, with the cookie, and from another name, without it: 403 each time."""
+    known = escalated(site, "task-forged")
+    enter(browser, site)
+    csrf = str(browser.one('input[name="csrf"]').get_attribute("value"))
+    form = (
+        f"<form method='post' action='{address(site, '/do/decide')}'><input type='hidden' name='csrf' value='{csrf}'>"
+        f"<input type='hidden' name='target_id' value='{known}'><button name='do' value='accepted'>Win</button></form>"
+    )
+    with serving({"/": form}, policy="") as evil:
+        for origin in (evil, evil.replace("127.0.0.1", "evil.test")):
+            browser.open(f"{origin}/")
+            browser.one("button").click()
+            until(lambda: "pages are not served here" in browser.text)
+            assert decision(site, known) == ("pending", "")
+    browser.screenshot("other-site")
+    browser.said()
+    browser.open(address(site, "/inbox"))
+    assert browser.one(f"#item-{known}")
+    browser.quiet()
+
+
+def test_a_name_bound_to_this_address_is_not_this_host(browser: Browser, site: Site) -> None:
+    """Rebinding: another name leads to the same port, and to nothing there."""
+    browser.open(address(site, "/inbox", "evil.test"))
+    assert not browser.all("header nav") and not browser.all("form")
+    assert any("421" in line for line in browser.said())
+    browser.open(address(site, "/enter", "evil.test"))
+    assert not browser.all("form")
+    browser.said()
