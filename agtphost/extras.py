@@ -20,6 +20,8 @@ PACKAGES = {
     "h11": "bridge",
     "nacl": "fast",
     "rich": "terminal",
+    "opentelemetry": "traces",
+    "requests": "traces",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""
@@ -35,7 +37,7 @@ def installed(package: str) -> bool:
 
 def remedy(package: str) -> str:
     """What to do where it cannot: one line for an operator."""
-    return f"pip install 'agtphost[{PACKAGES[package]}]'"
+    return f"pip install 'agtphost[{PACKAGES[package.partition('.')[0]]}]'"
 
 
 def missing(package: str) -> str:

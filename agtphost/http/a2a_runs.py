@@ -210,7 +210,7 @@ def _owner(client: Client) -> str:
 def _request(run: Run, *, stream: bool) -> AgtpRequest:
     exposed = run.exposed
     fields = [
-        *run.client.fields,
+        *run.client.headers,
         ("Task-ID", run.document["id"]),
         ("Session-ID", run.session),
         ("Content-Type", media_types.AGTP_JSON),
