@@ -35,7 +35,7 @@
 
 from agtphost.config.policies import MethodPolicy, Policies, Redirect
 from agtphost.config.profiles import Profile, load_profile
-from agtphost.config.reading import Reading, examine, load
+from agtphost.config.reading import Reading, examine, line_of, load
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
@@ -51,6 +51,7 @@ __all__ = [
     "Secret",
     "ToolOverride",
     "examine",
+    "line_of",
     "load",
     "load_profile",
 ]
