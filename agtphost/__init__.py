@@ -22,13 +22,13 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.iagtp`: every interface of agtphost, and what each does not promise
 - :mod:`.identity`: who agents are, and how that is proven
 - :mod:`.methods`: the protocol's own methods, each a binding like any endpoint
+- :mod:`.metrics`: what a host tells in numbers: Prometheus metrics, health, readiness
 - :mod:`.negotiation`: runtime negotiation
 - :mod:`.page`: the operators' page: a host in the browser, asked over AGTP
 - :mod:`.protocols`: AGTP over TLS over TCP, the server's side
 - :mod:`.stores`: where records are kept
 - :mod:`.tap`: ``twistd agtp``: options, then assembly
 - :mod:`.testing`: a whole host in memory, for tests
-- :mod:`.traces`: OpenTelemetry traces of calls, where ``[traces]`` is configured
 - :mod:`.upstream`: what all services behind this host have in common, whatever protocol they speak
 - :mod:`.vocabulary`: the words of the protocol: data and grammar, importing nothing
 - :mod:`.wire`: AGTP framing without I/O

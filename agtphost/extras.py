@@ -20,8 +20,7 @@ PACKAGES = {
     "h11": "bridge",
     "nacl": "fast",
     "rich": "terminal",
-    "opentelemetry": "traces",
-    "requests": "traces",
+    "prometheus_client": "metrics",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""
@@ -37,7 +36,7 @@ def installed(package: str) -> bool:
 
 def remedy(package: str) -> str:
     """What to do where it cannot: one line for an operator."""
-    return f"pip install 'agtphost[{PACKAGES[package.partition('.')[0]]}]'"
+    return f"pip install 'agtphost[{PACKAGES[package]}]'"
 
 
 def missing(package: str) -> str:

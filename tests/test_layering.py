@@ -31,14 +31,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "upstream": EVERYONE | {"config", "contract", "handlers", "audit"},
     "adapters": EVERYONE | {"config", "contract", "handlers", "identity", "audit", "upstream"},
     "dispatch": EVERYONE | {"config", "wire", "identity", "contract", "handlers", "audit"},
-    # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.
-    "traces": EVERYONE | {"config", "dispatch", "handlers"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
     "client": EVERYONE | {"upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
     "page": EVERYONE | {"http", "identity", "wire"},
+    # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
+    "metrics": EVERYONE | {"audit", "http"},
     "bridge": EVERYONE | {"client", "contract", "identity", "protocols"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
     "cli": EVERYONE
@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"host"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
-    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "client", "page", "traces"},
+    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "metrics", "client", "page"},
     "tap": EVERYONE | {"config", "host"},
     # Nothing imports it but tests: a host in memory, made of everything.
     "testing": EVERYONE

@@ -121,6 +121,7 @@ class RemoteWitness:
         self._required = required
         self._seconds = seconds
         self._chance = chance
+        self._since = reactor.seconds()
         self._seen: int | None = None
         self._pending: Checkpoint | None = None
         self._running: Deferred[None] | None = None
@@ -128,6 +129,12 @@ class RemoteWitness:
         self._next = 0.0
         self._delay = RETRY_SECONDS
         self._stopped = False
+
+    @property
+    def age(self) -> float:
+        """Seconds since it cosigned, or since the start where it has not; 0 where it has cosigned what there is."""
+        caught_up = self._pending is None and self._running is None
+        return 0.0 if caught_up else max(self._reactor.seconds() - self._since, 0.0)
 
     # At start, before anything is served
 
@@ -225,6 +232,7 @@ class RemoteWitness:
             log.info("the witness {name} answers again", name=self.name)
         self.state = "idle"
         self._delay = RETRY_SECONDS
+        self._since = self._reactor.seconds()
         self._seen = issued.size
         if self._pending is not None and self._pending.size <= issued.size:
             self._pending = None

@@ -266,6 +266,11 @@ class StateTable:
         load = table.load if owner is None else table.loads.get(owner)
         return 0 if load is None else load.items
 
+    def open(self, kind: str) -> int:
+        """How many items of a kind there are that have not finished."""
+        self.prune()
+        return self._table(kind).open_of(_ALL).items
+
     def octets(self, kind: str, owner: str | None = None) -> int:
         """The octets of the same."""
         table = self._table(kind)

@@ -79,6 +79,17 @@ class TreeKeeper:
         self.cosigned = ""
         """The newest checkpoint that a witness cosigned, with all its lines; read by any thread."""
 
+    @property
+    def records(self) -> int:
+        """How many the store has; read by any thread."""
+        return self._growth.size
+
+    def checkpoint_age(self) -> float | None:
+        """Seconds since the newest checkpoint, 0 where it covers every record; None where there is none."""
+        if self._growth.size == self._size:
+            return 0.0 if self._size else None
+        return max(self._now() - self._last, 0.0)
+
     def adopt(self, key: SigningKey) -> None:
         """Sign checkpoints with another key from now on."""
         self._key = key

@@ -17,6 +17,7 @@
 - :mod:`.http`: what the sections have in common that serve HTTP
 - :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
+- :mod:`.metrics`: ``[metrics]``: where this host tells in numbers how it is
 - :mod:`.merchant`: ``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them
 - :mod:`.web_upstreams`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and
@@ -27,7 +28,6 @@
   ``[wellknown]``
 - :mod:`.published_checks`: what no key tells alone of the sections in :mod:`agtphost.config.published`
 - :mod:`.tls`: ``[tls]``: the host's certificates, and what it asks of clients
-- :mod:`.traces`: ``[traces]``: OpenTelemetry traces of calls, sent to a collector
 - :mod:`.values`: the kinds of values that sections are made of, and how each is read from what the file says
 - :mod:`.witnessing`: hosts that witness this one's log, and logs that this one witnesses
 - :mod:`.witnessing_checks`: what witnesses and witnessed logs need besides sound keys
@@ -35,7 +35,7 @@
 
 from agtphost.config.policies import MethodPolicy, Policies, Redirect
 from agtphost.config.profiles import Profile, load_profile
-from agtphost.config.reading import Reading, examine, line_of, load
+from agtphost.config.reading import Reading, examine, load
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
@@ -51,7 +51,6 @@ __all__ = [
     "Secret",
     "ToolOverride",
     "examine",
-    "line_of",
     "load",
     "load_profile",
 ]

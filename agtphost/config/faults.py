@@ -25,7 +25,6 @@ from agtphost.vocabulary.tomltext import Location
 LATER = {
     "gateway": "the HTTP gateway",
     "registry": "the discovery registry",
-    "metrics": "metrics",
     "workers": "several workers",
 }
 """Names the host will know one day: saying so is kinder than calling them misspelled."""

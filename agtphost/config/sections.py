@@ -16,14 +16,13 @@ from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.approvals import ApprovalsSection
 from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
-from agtphost.config.http import Http
 from agtphost.config.limits import Limits
 from agtphost.config.merchant import MerchantSection
+from agtphost.config.metrics import MetricsSection
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.tls import TLS, ServerName
-from agtphost.config.traces import TracesSection
 from agtphost.config.upstreams import MCP
 from agtphost.config.values import (
     CanonicalAgentID,
@@ -331,7 +330,8 @@ class Log(Section):
     access: bool = False
     """
     One line a request, a JSON object: over HTTP with surface, address, method, path, status, milliseconds and
-    ``audit_id`` where there is a record. Neither queries nor bodies are in it.
+    ``audit_id`` where there is a record; of every call over AGTP with caller, method, path, tool, status, reason,
+    milliseconds and ``audit_id``. Neither queries nor bodies are in it.
     """
 
 
@@ -342,7 +342,6 @@ class Config(Section):
     listen: Listen = Field(default_factory=Listen)
     tls: TLS = absent()
     log: Log = Field(default_factory=Log)
-    http: Http = Field(default_factory=Http)
     wire: Wire = Field(default_factory=Wire)
     limits: Limits = Field(default_factory=Limits)
     store: Store = absent()
@@ -369,9 +368,9 @@ class Config(Section):
     manifest: ManifestSection = Field(default_factory=ManifestSection)
     admin: Admin = Field(default_factory=Admin)
     wellknown: WellKnown = Field(default_factory=WellKnown)
+    metrics: MetricsSection | None = None
     witness: WitnessSection = Field(default_factory=WitnessSection)
     attestation: AttestationSection = Field(default_factory=AttestationSection)
-    traces: TracesSection | None = None
 
     file: Path = Field(default=Path(), exclude=True)
     """The file this was read from, absolute."""

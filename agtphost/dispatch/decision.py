@@ -193,8 +193,7 @@ def _caller(question: Question, peer: Peer) -> Peer:
             )
     return Peer(
         address=peer.address,
-        transport="internal",
-        vouched=question.assurance is Assurance.GATEWAY,
+        transport="gateway" if question.assurance is Assurance.GATEWAY else "internal",
         certificate=certificate,
         server_name=peer.server_name,
         loopback=peer.loopback,

@@ -118,7 +118,6 @@ class Invocation:
         inner = replace(
             peer,
             transport="internal",
-            http=None,
             depth=peer.depth + 1,
             greeted=True,
             acting_principal=self._exchange.acting_principal,
@@ -178,7 +177,6 @@ class Invocation:
         peer = replace(
             exchange.peer,
             transport="internal",
-            http=None,
             depth=exchange.peer.depth + 1,
             greeted=True,
             delegation=lineage,
@@ -210,8 +208,6 @@ class Invocation:
         for name, value in (("Task-ID", exchange.task_id), ("Session-ID", session_id or exchange.session_id)):
             if value is not None:
                 fields.append((name, value))
-        if exchange.call.trace is not None:
-            fields.extend(exchange.call.trace.fields)
         for name in kept:
             bound = exchange.request.headers.get(name.lower())
             if bound is not None:

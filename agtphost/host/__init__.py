@@ -18,7 +18,7 @@ Services:
 
 - :mod:`.services`: start and stop in order
 - :mod:`.listener`: where connections come in, and the line that says ready; :mod:`.surfaces`: where HTTP is spoken, for
-  :mod:`.bootstrap`, :mod:`.a2a_front` and :mod:`.page`; :mod:`.http_clients`: who may call there
+  :mod:`.bootstrap`, :mod:`.a2a_front`, :mod:`.page` and :mod:`.metrics`, which tells what :mod:`.vitals` asks
 - :mod:`.propagation`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.partings`, :mod:`.agent_admission`: what
   follows from what happens to agents
 - :mod:`.rotation` and :mod:`.revision`: keys and endpoint files that change; :mod:`.anchors`: trust that is fetched
@@ -28,6 +28,5 @@ The process:
 - :mod:`.root`: the service that twistd starts; :mod:`.rehearsal`: the same for ``agtp check``
 - :mod:`.signals`, :mod:`.hang_up`, :mod:`.standing_down`: SIGHUP and the end
 - :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`: the log
-- :mod:`.traces`: what gives calls their spans, where the operator wants any
 - :mod:`.asking`: what a start asks of upstreams
 """

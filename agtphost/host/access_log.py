@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 
 from twisted.logger import Logger
 
+from agtphost.audit.observed import ObservedGroup
+from agtphost.audit.watching import Watcher
+from agtphost.http.access import LONGEST_PATH
+
 NAMESPACE = "agtphost.access"
 
 
@@ -24,3 +28,29 @@ def access_log() -> Callable[[Mapping[str, object]], None]:
         log.info("{line}", line=json.dumps(told, separators=(",", ":")))
 
     return write
+
+
+def of_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
+    """What watches the ledger and tells of each call as it ends, whether its record could be stored or not."""
+
+    def saw(group: ObservedGroup) -> None:
+        for record in group.records:
+            if record.seconds is None:
+                continue
+            write(
+                {
+                    "kind": "agtp",
+                    "caller": record.caller,
+                    "caller_id": record.caller_id,
+                    "method": record.method[:LONGEST_PATH],
+                    "path": record.path[:LONGEST_PATH],
+                    "tool": record.tool[:LONGEST_PATH],
+                    "status": record.status,
+                    "reason": record.reason,
+                    "ms": round(record.seconds * 1000, 3),
+                    "audit_id": record.audit_id,
+                    "durable": record.durable,
+                }
+            )
+
+    return saw

@@ -114,15 +114,7 @@ def admitting(
     return Admission(
         gates=order,
         dispatcher=Dispatcher(
-            order,
-            evidence.ledger,
-            sealer,
-            on.reactor,
-            config.limits.request_timeout,
-            running,
-            refusals,
-            approvals=on.approvals,
-            tracer=on.traces,
+            order, evidence.ledger, sealer, on.reactor, config.limits.request_timeout, running, refusals, on.approvals
         ),
         sealer=sealer,
         running=running,

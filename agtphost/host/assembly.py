@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from agtphost.contract.binding import Binding
 from agtphost.host import a2a_front
+from agtphost.host.access_log import access_log, of_calls
 from agtphost.host.admission import Admission, admitting
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.anchors import anchors
@@ -30,6 +31,7 @@ from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.loaded import Loaded
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing, following
+from agtphost.host.metrics import metrics
 from agtphost.host.negotiation import negotiator
 from agtphost.host.page import page
 from agtphost.host.partings import Partings
@@ -40,6 +42,7 @@ from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.surfaces import http_services
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreams, upstreams
+from agtphost.host.vitals import looking
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
@@ -160,8 +163,6 @@ def _keeping(
     config, evidence, directory = on.config, on.evidence, on.loaded.directory
     held, states, ledger, publication = evidence.held, evidence.states, evidence.ledger, shown.publication
     yield LedgerService(ledger)
-    if on.traces is not None:
-        yield on.traces
     yield evidence.observers
     yield evidence.summarizing
     yield Partings(on.reactor, negotiating, ledger)
@@ -224,9 +225,12 @@ def _serving(
         connected.web.a2a,
     )
     operated = page(on, methods.entrance, admission.dispatcher)
-    served = (each for each in (bootstrap(config), front, operated) if each is not None)
-    yield from http_services(reactor, config, served)
     listening = listening_service(reactor, config, loaded.tls, admission.dispatcher)
+    if config.log.access:
+        on.evidence.ledger.watch(of_calls(access_log()))
+    watched = metrics(on, looking(on, connected, admission.running, listening))
+    served = (each for each in (bootstrap(config), front, operated, watched) if each is not None)
+    yield from http_services(reactor, config, served)
     yield listening
 
     def summary() -> Mapping[str, object]:

@@ -120,6 +120,16 @@ class ListeningService(Service):
         """Where connections are accepted, with the port that was chosen; None while they are not."""
         return None if self._port is None else self._port.getHost()
 
+    @property
+    def connections(self) -> int:
+        """Open connections."""
+        return self._factory.connections
+
+    @property
+    def calls(self) -> int:
+        """Requests in dispatch."""
+        return self._factory.calls
+
     def when_listening(self) -> Deferred[IAddress]:
         """
         Wait for the port.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,9 @@ class Prepared:
     fingerprint: str = ""
     """SHA-256, hex, of the host's own certificate."""
 
+    until: float = inf
+    """When the first of the host's certificates ends, those of further names too; seconds since the Unix epoch."""
+
     faults: tuple[Problem, ...] = ()
     """What is wrong with revocation lists, where that was to be lived with."""
 
@@ -115,6 +119,7 @@ class ServerTLS:
         """Use these for connections accepted from now on, and the lists for every request from now on."""
         self._context = prepared.context
         self.fingerprint = prepared.fingerprint
+        self.until = prepared.until
         self.revocations.adopt(prepared.revoked)
         self.authorities.adopt(prepared.mandates)
 
@@ -219,6 +224,7 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
         revoked=Revoked.of(revoked) if known else UNKNOWN,
         mandates=by_authority,
         fingerprint=digest_of(chain[0]),
+        until=min(leaf.not_valid_after_utc.timestamp() for leaf in (chain[0], *(own[0][0] for own in named.values()))),
         faults=tuple(lists.problems),
     )
 

@@ -66,6 +66,10 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/operations.rst", "agtp agent new desk --hosted --package"): "tests/cli/test_identity_commands.py::",
     ("docs/operations.rst", "AGTPHOST_LOG_FILE="): "tests/system/test_operation.py::"
     "test_the_log_is_for_the_hosts_user_alone",
+    **{
+        ("docs/metrics.rst", beginning): "tests/system/test_metrics.py::test_the_page_shows_what_a_host_says"
+        for beginning in ("curl -s ", '{"status":', "agtphost_")
+    },
     ("docs/recipes.rst", 'type = "external_service"'): "tests/docs/test_commands.py::"
     "test_the_handler_of_an_external_service_is_read",
     **{
@@ -79,10 +83,6 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/extending/adapter.rst", "agtp call - EXECUTE"): "tests/system/test_plugins.py::test_an_adapter_carries",
     # No container is built where the tests run: they run what its recipe runs.
     ("docs/supply-chain.rst", "podman "): CONTAINER,
-    **{
-        ("docs/traces.rst", beginning): "tests/system/test_traces.py::test_the_pages_commands_show_the_trace"
-        for beginning in ("agtp call - ECHO", "agtp explain")
-    },
     ("docs/threats.rst", "python -m tests.attacks"): "tests/attacks/test_programme.py::test_the_host_withstands",
 }
 """Page and beginning of a line to the test, or the module of tests, that runs it."""
@@ -93,8 +93,8 @@ SOURCES = ("from ", "import ", "type = ", "method = ", "host = ")
 SHOWN: dict[str, tuple[str, ...]] = {
     "docs/bridge.rst": ('{"code": -32010,',),
     "docs/evidence.rst": ("1,204 refusals of agent-unauthenticated",),
+    "docs/metrics.rst": ("scrape_configs:", '{"kind":"agtp"'),
     "docs/operations.rst": ("AGTP-Agent-Warning: deprecated;",),
-    "docs/traces.rst": ("trace    {",),
     "docs/design/interface.rst": ("ca.pem ",),
     "docs/architecture.rst": ("  agents (TLS 1.3, client certificates)", "agents (TLS 1.3, client certificates)"),
 }

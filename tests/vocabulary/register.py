@@ -19,6 +19,8 @@ def _cache(place: str, says: str, in_all: int, octets: int, **more: object) -> C
     return Cache(place=place, says=says, in_all=in_all, octets=octets, **more)  # type: ignore[arg-type]
 
 
+_COUNTED: Final = {"lives": "as long as the process", "at_the_cap": "it counts as ``other``"}
+
 CACHES: Final = (
     CLAIMS,
     _cache(
@@ -43,6 +45,14 @@ CACHES: Final = (
         16 * MIB,
         lives="until the observer has seen it",
         at_the_cap="the oldest goes, and the log counts it",
+    ),
+    *(
+        _cache(f"metrics.counting:CallCounts.{table}", f"{what} that metrics tell apart", most, MIB, **_COUNTED)
+        for table, what, most in (
+            ("_series", "methods, statuses and reasons", 2_000),
+            ("latencies", "methods whose latencies", 64),
+            ("callers", "callers, where ``[metrics] agents`` is set,", 200),
+        )
     ),
     _cache("dispatch.gates.limits:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
@@ -164,6 +174,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.used_tokens:UsedTokens._of_key",
             "dispatch.sessions:Suspensions._escalated",
             "dispatch.sessions:Suspensions._of",
+            "host.vitals:PendingApprovals._until",
             "dispatch.sessions:Suspensions._places",
             "dispatch.sessions:Suspensions._suspended",
             "negotiation.contracts:ContractTable._entries",

@@ -1,0 +1,19 @@
+"""``[metrics]``: where this host tells in numbers how it is."""
+
+from __future__ import annotations
+
+from agtphost.config.http import HttpSection
+from agtphost.config.values import Line
+
+
+class MetricsSection(HttpSection):
+    """
+    ``[metrics]``: ``/metrics`` for Prometheus, and ``/healthz`` and ``/readyz`` for what starts and stops hosts
+    (``docs/metrics``). None of them asks who reads: this machine alone reaches them, unless ``listen`` says otherwise.
+    """
+
+    listen: Line | None = "tcp:9480:interface=127.0.0.1"
+    """A Twisted endpoint string, as for every HTTP listener."""
+
+    agents: bool = False
+    """Whether calls are also counted by the label of their caller: of 200 callers, the others together."""

@@ -1,0 +1,90 @@
+"""Asks the parts of a host what :class:`agtphost.metrics.vitals.Vitals` tells: for metrics, readiness and INSPECT."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Iterator
+
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.release import OPEN
+from agtphost.dispatch.running import RunningCalls
+from agtphost.dispatch.sessions import ESCALATION
+from agtphost.host.foundation import Foundation
+from agtphost.host.upstreams import Upstreams
+from agtphost.metrics.vitals import Look, UpstreamVital, Vitals
+from agtphost.protocols import ListeningService
+from agtphost.upstream.supervision import State
+from agtphost.vocabulary.holdings import APPROVAL
+
+STATES = tuple(state.value for state in State)
+
+
+class PendingApprovals:
+    """Counts the calls that wait for a person, without going through those that nobody has to decide on any more."""
+
+    def __init__(self, held: StateTable, now: Callable[[], float]) -> None:
+        self._now = now
+        self._until: dict[str, float] = {}
+        held.watch(APPROVAL, self._changed)
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        if item is not None and item.brief["status"] == OPEN:
+            self._until[key] = float(item.brief["until"])
+        else:
+            self._until.pop(key, None)
+
+    def count(self) -> int:
+        """Those that are not decided, and not over."""
+        now = self._now()
+        return sum(1 for until in self._until.values() if until > now)
+
+
+def looking(on: Foundation, connected: Upstreams, running: RunningCalls, listening: ListeningService) -> Look:
+    """What looks at a host each time it is called; it takes about a tenth of a millisecond."""
+    evidence, tls = on.evidence, on.loaded.tls
+    approvals = PendingApprovals(evidence.held, on.seconds)
+
+    def look() -> Vitals:
+        now = on.seconds()
+        until = tls.revocations.revoked.until
+        return Vitals(
+            serving=listening.calls,
+            waiting=len(running),
+            connections=listening.connections,
+            listening=listening.address is not None,
+            healthy=evidence.ledger.healthy,
+            low=evidence.ledger.low,
+            records=evidence.tree.records,
+            checkpoint_age=evidence.tree.checkpoint_age(),
+            witness_ages={each.name: each.age for each in evidence.witnesses.witnesses},
+            open_items={APPROVAL: approvals.count(), ESCALATION: evidence.held.open(ESCALATION)},
+            certificate_ends=tls.until - now,
+            revocation_ends=None if math.isinf(until) else until - now,
+            free_octets=_free(on),
+            upstreams=tuple(_upstreams(connected)),
+            states=STATES,
+        )
+
+    return look
+
+
+def _free(on: Foundation) -> int | None:
+    if on.config.store.plugin is not None:
+        return None
+    try:
+        return shutil.disk_usage(on.config.store.path.parent).free
+    except OSError:
+        return None
+
+
+def _upstreams(connected: Upstreams) -> Iterator[UpstreamVital]:
+    for service in connected.services:
+        seen = service.snapshot()
+        yield UpstreamVital(
+            protocol=str(service.name).partition(".")[0],
+            name=seen.name,
+            state=seen.state,
+            restarts=seen.restarts,
+            eager=service.settings.start == "eager",
+        )

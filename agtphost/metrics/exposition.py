@@ -1,0 +1,161 @@
+"""
+Counts and vitals in the text that Prometheus reads, by its official library.
+
+Names and units follow its conventions: seconds, octets (which it calls bytes), ``_total`` for what only grows.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agtphost import __version__
+from agtphost.metrics.counting import CallCounts, Histogram
+from agtphost.metrics.vitals import Look, Vitals, obstacles
+
+DAY = 86_400.0
+
+
+class HostCollector:
+    """
+    What the library asks at each scrape; see ``prometheus_client.registry.Collector``.
+
+    :param look: what the host's parts say now.
+    """
+
+    def __init__(self, counts: CallCounts, look: Look) -> None:
+        self._counts = counts
+        self._look = look
+
+    def collect(self) -> Iterator[Any]:
+        """Every family."""
+        seen = self._look()
+        yield from self._of_calls(seen)
+        yield from self._of_evidence(seen)
+        yield from self._of_upstreams(seen)
+        yield from self._of_the_rest(seen)
+
+    def _of_calls(self, seen: Vitals) -> Iterator[Any]:
+        counts = self._counts
+        calls = ((*map(str, labels), count) for *labels, count in counts.calls())
+        text = "Calls that were answered, calls inside calls included."
+        yield _counter("agtphost_calls", text, ("method", "status", "reason"), calls)
+        yield _histograms(
+            "agtphost_call_seconds",
+            "From a call's arrival until its answer was on record.",
+            [((("method", method),), found) for method, found in counts.latencies.items()],
+        )
+        if counts.callers:
+            callers = ((label, count) for label, count in counts.callers.items())
+            yield _counter("agtphost_agent_calls", "The same by the label of the caller.", ("agent",), callers)
+        yield _gauge("agtphost_calls_in_flight", "Requests over AGTP that are not answered yet.", seen.serving)
+        yield _gauge("agtphost_calls_waiting", "Calls whose handler waits for something.", seen.waiting)
+        yield _gauge("agtphost_connections", "Open connections at the AGTP port.", seen.connections)
+
+    def _of_evidence(self, seen: Vitals) -> Iterator[Any]:
+        counts = self._counts
+        sealed = (("true", counts.durable), ("false", counts.undurable))
+        text = "Records that were sealed since the start, in the store or not."
+        yield _counter("agtphost_records_sealed", text, ("durable",), sealed)
+        yield _histograms("agtphost_commit_seconds", "What one transaction of the ledger took.", [((), counts.commits)])
+        yield _histograms("agtphost_commit_records", "Records of one transaction.", [((), counts.groups)])
+        yield _gauge("agtphost_records", "Records in the store.", seen.records)
+        yield _gauge("agtphost_ledger_healthy", "1 while the ledger takes records.", int(seen.healthy))
+        if seen.checkpoint_age is not None:
+            text = "Age of the newest checkpoint; 0 while it covers every record."
+            yield _gauge("agtphost_checkpoint_age_seconds", text, seen.checkpoint_age)
+        ages = ((name, age) for name, age in seen.witness_ages.items())
+        text = "Since each witness cosigned; 0 while nothing waits for it."
+        yield _gauges("agtphost_witness_age_seconds", text, ("witness",), ages)
+        if seen.free_octets is not None:
+            yield _gauge("agtphost_store_free_bytes", "Free on the store's disk.", seen.free_octets)
+
+    def _of_upstreams(self, seen: Vitals) -> Iterator[Any]:
+        labels = ("protocol", "server")
+        states = (
+            (each.protocol, each.name, state, int(each.state == state))
+            for each in seen.upstreams
+            for state in seen.states
+        )
+        yield _gauges("agtphost_upstream_state", "1 for the state that an upstream is in.", (*labels, "state"), states)
+        restarts = ((each.protocol, each.name, each.restarts) for each in seen.upstreams)
+        yield _counter("agtphost_upstream_restarts", "Attempts after the first to reach it.", labels, restarts)
+
+    def _of_the_rest(self, seen: Vitals) -> Iterator[Any]:
+        for kind, count in seen.open_items.items():
+            yield _gauge(f"agtphost_{kind}s_open", f"Items of the kind {kind} that nobody has decided.", count)
+        text = "Until the first of the host's own certificates ends."
+        yield _gauge("agtphost_certificate_days_left", text, seen.certificate_ends / DAY)
+        if seen.revocation_ends is not None:
+            text = "Until the first revocation list is out of date."
+            yield _gauge("agtphost_revocation_list_days_left", text, seen.revocation_ends / DAY)
+        yield _gauge("agtphost_ready", "1 while /readyz answers 200.", int(not any(obstacles(seen))))
+        built = (__version__, platform.python_version(), 1)
+        yield _gauges("agtphost_build_info", "Always 1.", ("version", "python"), [built])
+
+
+class Exposition:
+    """
+    The answer to a scrape.
+
+    :param counts: since the start.
+    :param look: what the host's parts say now.
+    :raises ImportError: the library is not installed; ``agtp check`` says what to do (:mod:`agtphost.extras`).
+    """
+
+    def __init__(self, counts: CallCounts, look: Look) -> None:
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        self._registry = CollectorRegistry()
+        collector: Any = HostCollector(counts, look)
+        self._registry.register(collector)
+        # Its own CPU seconds, memory and open files, from /proc.
+        ProcessCollector(registry=self._registry)
+
+    def text(self, accept: str) -> tuple[str, bytes]:
+        """
+        Everything, at this moment.
+
+        :param accept: what the reader reads: OpenMetrics where it says so, else Prometheus' own text.
+        :return: media type and octets.
+        """
+        from prometheus_client.exposition import choose_encoder
+
+        encode, kind = choose_encoder(accept)
+        return kind, encode(self._registry)
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Any:
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(name, text, labels=labels)
+    for *values, count in rows:
+        family.add_metric(values, count)
+    return family
+
+
+def _gauges(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Any:
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for *values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> Any:
+    # A certificate without an end, or a time that is no number: what nobody can draw is not told.
+    return _gauges(name, text, (), [(value,)] if math.isfinite(value) else [])
+
+
+def _histograms(name: str, text: str, rows: Iterable[tuple[tuple[tuple[str, str], ...], Histogram]]) -> Any:
+    from prometheus_client.core import HistogramMetricFamily
+
+    family: Any = None
+    for labels, found in rows:
+        if family is None:
+            family = HistogramMetricFamily(name, text, labels=[label for label, _ in labels])
+        family.add_metric([value for _, value in labels], list(found.cumulative()), found.total)
+    return HistogramMetricFamily(name, text) if family is None else family

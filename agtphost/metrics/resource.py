@@ -1,0 +1,60 @@
+"""``/metrics``, ``/healthz`` and ``/readyz``: read by machines, several times a minute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.web.resource import Resource
+
+from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.metrics.exposition import Exposition
+from agtphost.metrics.vitals import Look, obstacles
+from agtphost.vocabulary import jsontext
+
+METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
+
+
+class Watched(Resource):
+    """
+    Answers who watches over the host.
+
+    :param exposition: the metrics.
+    :param look: what the host's parts say now.
+    """
+
+    isLeaf = True
+
+    longest_body = 0
+    """Who looks has nothing to say."""
+
+    def __init__(self, exposition: Exposition, look: Look) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._exposition = exposition
+        self._look = look
+        self._answers = {METRICS: self._metrics, HEALTH: self._health, READINESS: self._readiness}
+
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """See :class:`agtphost.http.exchange.Gatekeeper`."""
+        if request.method not in (b"GET", b"HEAD"):
+            return tail_of(request, 405, b"Only GET and HEAD are answered.\n", ("Allow", "GET, HEAD"))
+        if request.path.decode("ascii", "replace") not in self._answers:
+            return tail_of(request, 404, b"Nothing is here.\n")
+        return None
+
+    def render(self, request: BoundedRequest) -> bytes:
+        """What the path stands for."""
+        refusal = self.admit(request)
+        return self._answers[request.path.decode("ascii")](request) if refusal is None else refusal
+
+    def _metrics(self, request: Any) -> bytes:
+        kind, octets = self._exposition.text(field_of(request, "accept") or "")
+        return tail_of(request, 200, octets, kind=kind)
+
+    def _health(self, request: Any) -> bytes:
+        """The process answers: that is all it says."""
+        return tail_of(request, 200, jsontext.encode({"status": "ok"}), kind="application/json")
+
+    def _readiness(self, request: Any) -> bytes:
+        found = [{"what": each.what, "why": each.why} for each in obstacles(self._look())]
+        said = {"status": "not ready" if found else "ready", **({"reasons": found} if found else {})}
+        return tail_of(request, 503 if found else 200, jsontext.encode(said), kind="application/json")

@@ -1,1 +1,0 @@
-"""Spans, and how they leave the process."""
