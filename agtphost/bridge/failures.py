@@ -45,7 +45,7 @@ TOLD = ("faults", "missing_scopes", "candidates", "close_matches")
 
 FACTS = (
     *("missing_scopes", "required_scopes", "candidates", "close_matches", "problems", "faults", "errors"),
-    *("approval_id", "expires_at", "decision_reason"),
+    *("approval_id", "expires_at", "said"),
 )
 """Members of refusals that programs get."""
 

@@ -27,12 +27,13 @@ _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 _SERVER = "agtp/server"
 """Which server listed an entry; the host says so."""
 
-_TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool"})
+_TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
 """
 Refusals of a call that are the tool's answer, and no error of the protocol, so that models see them.
 
 Arguments at fault (SEP-1303). A tool that nobody has: the specification calls that -32602, and servers on the official
-SDKs (Python in every revision, TypeScript up to 2025-11-25) answer with ``isError``, which clients are used to.
+SDKs (Python in every revision, TypeScript up to 2025-11-25) answer with ``isError``, which clients are used to. What a
+person has decided about a call, as it is told that one is held.
 """
 
 MOST_PAGES = 100

@@ -149,6 +149,8 @@ def _particulars(reply: Reply) -> Iterator[str]:
         if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
             shown = given[:MOST_PARTICULARS]
             yield f"{words}: {', '.join(shown)}{', ...' if len(given) > len(shown) else ''}"
+    if isinstance(document.get("said"), str) and document["said"]:
+        yield f"they say: {document['said']}"
     if reply.audit_id:
         yield f"Audit-ID: {reply.audit_id}"
 

@@ -13,6 +13,7 @@ a call the approval has been used: nobody can tell what the call did by then.
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -65,6 +66,23 @@ class AwaitsApproval(Refusal):
             changes=changes,
             extra={"approval": said} if changes else {},
         )
+
+    def remembered(self) -> AwaitsApproval:
+        """The same once it is durable."""
+        return AwaitsApproval({**self.shown, "until": self.until}, self.explanation)
+
+
+def patience(exchange: Exchange) -> float:
+    """
+    Seconds for which a caller waits for a person: none unless it asked for a stream.
+
+    ``context.approval_wait`` bounds it; who says nothing there waits as long as the approval can be decided on.
+    """
+    context = exchange.context
+    given = context.get("approval_wait", math.inf)
+    if context.get("stream") is not True:
+        return 0.0
+    return max(float(given), 0.0) if type(given) in (int, float) else math.inf
 
 
 class Unlisted(Refusal):

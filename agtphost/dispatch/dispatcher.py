@@ -19,7 +19,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.state import StateFull
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import answers
-from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted
+from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
 from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Interim, Invocation
@@ -166,6 +166,7 @@ class Dispatcher:
         :raises Refusal: the first gate's that objects; 202 of whoever asked for no stream.
         """
         asked = False
+        ends: float | None = None
         while True:
             try:
                 await self._pass(exchange)
@@ -180,18 +181,21 @@ class Dispatcher:
                     log.info("what a call is for could not be found out: {why}", why=str(failure))
                     raise unlisted from None
             except AwaitsApproval as held:
-                if interim is None or exchange.context.get("stream") is not True:
+                now = self._clock.seconds()
+                ends = now + patience(exchange) if ends is None else ends
+                if interim is None or ends <= now:
                     raise
-                await self._hear(exchange, held, interim)
+                await self._hear(exchange, held, interim, ends)
             exchange.restart(time.time())
 
-    async def _hear(self, exchange: Exchange, held: AwaitsApproval, interim: Interim) -> None:
+    async def _hear(self, exchange: Exchange, held: AwaitsApproval, interim: Interim, ends: float) -> None:
         """
         Tell the caller of a stream what it waits for, and wait for it.
 
         Who leaves, leaves the approval as it is: the same call finds it again.
 
-        :raises Refusal: 408 where nobody decides in time; whatever ends a call of an agent that was stopped.
+        :param ends: when the caller waits no longer.
+        :raises Refusal: 202 then; 408 where nobody decides in time; whatever ends a call of an agent that was stopped.
         """
         approvals = self._approvals
         assert approvals is not None
@@ -205,9 +209,12 @@ class Dispatcher:
         leaving = None if exchange.peer.depth else exchange.peer.leaving
         entered = leaving if self._running is None else self._running.of(exchange, leaving)
         seconds = max(held.until - approvals.now(), 0.0) + 0.01
+        left = ends - self._clock.seconds()
         try:
-            await bounded(approvals.decided(held.approval_id), seconds, self._clock, entered)
+            await bounded(approvals.decided(held.approval_id), min(seconds, left), self._clock, entered)
         except TimeoutError:
+            if left < seconds:
+                raise held.remembered() from None
             raise Refusal(Reason.APPROVAL_EXPIRED, details=held.shown) from None
 
     async def _pass(self, exchange: Exchange) -> None:
