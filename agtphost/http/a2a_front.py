@@ -323,7 +323,7 @@ class FrontResource(Resource):
         run = await self._begun(exposed, client, call, told=None)
         if _configuration(call.params).get("returnImmediately") is not True:
             try:
-                await run.ended().addTimeout(self._settings.timeout, self._clock)
+                await run.answerable().addTimeout(self._settings.timeout, self._clock)
             except TimeoutError:
                 log.info("a client of A2A is answered before its task {task} has ended", task=run.document["id"])
         return {"task": dict(run.document)}

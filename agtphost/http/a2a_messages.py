@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agtphost.vocabulary import a2a_errors, jsontext
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Response
 
 MOST_PARTS = 1_000
 
 COMPLETED, FAILED, REJECTED = "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_REJECTED"
 SUBMITTED, WORKING, CANCELED = "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_CANCELED"
+AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+"""Somebody besides the client has to agree, and the task goes on by itself then."""
+
 TERMINAL = frozenset({COMPLETED, FAILED, REJECTED, CANCELED})
 
 BROKEN = frozenset({408, 409, 429, 500, 501, 503, 550})
@@ -63,6 +67,7 @@ def fault_of(response: Response) -> RpcFault:
     reason = str(body.get("reason", ""))
     code = _CODES.get(reason, -32602 if response.status in (400, 422) else -32603)
     proof = {"status": response.status, "reason": reason, "audit_id": response.headers.get("audit-id") or ""}
+    proof.update(approval_in(body))
     result = body.get("result")
     error = result.get("error") if isinstance(result, dict) else None
     if isinstance(error, dict) and type(error.get("code")) is int:
@@ -119,6 +124,18 @@ def _put(target: dict[str, Any], path: Sequence[str], value: str) -> None:
     target[path[-1]] = value
 
 
+def approval_in(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person has to approve, in a refusal or in an event of the host's; empty where there is nothing such."""
+    if Reason.APPROVAL_REQUIRED not in (said.get("reason"), said.get("type")) or "result" in said:
+        return {}
+    return {name: said[name] for name in ("approval_id", "expires_at") if isinstance(said.get(name), str)}
+
+
+def held_text(approval: Mapping[str, Any]) -> str:
+    """What a client of a held call is told."""
+    return f"Held for a person to approve: {approval.get('approval_id')}, until {approval.get('expires_at')}"
+
+
 def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str, Any]]:
     """
     What a response means for a task.
@@ -133,6 +150,12 @@ def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str
     body = body if isinstance(body, dict) else {"value": body}
     audit_id = response.headers.get("audit-id")
     metadata = {"agtp.status": response.status, **({"agtp.audit_id": audit_id} if audit_id else {})}
+    approval = approval_in(body) if response.status == 202 else {}
+    if approval:
+        # The task has ended with this: it is sent again once somebody has approved it.
+        metadata.update({f"agtp.{name}": value for name, value in approval.items()})
+        metadata["agtp.reason"] = body["reason"]
+        return FAILED, f"{held_text(approval)}. Send the same message again then", None, metadata
     if 200 <= response.status < 300 and response.status != 262:
         enveloped = "result" in body and "attribution" in body
         return (

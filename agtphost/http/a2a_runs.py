@@ -38,6 +38,9 @@ AWAITING = 512
 PATIENCE = 20.0
 """Seconds that one waits at most."""
 
+HELD_OF_ONE = 8
+"""Tasks of one client that wait for a person; of further ones it is told that they are held, and they are over."""
+
 Told = Callable[[Mapping[str, Any]], None]
 """Takes one event of a task: a ``StreamResponse``."""
 
@@ -63,6 +66,9 @@ class TaskTable(Protocol):
     def settle(self, task_id: str, document: Mapping[str, Any]) -> Awaitable[None]:
         """Keep durably how a task has ended."""
 
+    def interrupt(self, task_id: str, document: Mapping[str, Any]) -> None:
+        """Show a running task so until it ends, or is shown otherwise."""
+
     def withdrawn(self, task_id: str) -> bool:
         """Whether somebody ended its call."""
 
@@ -79,6 +85,10 @@ class Run:
     session: str
     listeners: list[Told] = field(default_factory=list)
     waiting: list[Deferred[None]] = field(default_factory=list)
+    asking: list[Deferred[None]] = field(default_factory=list)
+    held: bool = False
+    """Whether it waits for a person."""
+
     over: bool = False
 
     def tell(self, event: Mapping[str, Any]) -> None:
@@ -88,21 +98,40 @@ class Run:
 
     def ended(self) -> Deferred[None]:
         """Fires once it is over, and kept; may be given up."""
-        done: Deferred[None] = Deferred(self.waiting.remove)
-        if self.over:
-            done = Deferred()
-            done.callback(None)
-        else:
-            self.waiting.append(done)
-        return done
+        return _fired_by(self.waiting, self.over)
+
+    def answerable(self) -> Deferred[None]:
+        """Fires once it is over, or waits for a person: there is something to answer its client with."""
+        return _fired_by(self.asking, self.over or self.held)
+
+    def hold(self) -> None:
+        """It waits for a person."""
+        self.held = True
+        _fire(self.asking)
 
     def finish(self) -> None:
         """It is over."""
-        self.over = True
+        self.over, self.held = True, False
         self.listeners.clear()
-        waiting, self.waiting = self.waiting, []
-        for done in waiting:
-            done.callback(None)
+        _fire(self.waiting)
+        _fire(self.asking)
+
+
+def _fired_by(waiting: list[Deferred[None]], already: bool) -> Deferred[None]:
+    done: Deferred[None] = Deferred(waiting.remove)
+    if already:
+        done = Deferred()
+        done.callback(None)
+    else:
+        waiting.append(done)
+    return done
+
+
+def _fire(waiting: list[Deferred[None]]) -> None:
+    fired = waiting[:]
+    waiting.clear()
+    for done in fired:
+        done.callback(None)
 
 
 class Runs:
@@ -177,11 +206,7 @@ class Runs:
 
     async def _run(self, run: Run, *, stream: bool) -> None:
         document = run.document
-
-        def interim(response: Response) -> None:
-            run.tell({"statusUpdate": _update(document, messages.WORKING, _event(response))})
-
-        response = await self._dispatcher.dispatch(_request(run, stream=stream), run.peer, interim if stream else None)
+        response = await self._asked(run, stream=stream)
         answer = run.exposed.answer
         state, sentence, result, metadata = messages.outcome_of(response, answer)
         if sentence and self._tasks.withdrawn(document["id"]):
@@ -199,6 +224,55 @@ class Runs:
         for event in _last_events(document, update):
             run.tell(event)
 
+    async def _asked(self, run: Run, *, stream: bool) -> Response:
+        """
+        The answer to a task's call; where a person has to approve that, the call waits for it.
+
+        :param stream: whether interim messages are passed on.
+        """
+
+        def interim(response: Response) -> None:
+            event = _event(response)
+            approval = messages.approval_in(event)
+            if approval:
+                self._hold(run, approval)
+                return
+            if run.held:
+                self._go_on(run)
+            if stream:
+                run.tell({"statusUpdate": _update(run.document, messages.WORKING, [{"data": event}])})
+
+        if stream and self._may_wait(run):
+            return await self._dispatcher.dispatch(_request(run, stream=True), run.peer, interim)
+        response = await self._dispatcher.dispatch(
+            _request(run, stream=stream, waits=False), run.peer, interim if stream else None
+        )
+        approval = messages.approval_in(_body(response)) if response.status == 202 else {}
+        if not approval or not self._may_wait(run):
+            return response
+        self._hold(run, approval)
+        return await self._dispatcher.dispatch(_request(run, stream=True), run.peer, interim)
+
+    def _may_wait(self, run: Run) -> bool:
+        """Whether one more task of a client may wait for a person: the places of all are few."""
+        waiting = sum(1 for each in self._runs.values() if each.held and each.client.key == run.client.key)
+        return run.held or waiting < HELD_OF_ONE
+
+    def _hold(self, run: Run, approval: Mapping[str, Any]) -> None:
+        said: list[dict[str, Any]] = [{"text": messages.held_text(approval)}, {"data": {"approval": dict(approval)}}]
+        metadata = {f"agtp.{name}": value for name, value in approval.items()}
+        self._show(run, _update(run.document, messages.AUTH_REQUIRED, said, metadata))
+        run.hold()
+
+    def _go_on(self, run: Run) -> None:
+        run.held = False
+        self._show(run, _update(run.document, messages.WORKING, []))
+
+    def _show(self, run: Run, update: dict[str, Any]) -> None:
+        run.document["status"] = update["status"]
+        self._tasks.interrupt(run.document["id"], dict(run.document))
+        run.tell({"statusUpdate": update})
+
 
 def _owner(client: Client) -> str:
     """In whose name its calls are made."""
@@ -207,7 +281,12 @@ def _owner(client: Client) -> str:
     return dict(client.fields).get("Agent-ID", "")
 
 
-def _request(run: Run, *, stream: bool) -> AgtpRequest:
+def _request(run: Run, *, stream: bool, waits: bool = True) -> AgtpRequest:
+    """
+    The request of a task.
+
+    :param waits: whether a stream waits for a person.
+    """
     exposed = run.exposed
     fields = [
         *run.client.fields,
@@ -218,7 +297,7 @@ def _request(run: Run, *, stream: bool) -> AgtpRequest:
     path = f"/agents/{exposed.agent.name}{exposed.path if exposed.path != '/' else ''}"
     body: dict[str, Any] = {"method": exposed.method, "parameters": run.values}
     if stream:
-        body["context"] = {"stream": True}
+        body["context"] = {"stream": True, **({} if waits else {"approval_wait": 0})}
     return request_of(exposed.method, path, fields, body)
 
 
@@ -253,9 +332,13 @@ def _update(
     return {**update, "metadata": dict(metadata)} if metadata else update
 
 
-def _event(response: Response) -> list[dict[str, Any]]:
-    """An interim message as parts."""
+def _body(response: Response) -> Mapping[str, Any]:
     body = jsontext.decode(response.body) if response.body else {}
-    result = body.get("result") if isinstance(body, dict) else None
+    return body if isinstance(body, dict) else {}
+
+
+def _event(response: Response) -> Mapping[str, Any]:
+    """What an interim message tells."""
+    result = _body(response).get("result")
     event = result.get("event") if isinstance(result, dict) else None
-    return [{"data": event if isinstance(event, dict) else {"event": event}}]
+    return event if isinstance(event, dict) else {"event": event}

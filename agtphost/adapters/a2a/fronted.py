@@ -182,6 +182,16 @@ class FrontedTasks:
         self._know(task)
         await self._keep((self._put(task),))
 
+    def interrupt(self, task_id: str, document: Mapping[str, Any]) -> None:
+        """
+        Show a running task so until it ends.
+
+        In memory alone: whatever a task was when the host stopped, its call is gone then.
+        """
+        known = self._tasks.get(task_id)
+        if known is not None and task_id in self._calls:
+            self._know(replace(known, document=document))
+
     def withdraw(self, task_id: str) -> bool:
         """End the call of a task that runs; whether there was something to end."""
         call = self._calls.get(task_id)
