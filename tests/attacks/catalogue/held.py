@@ -131,6 +131,37 @@ def inbox_of_the_operator(target: Target, seconds: float) -> None:
             assert answer is not None and answer.status == 202, (urgency, answer and json.dumps(answer.json))
 
 
+def approvals(target: Target, seconds: float) -> None:
+    """Calls that a person has to approve, a new one each time: 100 wait, none runs, and another agent's still waits."""
+    name = "n" * 200
+
+    def make(number: int) -> bytes:
+        payload = {"tool": "files.delete_note", "arguments": {"name": f"{name}{number}"}}
+        return request("EXECUTE", "/", {**TOOL, "payload": payload})
+
+    counts = flood(target, seconds / 2, make, 2_000)
+    assert 0 < counts.pop((202, "approval-required"), 0) <= OPEN_APPROVALS, counts
+    assert set(counts) <= {(429, "too-many-approvals")}, counts
+    assert held(target, "approval") <= OPEN_APPROVALS
+    with RawLink(target, context=client_context(target, agent="other"), source=SOURCE) as link:
+        link.send(make(0))
+        answer = said(link)
+        assert answer is not None and (answer.status, answer.reason) == (202, "approval-required"), answer
+        assert answer.json()["approval_id"]
+    # The flooder's own first call still waits, and is no further one.
+    again = flood(target, seconds / 2, lambda _: make(0), BURST)
+    assert set(again) == {(202, "approval-required")}, again
+    assert held(target, "approval") <= OPEN_APPROVALS + 1
+
+
+OPEN_APPROVALS = 100
+
+
+def needs_approval(folder: Path) -> None:
+    """A person approves every deletion of a note."""
+    amend(folder, "mcp.server.tools.delete_note", 'approval = "required"')
+
+
 def _attack(name: str, says: str, run: Callable[[Target, float], None], **more: object) -> Attack:
     return Attack(name=name, who="agent", says=says, run=run, alone=True, **more)  # type: ignore[arg-type]
 
@@ -142,5 +173,11 @@ ATTACKS = (
     _attack("many-negotiations", "Proposals without an end: what they leave stays few.", negotiations),
     _attack("many-keys", "A new Idempotency-Key each time: the quota ends it.", keys, configure=few_keys),
     _attack("many-claims", "Another long Authority-Scope each time: nothing of them stays.", claims, memory=48 * MIB),
+    _attack(
+        "many-approvals",
+        "Calls that a person has to approve, without an end: 100 of an agent wait, and those of others too.",
+        approvals,
+        configure=needs_approval,
+    ),
     _attack("noisy-owner", "One owner's messages to the operator: others still arrive.", inbox_of_the_operator),
 )
