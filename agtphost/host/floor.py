@@ -89,7 +89,7 @@ def floor_methods(
     escalation = Escalation(held, directory, authorization, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now)
     notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses)
-    decisions = ApprovalDecisions(held, approvals, directory, authorization, continuations or Continuations(now=now))
+    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now))
     confirmation = Confirmation(held, records, authorization, decisions, now)
 
     def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:

@@ -97,7 +97,7 @@ _KINDS: Final = (
         state="status",
         finished=frozenset({"rejected", "used"}),
         indexed=("digest",),
-        brief=("status", "until", "use_by", "created", "caller"),
+        brief=("status", "until", "use_by", "created", "caller", "label"),
         reason=Reason.TOO_MANY_APPROVALS,
         remedy="Wait until some of them are decided.",
     ),

@@ -20,11 +20,9 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.iagtp import IAgentDirectory
 from agtphost.methods.continuation import Continuations
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import APPROVAL
-from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 
 PAGE = 200
@@ -48,7 +46,6 @@ class ApprovalDecisions:
     Answers ``QUERY /approvals``, and decides for CONFIRM.
 
     :param approvals: which there are.
-    :param directory: finds the agent of a name.
     """
 
     kind = "built_in"
@@ -57,13 +54,11 @@ class ApprovalDecisions:
         self,
         held: StateTable,
         approvals: Approvals,
-        directory: IAgentDirectory,
         authorization: Authorization,
         continuations: Continuations,
     ) -> None:
         self._held = held
         self._approvals = approvals
-        self._directory = directory
         self._authorization = authorization
         self._continuations = continuations
 
@@ -77,7 +72,7 @@ class ApprovalDecisions:
         limit = parameters.count(given, "limit", 50, PAGE)
         listed = [
             item
-            for item in self._found(context, approval_id, self._agent(given))
+            for item in self._found(context, approval_id, parameters.text(given, "agent"))
             if state in ("all", self._approvals.state(item))
         ]
         listed.sort(key=_place)
@@ -87,17 +82,7 @@ class ApprovalDecisions:
             headers=part.headers,
         )
 
-    def _agent(self, given: Mapping[str, Any]) -> str:
-        """The Agent-ID of those that are asked for; empty for all."""
-        named = parameters.text(given, "agent")
-        if named is None or is_agent_id(named):
-            return named or ""
-        agent = self._directory.by_name(named)
-        if agent is None:
-            raise parameters.invalid("agent", "No agent of that name is known here.", "Send its Agent-ID.")
-        return agent.agent_id
-
-    def _found(self, context: BuiltInContext, approval_id: str | None, agent_id: str) -> Iterator[StateItem]:
+    def _found(self, context: BuiltInContext, approval_id: str | None, agent: str | None) -> Iterator[StateItem]:
         """Those that the caller may see: its own, and where it decides, those of all."""
         if approval_id is not None:
             named = self._held.get(APPROVAL, approval_id)
@@ -107,7 +92,7 @@ class ApprovalDecisions:
             owners = self._held.owners(APPROVAL) if decides else [context.owner] if context.owner else []
             items = [item for owner in owners for item in self._held.of(APPROVAL, owner)]
         for item in items:
-            if (not agent_id or item.brief["caller"] == agent_id) and self._visible(context, item):
+            if agent in (None, item.brief["caller"], item.brief["label"]) and self._visible(context, item):
                 yield item
 
     def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
