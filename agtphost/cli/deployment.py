@@ -105,6 +105,12 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             "[audit]",
             "# Who may read records over the wire: callers with a certificate, about themselves.",
             'read_acl = "agent_only"',
+            "# The registrar's key decides, until you list those of the people who do.",
+            f'operators = ["{SigningKey.load(deployment.state / "registrar.key").public.fingerprint}"]',
+            "",
+            "[approvals]",
+            "# A person approves each call of what cannot be undone.",
+            "irreversible = true",
         ]
     for server in deployment.servers:
         lines += ["", "[[mcp.server]]", f"name = {string_text(server.name)}", _transport(server)]

@@ -120,8 +120,8 @@ class Declaration:
             "timeout": self._timeout(),
             "cost": self._cost(),
             "action": self._action(method, path),
-            "approval": self._approval(impact),
         }
+        found["approval"] = self._approval(impact, found["min_assurance"] is Assurance.NONE)
         if self._wrong or block is None or taken is None or given is None:
             return None
         return Endpoint(
@@ -342,12 +342,15 @@ class Declaration:
             self._say(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")
         return labels.get(str(value), Assurance.CERTIFICATE)
 
-    def _approval(self, impact: Impact) -> bool:
+    def _approval(self, impact: Impact, anonymous: bool) -> bool:
         """Whether a person approves each call: as the declaration says, and as ``[approvals] irreversible`` does."""
         value = self._table.get("approval")
         if value not in (None, REQUIRED_APPROVAL):
             self._say(("approval",), "approval is not required", 'write approval = "required", or leave it out')
-        return value == REQUIRED_APPROVAL or (self._rules.irreversible_approved and impact is Impact.IRREVERSIBLE)
+        needed = value == REQUIRED_APPROVAL or (self._rules.irreversible_approved and impact is Impact.IRREVERSIBLE)
+        if needed and anonymous:
+            self._say(("min_assurance",), "min_assurance is none, and an approval is for a caller", "leave it out")
+        return needed
 
     def _cost(self) -> Mapping[str, Decimal] | None:
         value = self._table.get("cost")

@@ -14,6 +14,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.config import Config
+from agtphost.config.approvals import OPERATORS
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
@@ -43,6 +44,7 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
     yield from _people(loaded)
     yield from _acting(loaded, zones, served)
     yield from _operators(config)
+    yield from _approvers(loaded)
 
 
 def _renamed(loaded: Loaded, served: set[str]) -> Iterator[str]:
@@ -137,6 +139,22 @@ def _operators(config: Config) -> Iterator[str]:
                 f"[audit] operators has {fingerprint}, which is the key of no certificate below "
                 f"{config.host.state_dir}; `agtp cert show FILE` prints a certificate's"
             )
+
+
+def _approvers(loaded: Loaded) -> Iterator[str]:
+    """Calls that a person has to approve where no person is known."""
+    config = loaded.config
+    needed = config.approvals.irreversible or any(endpoint.approval for endpoint in loaded.endpoints)
+    declared = (
+        any(each.approval for each in (*config.a2a.agent, *config.acp.agent))
+        or any(server.approval for server in config.mcp.server)
+        or any(tool.approval for server in config.mcp.server for tool in server.tools.values())
+    )
+    if (needed or declared) and set(config.approvals.by) == {OPERATORS} and not config.audit.operators:
+        yield (
+            "[approvals] by: operators approve calls, and [audit] operators lists none, so that those calls wait in "
+            "vain; `agtp cert show FILE` prints a certificate's fingerprint"
+        )
 
 
 def _fingerprints(config: Config) -> Iterator[str]:

@@ -13,6 +13,7 @@ from cryptography import x509
 
 from agtphost.config import load
 from agtphost.identity.agent_files import load_agents
+from agtphost.identity.keys import SigningKey
 from agtphost.identity.trust import issuer_keys
 from agtphost.vocabulary.tomltext import string_text
 from tests.cli.conftest import Run
@@ -63,6 +64,9 @@ def test_init_production(run: Run, here: Path) -> None:
     )
     assert ([agent.name for agent in agents], problems) == (["assistant"], [])
     assert config.audit.read_acl == "agent_only"
+    # What is irreversible waits for a person, and there is one who decides.
+    assert config.approvals.irreversible
+    assert config.audit.operators == (SigningKey.load(state / "registrar.key").public.fingerprint,)
 
 
 def test_a_production_host_is_named_as_it_is_reached(run: Run, here: Path) -> None:

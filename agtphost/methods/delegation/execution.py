@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.config.delegation import DelegationSection
-from agtphost.dispatch.invocation import BOUNDS, Invocation
+from agtphost.dispatch.invocation import BOUNDS, Invocation, awaits_approval
 from agtphost.dispatch.violations import scopes_of
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
@@ -102,7 +102,8 @@ class Work:
         for number, call in enumerate(hop.asked.calls):
             path = f"/agents/{hop.target.label}{'' if call.path == '/' else call.path}"
             response = await invocation.delegate(call.method, path, call.parameters, lineage, session_id)
-            if not 200 <= response.status < 300 or response.status == Status.AUTHORIZATION_REQUIRED:
+            refused = not 200 <= response.status < 300 or response.status == Status.AUTHORIZATION_REQUIRED
+            if refused or awaits_approval(response.status, _body_of(response)):
                 raise hop.failed(
                     lineage,
                     {**_error_of(response), "call": number, **_named(call)},
