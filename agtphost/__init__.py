@@ -29,6 +29,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.stores`: where records are kept
 - :mod:`.tap`: ``twistd agtp``: options, then assembly
 - :mod:`.testing`: a whole host in memory, for tests
+- :mod:`.traces`: OpenTelemetry traces of calls, where ``[traces]`` is configured
 - :mod:`.upstream`: what all services behind this host have in common, whatever protocol they speak
 - :mod:`.vocabulary`: the words of the protocol: data and grammar, importing nothing
 - :mod:`.wire`: AGTP framing without I/O

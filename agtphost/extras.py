@@ -21,6 +21,8 @@ PACKAGES = {
     "nacl": "fast",
     "rich": "terminal",
     "prometheus_client": "metrics",
+    "opentelemetry": "traces",
+    "requests": "traces",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""
@@ -36,7 +38,7 @@ def installed(package: str) -> bool:
 
 def remedy(package: str) -> str:
     """What to do where it cannot: one line for an operator."""
-    return f"pip install 'agtphost[{PACKAGES[package]}]'"
+    return f"pip install 'agtphost[{PACKAGES[package.partition('.')[0]]}]'"
 
 
 def missing(package: str) -> str:

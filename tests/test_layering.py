@@ -31,6 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "upstream": EVERYONE | {"config", "contract", "handlers", "audit"},
     "adapters": EVERYONE | {"config", "contract", "handlers", "identity", "audit", "upstream"},
     "dispatch": EVERYONE | {"config", "wire", "identity", "contract", "handlers", "audit"},
+    # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.
+    "traces": EVERYONE | {"config", "dispatch", "handlers"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
     "client": EVERYONE | {"upstream", "wire", "identity"},
@@ -47,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"host"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
-    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "metrics", "client", "page"},
+    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "metrics", "client", "page", "traces"},
     "tap": EVERYONE | {"config", "host"},
     # Nothing imports it but tests: a host in memory, made of everything.
     "testing": EVERYONE

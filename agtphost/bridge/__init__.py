@@ -28,4 +28,5 @@ needs the extra ``agtphost[bridge]``.
 - :mod:`.elicitation`: rounds of input: how a server behind the host asks the person, or the model, at the client
 - :mod:`.subscriptions`: who is told of changes: clients that shook hands by notifications, later ones on their
   ``subscriptions/listen``
+- :mod:`.traces`: its own spans, and the trace that it is started in, as the variables of OpenTelemetry say
 """

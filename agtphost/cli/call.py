@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.exchange import called, connected, refusal, signing_keys, unsuccessful, verify
@@ -12,7 +13,7 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
 from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.target import resolve
-from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary import jsontext, media_types, trace_context
 
 if TYPE_CHECKING:
     from agtphost.client.reply import Reply
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 @click.option("--param-file", metavar="FILE", help="A JSON object of parameters; words win over it.")
 @click.option("-i", "--include", is_flag=True, help="Show status line and headers.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="May be repeated.")
+@click.option(
+    "--traceparent",
+    metavar="ID",
+    envvar="TRACEPARENT",
+    help="The trace that the call belongs to (W3C Trace Context); default: that of $TRACEPARENT.",
+)
 @click.option("--verify", "verified", is_flag=True, help="Check the record: signature, hashes, identifiers.")
 @request_options
 @connection_options
@@ -39,6 +46,7 @@ def command(
     param_file: str | None,
     include: bool,
     headers: tuple[str, ...],
+    traceparent: str | None,
     verified: bool,
     request: RequestOptions,
     where: Connection,
@@ -59,6 +67,7 @@ def command(
       agtp call - INSPECT target=chain_head chain=host --verify -i
       agtp call - EXECUTE --data @request.json --idempotency-key order-7
       agtp call - REMOVE /files path=old.txt --wait-approval 600
+      agtp call - DISCOVER --traceparent 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
     """
     path = "/"
     if words and words[0].startswith("/"):
@@ -68,7 +77,8 @@ def command(
         raise WrongInput("--data is the whole body", "Leave out the parameters and --param-file.")
     if content_type is not None and data is None:
         raise WrongInput("--content-type goes with --data")
-    options: dict[str, Any] = {"headers": header_fields(headers), **request.keywords()}
+    fields = [*header_fields(headers), *_trace(traceparent)]
+    options: dict[str, Any] = {"headers": fields, **request.keywords()}
     if data is not None:
         options |= {"body": data_octets(data), "content_type": content_type or media_types.AGTP_JSON}
     given = parameters(words, param_file) or None
@@ -85,6 +95,21 @@ def command(
         click.echo(f"record verified: {reply.audit_id}", err=True)
     if not reply.ok:
         raise refusal(reply)
+
+
+def _trace(traceparent: str | None) -> list[tuple[str, str]]:
+    """The field of a trace; what the environment has is left out where it is malformed, as the standard has it."""
+    if not traceparent:
+        return []
+    if trace_context.read(traceparent) is not None:
+        return [(trace_context.TRACEPARENT, traceparent)]
+    source = click.get_current_context().get_parameter_source("traceparent")
+    if source is ParameterSource.ENVIRONMENT:
+        return []
+    raise WrongInput(
+        "--traceparent is no traceparent of W3C Trace Context",
+        "It looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.",
+    )
 
 
 def _check_method(method: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 import re
 import signal
 import sys
@@ -109,7 +110,7 @@ def command(
         import mcp_types  # noqa: F401
 
         from agtphost.bridge import http as streamable
-        from agtphost.bridge import mcp_server, stdio
+        from agtphost.bridge import mcp_server, stdio, traces
     except ModuleNotFoundError as error:
         raise WrongInput(f"the bridge needs {error.name}", "pip install 'agtphost[bridge]'") from None
     listener = None
@@ -134,10 +135,13 @@ def command(
         finally:
             await link.close()
 
+    end_traces = traces.begin(os.environ)
     try:
         _on_one_loop(main)
     except ClientError as error:
         raise failure_of(error) from None
+    finally:
+        end_traces()
 
 
 def _on_one_loop(main: Callable[[Any], Awaitable[None]]) -> None:

@@ -15,6 +15,7 @@ Calling AGTP hosts.
 - :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what
   both clients are made of, without I/O
 - :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections
+- :mod:`.tracing`: the trace of the program that calls, where it uses OpenTelemetry
 - :mod:`.terminal`: text of others, made safe to print
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
   everything verified

@@ -9,9 +9,11 @@ from typing import Any
 
 from agtphost.client.errors import InvalidCall
 from agtphost.client.retries import is_repeatable
+from agtphost.client.tracing import active_trace
 from agtphost.errors import LocalProtocolError
 from agtphost.vocabulary import jsontext, media_types, scopes, uris
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
+from agtphost.vocabulary.trace_context import TRACEPARENT
 from agtphost.vocabulary.uris import AgtpUri, Form, UriError
 from agtphost.wire.codec import REFUSED_NAMES, request_line, serialize_request
 from agtphost.wire.events import Request
@@ -137,6 +139,8 @@ def prepare(
         ("Content-Type", (content_type or media_types.AGTP_JSON) if body else None),
     ]
     given = {name.lower() for name, _ in extra}
+    if TRACEPARENT not in given:
+        extra.extend(active_trace())
     own = [(name, value) for name, value in fields if value is not None and name.lower() not in given]
     sent = Headers(own + extra)
     path, query = _request_target(target, path)

@@ -28,6 +28,7 @@
   ``[wellknown]``
 - :mod:`.published_checks`: what no key tells alone of the sections in :mod:`agtphost.config.published`
 - :mod:`.tls`: ``[tls]``: the host's certificates, and what it asks of clients
+- :mod:`.traces`: ``[traces]``: OpenTelemetry traces of calls, sent to a collector
 - :mod:`.values`: the kinds of values that sections are made of, and how each is read from what the file says
 - :mod:`.witnessing`: hosts that witness this one's log, and logs that this one witnesses
 - :mod:`.witnessing_checks`: what witnesses and witnessed logs need besides sound keys

@@ -18,6 +18,7 @@ from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.surfaces import http_faults
+from agtphost.config.traces import traces_faults
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import LoadContext
 from agtphost.config.web_upstreams_checks import web_upstream_faults
@@ -56,6 +57,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from merchant_faults(config.merchant)
     yield from witnessing_faults(config)
     yield from delegation_faults(config.delegation, config.host.server_id)
+    yield from traces_faults(config.traces)
     yield from _extras(config)
 
 
@@ -408,5 +410,7 @@ def _needed(config: Config) -> Iterator[tuple[Location, str]]:
         yield ("audit", "envelope"), "cbor2"
     if config.recipes.file is not None:
         yield ("recipes", "file"), "jmespath"
+    if config.traces is not None:
+        yield ("traces",), "opentelemetry.exporter.otlp.proto.http"
     if config.policies.synthesis_enabled:
         yield ("policies", "synthesis_enabled"), "jmespath"

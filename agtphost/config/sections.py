@@ -23,6 +23,7 @@ from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.tls import TLS, ServerName
+from agtphost.config.traces import TracesSection
 from agtphost.config.upstreams import MCP
 from agtphost.config.values import (
     CanonicalAgentID,
@@ -371,6 +372,7 @@ class Config(Section):
     metrics: MetricsSection | None = None
     witness: WitnessSection = Field(default_factory=WitnessSection)
     attestation: AttestationSection = Field(default_factory=AttestationSection)
+    traces: TracesSection | None = None
 
     file: Path = Field(default=Path(), exclude=True)
     """The file this was read from, absolute."""

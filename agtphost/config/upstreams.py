@@ -88,7 +88,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _header_name(value: str) -> str:
+def header_name(value: str) -> str:
+    """A header field that an operator may set. :raises ValueError: one that the host writes itself, or none."""
     lower = value.lower()
     if _HEADER_NAME.fullmatch(value) is None or lower in _OWN_HEADERS or lower.startswith("mcp-"):
         raise ValueError("is not a header that can be set here")
@@ -140,7 +141,7 @@ class UpstreamSection(Section):
     bearer: SecretReference | None = None
     """Sent as ``Authorization: Bearer`` to the url."""
 
-    headers: Table[Annotated[str, AfterValidator(_header_name)], HeaderValue] = Field(default_factory=dict)
+    headers: Table[Annotated[str, AfterValidator(header_name)], HeaderValue] = Field(default_factory=dict)
     """Sent with every request to the url."""
 
     ca: FilePath | None = None

@@ -27,6 +27,7 @@ The one way in and the one way out.
 - :mod:`.release`: what lets one call pass that a person approved, and uses the approval up
 - :mod:`.standing`: who has to be in service for a call to succeed, and what it comes to where one of them is not any
   more
+- :mod:`.tracing`: who gives calls their spans
 - :mod:`.used_tokens`: the hops of delegations: which tokens were used, and what follows from which
 - :mod:`.violations`: what the record of a refusal says of who asked and what was missing
 - :mod:`.waiting`: waits for handlers: no longer than they may take, and not for callers who are gone

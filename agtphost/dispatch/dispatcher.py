@@ -30,6 +30,7 @@ from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
 from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.store_refusals import changed_meanwhile, no_room, store_down, taken_meanwhile
+from agtphost.dispatch.tracing import Tracer
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import bounded, resumed
 from agtphost.errors import Refusal
@@ -66,6 +67,7 @@ class Dispatcher:
     :param running: the calls that end with their agents; None ends none.
     :param refusals: says which refusals and strangers' reads are summed up; None: none is.
     :param approvals: of calls that a person approves; None: none needs it.
+    :param tracer: gives each call its span; None: calls have none.
     """
 
     def __init__(
@@ -78,10 +80,12 @@ class Dispatcher:
         running: RunningCalls | None = None,
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._approvals = approvals
         self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
+        self._tracer = tracer
         self._running = running
         self._checks = tuple(gate.check for gate in gates)
         self._ledger = ledger
@@ -96,6 +100,9 @@ class Dispatcher:
         call = exchange.call
         call.response_id = new_id(exchange.now)
         CALL.set(call)
+        trace = None
+        if self._tracer is not None:
+            trace = call.trace = self._tracer.begin(exchange)
         performed = False
         try:
             await self._admit(exchange, interim)
@@ -107,6 +114,8 @@ class Dispatcher:
                 if exchange.purchase is not None:
                     await self._uses.purchase(exchange, exchange.purchase)
                 performed = True
+                if trace is not None:
+                    trace.part("handler")
                 answer = await self._handle(exchange, interim)
             if is_heavy(answer):
                 answer = await written(answer, self._clock)
@@ -132,12 +141,16 @@ class Dispatcher:
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, answers.surprise())
         CALL.set(call)
+        if trace is not None:
+            trace.part("ledger")
         try:
             response = await self._seal(exchange, outcome, performed=performed)
         finally:
             if exchange.approval is not None:
                 exchange.approval.end()
         CALL.set(call)
+        if trace is not None:
+            trace.finish(response.status)
         if call.held is not None:
             call.let_go()
         if call.early:

@@ -208,6 +208,8 @@ class Invocation:
         for name, value in (("Task-ID", exchange.task_id), ("Session-ID", session_id or exchange.session_id)):
             if value is not None:
                 fields.append((name, value))
+        if exchange.call.trace is not None:
+            fields.extend(exchange.call.trace.fields)
         for name in kept:
             bound = exchange.request.headers.get(name.lower())
             if bound is not None:

@@ -228,6 +228,11 @@ class Sealer:
             _extend(payload, action)
         if exchange.approval is not None and (approved := exchange.approval.said()):
             _extend(payload, {"approval": approved})
+        trace = exchange.call.trace
+        if trace is not None:
+            # The last draft of a call is the one that it is answered with.
+            trace.reason = outcome.reason
+            _extend(payload, {"trace": trace.named})
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)

@@ -8,5 +8,5 @@ What answers an endpoint.
 - :mod:`.function` and :mod:`.threads`: registered Python functions
 - :mod:`.composition` and :mod:`.steps`: recipes
 - :mod:`.external`, over :mod:`.upstream`: HTTPS services
-- :mod:`.calls`: which call a line of the log belongs to
+- :mod:`.calls`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does
 """

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
+from agtphost.handlers.tracing import Attributes, CallTrace, ClientSpan
+
 
 class Call:
     """One call on its way through the dispatcher."""
 
-    __slots__ = ("agent_id", "audit_id", "early", "held", "response_id", "task_id")
+    __slots__ = ("agent_id", "audit_id", "early", "held", "response_id", "task_id", "trace")
 
     def __init__(self) -> None:
         self.response_id = ""
@@ -34,6 +36,9 @@ class Call:
 
         self.early = False
         """Whether something was written before the Audit-ID was known."""
+
+        self.trace: CallTrace | None = None
+        """Its span; None where nothing is traced."""
 
     def let_go(self) -> None:
         """Write what waits."""
@@ -55,3 +60,16 @@ class Call:
 
 CALL: ContextVar[Call | None] = ContextVar("agtphost-call", default=None)
 """The call in whose course this runs; None outside any."""
+
+
+def client_span(name: str, attributes: Attributes) -> ClientSpan | None:
+    """
+    A span for a request to an upstream that is about to be sent in the course of the present call.
+
+    :param name: which kind of request; one of few.
+    :return: None where the call has no trace.
+    """
+    call = CALL.get()
+    if call is None or call.trace is None:
+        return None
+    return call.trace.client(name, attributes)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from hashlib import sha256
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from twisted.internet.defer import TimeoutError
 from twisted.internet.interfaces import IHostnameResolver
@@ -22,8 +22,10 @@ from zope.interface import implementer
 
 from agtphost.contract.service import BODY_METHODS, ServiceReference
 from agtphost.errors import Refusal
+from agtphost.handlers.calls import client_span
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
+from agtphost.handlers.tracing import around
 from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.upstream.failures import Lost, TooLong
 from agtphost.vocabulary import jsontext
@@ -140,6 +142,12 @@ class ExternalService:
         self._queried = tuple(map(reference.ours, reference.query))
         self._circuit = Circuit(reference.failures, reference.open_seconds, reactor.seconds)
         self._running = 0
+        # As the operator wrote it: what a caller fills in is in no span.
+        template = urlsplit(reference.url)
+        named = {"http.request.method": reference.method, "url.template": template.path, "agtp.upstream": "https"}
+        if template.hostname:
+            named["server.address"] = template.hostname
+        self._span = f"{reference.method} {template.path}", named
         policy = AddressPolicy(reference.allow_addresses)
         self._upstream = Upstream(reactor, resolver, policy, trust, reference.method, reference.max_response)
 
@@ -174,7 +182,7 @@ class ExternalService:
         decided = False
         self._running += 1
         try:
-            answer = await self._upstream.exchange(url, self._fields(context), body, reference.timeout)
+            answer = await self._ask(url, self._fields(context), body)
             result = self._result(answer)
             decided = True
             self._circuit.succeeded()
@@ -186,6 +194,12 @@ class ExternalService:
             self._running -= 1
             if not decided:
                 self._circuit.undecided()
+
+    async def _ask(self, url: str, fields: Mapping[str, str], body: bytes | None) -> Answer:
+        span = client_span(*self._span)
+        if span is not None:
+            fields = {**fields, **dict(span.fields)}
+        return await around(span, self._upstream.exchange(url, fields, body, self._reference.timeout), _error_of)
 
     # The request
 
@@ -282,6 +296,11 @@ class ExternalService:
             why=why,
             pause=f"; it is left alone for {self._reference.open_seconds:g} s" if opened else "",
         )
+
+
+def _error_of(answer: Answer) -> str:
+    """What is wrong with an answer, as OpenTelemetry's conventions for HTTP clients have it."""
+    return str(answer.status) if answer.status >= 400 else ""
 
 
 def _unsendable(why: str) -> Refusal:

@@ -28,5 +28,6 @@ The process:
 - :mod:`.root`: the service that twistd starts; :mod:`.rehearsal`: the same for ``agtp check``
 - :mod:`.signals`, :mod:`.hang_up`, :mod:`.standing_down`: SIGHUP and the end
 - :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`: the log
+- :mod:`.traces`: what gives calls their spans, where the operator wants any
 - :mod:`.asking`: what a start asks of upstreams
 """

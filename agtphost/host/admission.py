@@ -114,7 +114,15 @@ def admitting(
     return Admission(
         gates=order,
         dispatcher=Dispatcher(
-            order, evidence.ledger, sealer, on.reactor, config.limits.request_timeout, running, refusals, on.approvals
+            order,
+            evidence.ledger,
+            sealer,
+            on.reactor,
+            config.limits.request_timeout,
+            running,
+            refusals,
+            approvals=on.approvals,
+            tracer=on.traces,
         ),
         sealer=sealer,
         running=running,

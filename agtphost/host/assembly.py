@@ -163,6 +163,8 @@ def _keeping(
     config, evidence, directory = on.config, on.evidence, on.loaded.directory
     held, states, ledger, publication = evidence.held, evidence.states, evidence.ledger, shown.publication
     yield LedgerService(ledger)
+    if on.traces is not None:
+        yield on.traces
     yield evidence.observers
     yield evidence.summarizing
     yield Partings(on.reactor, negotiating, ledger)

@@ -18,6 +18,8 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.calls import client_span
+from agtphost.handlers.tracing import around, fields_of
 from agtphost.host.loaded import Loaded
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
@@ -84,20 +86,22 @@ class HostLink:
     async def delegate(self, forwarded: Forwarded, seconds: float) -> HostAnswer:
         client = self.connected()
         keys = await self._signing_keys(client)
+        span = client_span("DELEGATE", {"rpc.system.name": "agtp", "agtp.upstream": f"agtp.{self.server_id}"})
         try:
-            reply = await client.call(
+            calling = client.call(
                 self._settings.uri,
                 "DELEGATE",
                 "/",
                 forwarded.parameters,
                 timeout=seconds + SECONDS_TO_ANSWER,
-                headers=[("Agent-ID", forwarded.delegator), *forwarded.fields],
+                headers=[("Agent-ID", forwarded.delegator), *forwarded.fields, *fields_of(span)],
                 scopes=forwarded.scope,
                 task_id=forwarded.task_id,
                 session_id=forwarded.session_id,
                 context={CHAIN: list(forwarded.chain)} if forwarded.chain else None,
                 idempotent=False,
             )
+            reply = await around(span, calling)
         except (CannotConnect, TLSRefused, InvalidCall) as error:
             raise HostUnreachable(str(error)) from None
         except ClientError as error:

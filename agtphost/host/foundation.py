@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.threads import deferToThreadPool
 
@@ -17,9 +17,13 @@ from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
 from agtphost.host.loaded import Loaded
 from agtphost.host.registry import Registry
+from agtphost.host.traces import tracing
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
+
+if TYPE_CHECKING:
+    from agtphost.traces.service import Traces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,9 @@ class Foundation:
     approvals: Approvals
     floor: Assurance
     """How surely a caller of what changes state must be known."""
+
+    traces: Traces | None = None
+    """Gives calls their spans; None where there are none."""
 
     seconds: Callable[[], float] = time.time
     """The present time, in seconds since the Unix epoch."""
@@ -54,6 +61,7 @@ class Foundation:
             continuations=Continuations(now=seconds),
             approvals=Approvals(evidence.held, config.approvals, seconds),
             floor=state_changing_floor(config),
+            traces=tracing(reactor, config),
             seconds=seconds,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +18,8 @@ from twisted.web.server import Request
 
 from agtphost.http.exchange import field_of
 from agtphost.identity.peer import Peer, PeerCertificate, Withdrawable
-from agtphost.vocabulary import scopes
+from agtphost.vocabulary import scopes, trace_context
+from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
 Certified = Callable[[Any, str], PeerCertificate | None]
 """The verified client certificate of a connection: takes its transport and the peer's address."""
@@ -39,8 +40,16 @@ class Client:
     fields: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Header fields that its calls carry; none of them is the client's own word."""
 
+    trace: tuple[tuple[str, str], ...] = ()
+    """The trace that its request belongs to: the one thing it says itself, and nothing is decided by it."""
+
     proven: bool = True
     """Whether it has shown anything that proves who it is."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Everything that its calls carry."""
+        return (*self.fields, *self.trace)
 
     def peer(self) -> Peer:
         """The other end of one call."""
@@ -90,6 +99,17 @@ class Clients:
 
         :raises NotAdmitted: nobody who may.
         """
+        client = self._proven(request)
+        # One that stands twice is malformed; of a tracestate the parts add up.
+        values = (request.requestHeaders.getRawHeaders(name) for name in (TRACEPARENT, TRACESTATE))
+        traceparent, tracestate = (None if each is None else ",".join(each) for each in values)
+        place = trace_context.read(traceparent, tracestate)
+        if place is None or traceparent is None:
+            return client
+        state = ((TRACESTATE, place.state),) if place.state else ()
+        return replace(client, trace=((TRACEPARENT, traceparent), *state))
+
+    def _proven(self, request: Request) -> Client:
         peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
         address = str(getattr(peer, "host", "a2a-front"))
         scheme, _, token = (field_of(request, "authorization") or "").partition(" ")

@@ -362,7 +362,7 @@ class FrontResource(Resource):
         self, client: Client, method: str, path: str, given: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         """What the dispatcher answers to a client."""
-        fields = [*client.fields, ("Content-Type", media_types.AGTP_JSON)]
+        fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
         request = request_of(method, path, fields, {"method": method, "parameters": given or {}})
         response: Response = await self._dispatcher.dispatch(request, client.peer())
         if response.status != 200:

@@ -115,7 +115,7 @@ def _request(relayed: Relayed, call: RpcCall | RestCall, extensions: str, client
     body: dict[str, Any] = {"method": "EXECUTE", "parameters": parameters}
     if stream:
         body["context"] = {"stream": True}
-    fields = [*client.fields, ("Content-Type", media_types.AGTP_JSON)]
+    fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
     return request_of("EXECUTE", f"{PATH}/{relayed.upstream}", fields, body)
 
 

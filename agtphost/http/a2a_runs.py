@@ -289,7 +289,7 @@ def _request(run: Run, *, stream: bool, waits: bool = True) -> AgtpRequest:
     """
     exposed = run.exposed
     fields = [
-        *run.client.fields,
+        *run.client.headers,
         ("Task-ID", run.document["id"]),
         ("Session-ID", run.session),
         ("Content-Type", media_types.AGTP_JSON),

@@ -24,6 +24,8 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 
 from agtphost.config.web_upstreams import WebUpstreamSection
+from agtphost.handlers.calls import client_span
+from agtphost.handlers.tracing import ClientSpan
 from agtphost.upstream.bodies import Answer
 from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable
 from agtphost.upstream.https import HTTPSClient, read, trust_of
@@ -254,6 +256,15 @@ class WebUpstream(UpstreamService):
     def snapshot(self) -> WebSnapshot:
         """What an operator may see."""
         return WebSnapshot(protocol=self.protocol, **self.moment())
+
+    def request_span(self, name: str) -> ClientSpan | None:
+        """
+        A span for a request that is about to be sent.
+
+        :param name: one of the operations of its protocol.
+        :return: None where the call is not traced.
+        """
+        return client_span(name, {"rpc.method": name, "agtp.upstream": f"{self.protocol}.{self.settings.name}"})
 
     @property
     @abstractmethod

@@ -26,6 +26,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.newest`: tables that keep what is newest, the one way of bounding what is remembered
 - :mod:`.reasons`: every reason that the host refuses for: token, status, meaning, remedy, source
 - :mod:`.steps`: long work that is cut into steps, so that others can have their turn in between
+- :mod:`.trace_context`: W3C Trace Context: which trace a call belongs to, as its caller says
 - :mod:`.uri_templates`: URI templates as far as it takes to see whose a URI may be
 - :mod:`.times`: times as RFC 3339 texts
 - :mod:`.tomltext`: TOML that knows where everything stands, and TOML written

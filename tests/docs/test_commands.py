@@ -83,6 +83,10 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/extending/adapter.rst", "agtp call - EXECUTE"): "tests/system/test_plugins.py::test_an_adapter_carries",
     # No container is built where the tests run: they run what its recipe runs.
     ("docs/supply-chain.rst", "podman "): CONTAINER,
+    **{
+        ("docs/traces.rst", beginning): "tests/system/test_traces.py::test_the_pages_commands_show_the_trace"
+        for beginning in ("agtp call - ECHO", "agtp explain")
+    },
     ("docs/threats.rst", "python -m tests.attacks"): "tests/attacks/test_programme.py::test_the_host_withstands",
 }
 """Page and beginning of a line to the test, or the module of tests, that runs it."""
@@ -95,6 +99,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "docs/evidence.rst": ("1,204 refusals of agent-unauthenticated",),
     "docs/metrics.rst": ("scrape_configs:", '{"kind":"agtp"'),
     "docs/operations.rst": ("AGTP-Agent-Warning: deprecated;",),
+    "docs/traces.rst": ("trace    {",),
     "docs/design/interface.rst": ("ca.pem ",),
     "docs/architecture.rst": ("  agents (TLS 1.3, client certificates)", "agents (TLS 1.3, client certificates)"),
 }

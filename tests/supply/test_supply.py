@@ -31,6 +31,7 @@ IMPORTED_AS = {
     "zope": "zope-interface",
     "yaml": "pyyaml",
     "nacl": "pynacl",
+    "opentelemetry": "opentelemetry-sdk",
 }
 """Packages that are imported by another name than they are installed by."""
 
@@ -72,7 +73,7 @@ def test_every_import_is_declared() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["import requests", "def f():\n    import requests", "import joserfc", "from starlette.x import y"]
+    "source", ["import httpx", "def f():\n    import httpx", "import joserfc", "from starlette.x import y"]
 )
 def test_an_undeclared_import_is_caught(source: str) -> None:
     """The control."""

@@ -11,6 +11,7 @@ from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
 from agtphost.config.web_upstreams import A2AAgentSection
+from agtphost.handlers.tracing import around, fields_of
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
@@ -91,16 +92,20 @@ class A2AAgent(WebUpstream):
         :raises UpstreamFailure: for every other outcome; :class:`ErrorAnswer` where the agent said so.
         """
 
+        span = self.request_span(operation.value[0])
+
         async def work(left: float) -> Any:
             dialect = self.speaking(spoken.binding)
             ask = dialect.ask(operation, params, spoken.extensions)
             try:
-                reply = await self._http.exchange(ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left)
+                reply = await self._http.exchange(
+                    ask.method, ask.url, headers=(*ask.headers, *fields_of(span)), body=ask.body, seconds=left
+                )
             except Refused as refused:
                 raise dialect.refused(refused) from None
             return dialect.result(reply.body)
 
-        return await self.call(seconds, work, caller)
+        return await around(span, self.call(seconds, work, caller))
 
     async def stream(
         self,
@@ -118,6 +123,8 @@ class A2AAgent(WebUpstream):
         :raises UpstreamFailure: as :meth:`ask` does; events may have been taken by then.
         """
 
+        span = self.request_span(operation.value[0])
+
         async def work(left: float) -> None:
             dialect = self.speaking(spoken.binding)
             ask = dialect.ask(operation, params, spoken.extensions)
@@ -129,7 +136,7 @@ class A2AAgent(WebUpstream):
                 reply = await self._http.exchange(
                     ask.method,
                     ask.url,
-                    headers=ask.headers,
+                    headers=(*ask.headers, *fields_of(span)),
                     body=ask.body,
                     seconds=left,
                     take=event,
@@ -140,7 +147,7 @@ class A2AAgent(WebUpstream):
             if not reply.streamed:
                 await take(dialect.result(reply.body))
 
-        await self.call(seconds, work, caller)
+        await around(span, self.call(seconds, work, caller))
 
     def speaking(self, binding: str = "") -> Dialect:
         """The dialect of a binding where the agent offers that in 1.0, else the one it is spoken to best in."""

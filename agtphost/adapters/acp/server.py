@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.config.web_upstreams import ACPServerSection
+from agtphost.handlers.tracing import around, fields_of
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, Refused, Unreadable
 from agtphost.upstream.pins import Pins
@@ -81,13 +82,20 @@ class ACPServer(WebUpstream):
         :raises UpstreamFailure: for every other outcome.
         """
 
+        # The first segment says what is asked for; those behind it may be a caller's word.
+        span = self.request_span(f"{method} /{path[0]}")
+
         async def work(left: float) -> Any:
             reply = await self._http.exchange(
-                method, self._url(path), headers=(("Accept", "application/json"),), body=body, seconds=left
+                method,
+                self._url(path),
+                headers=(("Accept", "application/json"), *fields_of(span)),
+                body=body,
+                seconds=left,
             )
             return _json(reply.body)
 
-        return await self.call(seconds, work, caller)
+        return await around(span, self.call(seconds, work, caller))
 
     async def stream(
         self, path: tuple[str, ...], seconds: float, body: object, take: Take, caller: Caller = None
@@ -102,11 +110,13 @@ class ACPServer(WebUpstream):
         async def event(octets: bytes) -> None:
             await take(_json(octets))
 
+        span = self.request_span(f"POST /{path[0]}")
+
         async def work(left: float) -> None:
             reply = await self._http.exchange(
                 "POST",
                 self._url(path),
-                headers=(("Accept", "text/event-stream"),),
+                headers=(("Accept", "text/event-stream"), *fields_of(span)),
                 body=body,
                 seconds=left,
                 take=event,
@@ -114,7 +124,7 @@ class ACPServer(WebUpstream):
             if not reply.streamed:
                 raise Unreadable("it did not answer with a stream")
 
-        await self.call(seconds, work, caller)
+        await around(span, self.call(seconds, work, caller))
 
     def _url(self, path: tuple[str, ...]) -> str:
         return f"{self._base}/{'/'.join(quote(segment, safe='') for segment in path)}"

@@ -14,11 +14,13 @@ from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.session import ClientSession, own_meta
 from agtphost.adapters.mcp.tools import Tool
+from agtphost.adapters.mcp.tracing import linked, request_span, tool_failed
 from agtphost.config.upstreams import MCPServerSection, Override, ToolOverride
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.tracing import around
 from agtphost.upstream.failures import RulesUnmatched
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -69,7 +71,12 @@ class ToolCall:
         self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.requests.Call`."""
-        return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
+        span = request_span(instance, "tools/call", self._tool)
+        if span is None:
+            return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
+        meta = linked(self.meta, span)
+        calling = instance.call_tool(self._tool, context.input, meta, seconds, asking, caller_of(context))
+        return around(span, calling, tool_failed)
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -142,17 +149,22 @@ class Request:
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.requests.Call`."""
 
+        # What is read or got is the caller's word, and so is not told.
+        span = request_span(instance, self._method)
+        meta = self.meta if span is None else linked(self.meta, span)
+
         def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
             if instance.barred:
                 raise RulesUnmatched
             params = dict(self._params)
-            if self.meta:
-                params["_meta"] = own_meta(self.meta)
+            if meta:
+                params["_meta"] = own_meta(meta)
             if asking is not None:
                 params.update(asking.again)
             return session.request(self._method, params, timeout, asking)
 
-        return instance.request(send, seconds, asking, caller_of(context))
+        asked = instance.request(send, seconds, asking, caller_of(context))
+        return asked if span is None else around(span, asked)
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """

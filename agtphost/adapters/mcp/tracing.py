@@ -1,0 +1,43 @@
+"""Requests to MCP servers as spans, and what a server is told of the trace: ``_meta.traceparent`` (SEP-414)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.handlers.calls import client_span
+from agtphost.handlers.tracing import ClientSpan
+from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
+
+
+def request_span(server: SendsRequests, method: str, tool: str = "") -> ClientSpan | None:
+    """
+    A span for a request, after OpenTelemetry's conventions for MCP.
+
+    :param tool: of ``tools/call``.
+    :return: None where the call is not traced.
+    """
+    settings = server.settings
+    told: dict[str, str | int | bool] = {
+        "mcp.method.name": method,
+        "agtp.upstream": f"mcp.{settings.name}",
+        "network.transport": "tcp" if settings.url else "pipe",
+    }
+    if server.terms is not None:
+        told["mcp.protocol.version"] = server.terms.version
+    if tool:
+        told["gen_ai.operation.name"] = "execute_tool"
+        told["gen_ai.tool.name"] = tool
+    return client_span(f"{method} {tool}" if tool else method, told)
+
+
+def linked(meta: Mapping[str, Any], span: ClientSpan) -> dict[str, Any]:
+    """The ``_meta`` of a request with the span's place in the trace, and not with one that its caller wrote there."""
+    own = {name: value for name, value in meta.items() if name not in (TRACEPARENT, TRACESTATE)}
+    return {**own, **dict(span.fields)}
+
+
+def tool_failed(result: Mapping[str, Any]) -> str:
+    """What is wrong with the result of a tool, as a word; empty where nothing is."""
+    return "tool_error" if result.get("isError") is True else ""

@@ -1,0 +1,59 @@
+"""
+The bridge's own spans, and the trace that it is started in: as the variables of OpenTelemetry say.
+
+The official MCP SDK makes a span of each request, below the one that the client names in ``_meta``, and the client
+library carries it to the host. Without a collector in the environment that span is nothing but the client's own place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Thread
+
+from agtphost import extras
+from agtphost.vocabulary import trace_context
+from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
+
+SERVICE = "agtp-mcp-bridge"
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PARTING = 1.5
+"""Seconds that the end waits for what is left to be delivered."""
+
+EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+
+
+def begin(environ: Mapping[str, str]) -> Callable[[], None]:
+    """
+    Begin, before anything is served.
+
+    :param environ: of which ``TRACEPARENT``, ``TRACESTATE`` and the variables of the SDK count.
+    :return: what ends it, within two seconds.
+    """
+    place = trace_context.read(environ.get("TRACEPARENT"), environ.get("TRACESTATE"))
+    if place is not None:
+        from opentelemetry import context, propagate
+
+        fields = {TRACEPARENT: environ["TRACEPARENT"], TRACESTATE: place.state}
+        context.attach(propagate.extract(fields))
+    wanted = any(environ.get(name) for name in ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
+    return _exporting(environ) if wanted and extras.installed(EXPORTER) else lambda: None
+
+
+def _exporting(environ: Mapping[str, str]) -> Callable[[], None]:
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE}
+    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), schedule_delay_millis=1000))
+    trace.set_tracer_provider(provider)
+
+    def end() -> None:
+        parting = Thread(target=provider.shutdown, daemon=True)
+        parting.start()
+        parting.join(PARTING)
+
+    return end

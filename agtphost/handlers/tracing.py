@@ -1,0 +1,85 @@
+"""
+What the course of a call knows of its trace: nothing of how spans are made, which is :mod:`agtphost.traces`.
+
+Where no ``[traces]`` is configured no call has a trace, and nothing here does anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+Fields = tuple[tuple[str, str], ...]
+"""``traceparent``, and ``tracestate`` where there is one, with their values."""
+
+Attributes = Mapping[str, str | int | bool]
+"""Of a span. Never an argument, a result, or a secret."""
+
+
+class ClientSpan(Protocol):
+    """One request to an upstream."""
+
+    @property
+    def fields(self) -> Fields:
+        """What the upstream is told of the trace."""
+
+    def end(self, error: str = "") -> None:
+        """
+        It is over.
+
+        :param error: what went wrong, as a word; empty where nothing did.
+        """
+
+
+class CallTrace(Protocol):
+    """One call of this host, as a span with its parts."""
+
+    reason: str
+    """Why the call is refused; empty where it is not."""
+
+    @property
+    def named(self) -> Mapping[str, str]:
+        """What the call's record says of its trace."""
+
+    @property
+    def fields(self) -> Fields:
+        """What a call made in the course of this one is told of the trace."""
+
+    def part(self, name: str) -> None:
+        """The next part of the call begins, and the one before it is over."""
+
+    def client(self, name: str, attributes: Attributes) -> ClientSpan:
+        """A request to an upstream begins."""
+
+    def finish(self, status: int) -> None:
+        """The call is answered."""
+
+
+def no_error(_: object) -> str:
+    """Whatever was answered, it is an answer."""
+    return ""
+
+
+async def around(span: ClientSpan | None, work: Awaitable[T], error_of: Callable[[T], str] = no_error) -> T:
+    """
+    Wait for ``work``, whose span it is.
+
+    :param span: None where there is none.
+    :param error_of: what is wrong with an answer, as a word.
+    """
+    if span is None:
+        return await work
+    try:
+        result = await work
+    except BaseException as error:
+        span.end(type(error).__name__)
+        raise
+    span.end(error_of(result))
+    return result
+
+
+def fields_of(span: ClientSpan | None) -> Fields:
+    """What an upstream is told of the trace; nothing where there is none."""
+    return () if span is None else span.fields

@@ -1,0 +1,19 @@
+"""``[traces]``: what gives calls their spans, where the operator wants any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agtphost.config import Config
+
+if TYPE_CHECKING:
+    from agtphost.traces.service import Traces
+
+
+def tracing(reactor: Any, config: Config) -> Traces | None:
+    """The service; None without the section, and then nothing of OpenTelemetry is imported."""
+    if config.traces is None:
+        return None
+    from agtphost.traces.service import Traces
+
+    return Traces(reactor, config.traces, config.host.server_id)

@@ -1,0 +1,147 @@
+"""Begins the spans of calls, and takes them to the collector."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from agtphost import __version__
+from agtphost.config.traces import TracesSection
+from agtphost.dispatch.exchange import Exchange
+from agtphost.traces.export import Bounded, Counted, exporter_of
+from agtphost.traces.spans import CallSpan
+from agtphost.vocabulary import trace_context
+
+PARTING = 1.5
+"""Seconds that a stop waits for what is left to be delivered."""
+
+LONGEST = 256
+"""Characters of an attribute."""
+
+log = Logger()
+
+
+class Traces(Service):
+    """
+    The service of ``[traces]``.
+
+    :param server_id: who the spans are of, among hosts of one service name.
+    """
+
+    name = "traces"
+
+    def __init__(self, reactor: Any, settings: TracesSection, server_id: str) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._server_id = server_id
+        self._tracer: trace.Tracer | None = None
+        self._counted: Counted | None = None
+        self._queue: Bounded | None = None
+        self._failing = False
+        self.undelivered = 0
+        """Spans that the collector did not take."""
+
+    @property
+    def dropped(self) -> int:
+        """Spans that there was no room for."""
+        return 0 if self._queue is None else self._queue.dropped
+
+    def begin(self, exchange: Exchange) -> CallSpan | None:
+        """A call begins; see :class:`agtphost.dispatch.tracing.Tracer`."""
+        if self._tracer is None:
+            return None
+        headers = exchange.request.headers
+        place = trace_context.read(headers.get(trace_context.TRACEPARENT), headers.get(trace_context.TRACESTATE))
+        return CallSpan(self._tracer, exchange, place, agents=self._settings.agents)
+
+    def startService(self) -> None:
+        """Make what makes spans: here, since a thread does not survive the fork of a daemon."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._counted = Counted(exporter_of(self._settings), self)
+        self._queue = Bounded(self._counted, self._dropping)
+        told = {
+            SERVICE_NAME: self._settings.service_name,
+            SERVICE_VERSION: __version__,
+            SERVICE_INSTANCE_ID: self._server_id,
+        }
+        provider = TracerProvider(
+            sampler=ParentBased(TraceIdRatioBased(self._settings.sample)),
+            resource=Resource.create().merge(Resource(told)),
+            shutdown_on_exit=False,
+            span_limits=SpanLimits(max_attribute_length=LONGEST),
+        )
+        provider.add_span_processor(self._queue)
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            # Spans that an operator's function makes by the API go the same way.
+            trace.set_tracer_provider(provider)
+        self._tracer = provider.get_tracer("agtphost", __version__)
+
+    def stopService(self) -> Deferred[None]:
+        """Deliver what is left, for a moment; a collector that does not take it holds nobody up."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        queue, counted = self._queue, self._counted
+        self._tracer = None
+        if queue is None or counted is None:
+            return succeed(None)
+        done: Deferred[None] = Deferred()
+
+        def over() -> None:
+            if not done.called:
+                done.callback(None)
+
+        def deliver() -> None:
+            queue.shutdown()
+            self._reactor.callFromThread(over)
+
+        # A daemon: a thread of the reactor's pool would be waited for at the end.
+        Thread(target=deliver, name="agtphost-traces-end", daemon=True).start()
+        waiting = self._reactor.callLater(PARTING, over)
+
+        def parted(_: None) -> None:
+            if waiting.active():
+                waiting.cancel()
+            else:
+                counted.shutdown()
+            lost = queue.dropped + self.undelivered + queue.waiting
+            if lost:
+                log.warn("traces: {lost} spans were not delivered", lost=lost)
+
+        return done.addCallback(parted)
+
+    # What becomes of spans: told once, and once more when it is over
+
+    def _dropping(self) -> None:
+        log.warn("traces: spans are dropped, more come than the collector takes")
+
+    def failing(self, spans: int) -> None:
+        """See :class:`agtphost.traces.export.Told`."""
+        self._reactor.callFromThread(self._note_failure, spans)
+
+    def delivered(self) -> None:
+        """See :class:`agtphost.traces.export.Told`."""
+        if self._failing:
+            self._reactor.callFromThread(self._note_recovery)
+
+    def _note_failure(self, spans: int) -> None:
+        self.undelivered += spans
+        if not self._failing:
+            self._failing = True
+            log.warn(
+                "traces: the collector at {endpoint} does not take spans; calls go on without",
+                endpoint=self._settings.endpoint,
+            )
+
+    def _note_recovery(self) -> None:
+        if self._failing:
+            self._failing = False
+            log.info(
+                "traces: the collector takes spans again; {count} were not delivered by then", count=self.undelivered
+            )

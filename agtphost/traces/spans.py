@@ -1,0 +1,174 @@
+"""
+One call's span, its parts, and its requests to upstreams.
+
+Attributes follow OpenTelemetry's semantic conventions where there are any (rpc, mcp, gen_ai, error), and are called
+``agtp.`` something where there are none. None is a text that a caller made: paths are templates, tools and agents are
+those that the operator named or approved, and arguments, results, credentials and explanations are in no span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opentelemetry.context import Context, attach, get_current
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    TraceState,
+    set_span_in_context,
+)
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.handlers.tracing import Attributes, Fields
+from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE, TraceContext
+
+SYSTEM = "agtp"
+UNNAMED = "AGTP"
+"""The name of the span of a request that names nothing that can be called here."""
+
+
+def fields_of(context: SpanContext) -> Fields:
+    """A span's place in its trace, as header fields."""
+    parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+    if not context.trace_state:
+        return ((TRACEPARENT, parent),)
+    return ((TRACEPARENT, parent), (TRACESTATE, context.trace_state.to_header()))
+
+
+def beneath(place: TraceContext, *, remote: bool) -> Context:
+    """The context of a span whose parent somebody named."""
+    context = SpanContext(
+        trace_id=int(place.trace_id, 16),
+        span_id=int(place.parent_id, 16),
+        is_remote=remote,
+        # What the other bits will mean, nobody knows yet: they are not passed on.
+        trace_flags=TraceFlags(place.flags & TraceFlags.SAMPLED),
+        trace_state=TraceState.from_header([place.state]) if place.state else TraceState(),
+    )
+    return set_span_in_context(NonRecordingSpan(context), Context())
+
+
+class UpstreamSpan:
+    """One request to an upstream; see :class:`agtphost.handlers.tracing.ClientSpan`."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    @property
+    def fields(self) -> Fields:
+        """What the upstream is told of the trace."""
+        return fields_of(self._span.get_span_context())
+
+    def end(self, error: str = "") -> None:
+        """It is over."""
+        if error:
+            self._span.set_attribute("error.type", error)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
+
+
+class CallSpan:
+    """
+    One call of this host; see :class:`agtphost.handlers.tracing.CallTrace`.
+
+    :param tracer: makes spans.
+    :param place: the caller's in its trace; None begins a new one.
+    :param agents: whether the caller's label is told.
+    """
+
+    __slots__ = (
+        *("_agents", "_before", "_exchange", "_inside", "_named", "_part", "_recorded", "_span", "_tracer"),
+        "reason",
+    )
+
+    def __init__(self, tracer: Tracer, exchange: Exchange, place: TraceContext | None, *, agents: bool) -> None:
+        self._tracer = tracer
+        self._exchange = exchange
+        self._agents = agents
+        self.reason = ""
+        # A call that another one makes is at this host, however it is carried.
+        parent = Context() if place is None else beneath(place, remote=not exchange.peer.depth)
+        self._span = tracer.start_span(UNNAMED, context=parent, kind=SpanKind.SERVER)
+        context = self._span.get_span_context()
+        named = {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
+        if place is not None:
+            named["parent_id"] = place.parent_id
+        self._named: Mapping[str, str] = named
+        self._inside = set_span_in_context(self._span, Context())
+        self._before = get_current()
+        # Of a trace that nobody records the parts would be nothing but dear.
+        self._recorded = self._span.is_recording()
+        self._part = tracer.start_span("gates", context=self._inside) if self._recorded else self._span
+
+    @property
+    def named(self) -> Mapping[str, str]:
+        """What the call's record says of its trace."""
+        return self._named
+
+    @property
+    def fields(self) -> Fields:
+        """What a call made in the course of this one is told of the trace."""
+        return fields_of(self._part.get_span_context())
+
+    def part(self, name: str) -> None:
+        """The next part of the call begins."""
+        if self._recorded:
+            self._part.end()
+            self._part = self._tracer.start_span(name, context=self._inside)
+        # What an operator's function does with the API of OpenTelemetry belongs to its call.
+        attach(set_span_in_context(self._part, Context()) if name == "handler" else self._before)
+
+    def client(self, name: str, attributes: Attributes) -> UpstreamSpan:
+        """A request to an upstream begins."""
+        above = set_span_in_context(self._part, Context())
+        return UpstreamSpan(
+            self._tracer.start_span(name, context=above, kind=SpanKind.CLIENT, attributes=dict(attributes))
+        )
+
+    def finish(self, status: int) -> None:
+        """The call is answered."""
+        span = self._span
+        if self._recorded:
+            self._part.end()
+            span.set_attributes(self._attributes(int(status)))
+            if status >= 500:
+                span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+    def _attributes(self, status: int) -> dict[str, str | int | bool]:
+        exchange, binding = self._exchange, self._exchange.binding
+        told: dict[str, str | int | bool] = {
+            "rpc.system.name": SYSTEM,
+            "rpc.response.status_code": str(status),
+            "agtp.status": status,
+            "agtp.assurance": exchange.assurance.label,
+        }
+        if exchange.call.audit_id:
+            told["agtp.audit_id"] = exchange.call.audit_id
+        if self.reason:
+            told["agtp.reason"] = self.reason
+        if self.reason and status >= 500:
+            told["error.type"] = self.reason
+        if binding is not None:
+            tool = exchange.method == "EXECUTE" and binding.tier == "B" and binding.name
+            name = f"{exchange.method} {tool or binding.path}"
+            self._span.update_name(name)
+            told.update({"rpc.method": name, "agtp.method": exchange.method, "agtp.path": binding.path})
+            if tool:
+                told["agtp.tool"] = tool
+            if binding.extra and "mcp_tool" in binding.extra:
+                told["gen_ai.operation.name"] = "execute_tool"
+                told["gen_ai.tool.name"] = str(binding.extra["mcp_tool"])
+        if self._agents and exchange.caller is not None:
+            told["agtp.agent"] = exchange.caller.name
+        if exchange.agent is not None:
+            told["gen_ai.agent.name"] = exchange.agent.name
+        return told

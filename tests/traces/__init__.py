@@ -1,0 +1,1 @@
+"""Spans, and how they leave the process."""
