@@ -100,9 +100,7 @@ class Dispatcher:
         call = exchange.call
         call.response_id = new_id(exchange.now)
         CALL.set(call)
-        trace = None
-        if self._tracer is not None:
-            trace = call.trace = self._tracer.begin(exchange)
+        trace = call.trace = None if self._tracer is None else self._tracer.begin(exchange)
         performed = False
         try:
             await self._admit(exchange, interim)
@@ -162,10 +160,7 @@ class Dispatcher:
         """Answer octets that never became a request."""
         exchange = Exchange(Request(method="", line=line), peer, time.time())
         refusal = Refusal(
-            reason,
-            explanation,
-            remedy="Open a new connection and send a well-formed request.",
-            close=True,
+            reason, explanation, remedy="Open a new connection and send a well-formed request.", close=True
         )
         if self._refusals is not None:
             # Octets that are no request are answered as such, however many came.
