@@ -88,6 +88,7 @@ SAID: Mapping[tuple[str, str], str] = {
     ("policies.methods", "legacy"): '``"NONE"``, ``"*"``, or list of HTTP verbs',
     ("merchant.platform", "jwks"): "path",
     ("a2a.front.agent", "input"): "table",
+    ("http.client", "token"): "secret: ``${VAR}``, ``env:NAME`` or ``file:PATH``",
 }
 """Types that pydantic itself does not know, as a validator makes them."""
 

@@ -31,7 +31,7 @@ ANYONE = "anyone"
 @click.option("--scope", metavar="TOKENS", help="What Authority-Scope would claim; default: no such header.")
 @click.option(
     "--assurance",
-    type=click.Choice(("certificate", "header", "gateway")),
+    type=click.Choice(("certificate", "gateway", "header")),
     default="certificate",
     show_default=True,
     help="How the agent would be known.",

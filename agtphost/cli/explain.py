@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SURENESS = {
     "certificate": "proven by its client certificate",
     "header": "known by its Agent-ID header alone",
-    "gateway": "vouched for by the HTTP gateway",
+    "gateway": "proven by a front of the host",
     "none": "not named",
 }
 

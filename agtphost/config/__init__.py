@@ -36,7 +36,7 @@
 
 from agtphost.config.policies import MethodPolicy, Policies, Redirect
 from agtphost.config.profiles import Profile, load_profile
-from agtphost.config.reading import Reading, examine, load
+from agtphost.config.reading import Reading, examine, line_of, load
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
@@ -52,6 +52,7 @@ __all__ = [
     "Secret",
     "ToolOverride",
     "examine",
+    "line_of",
     "load",
     "load_profile",
 ]

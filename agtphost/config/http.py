@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
+import stat
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
-from agtphost.config.values import FilePath, Items, Line, Section, Text, form
+from agtphost.config import secret
+from agtphost.config.secret import Secret
+from agtphost.config.values import (
+    FilePath,
+    Items,
+    Line,
+    Scope,
+    Section,
+    Text,
+    form,
+    load_context,
+    read_secret,
+)
+
+LEAST_TOKEN = 32
+"""Characters: 128 bits, in hexadecimal."""
 
 _HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
 _LOOPBACK = re.compile(r"127(?:\.[0-9]{1,3}){3}", re.ASCII)
@@ -54,6 +70,50 @@ class HttpSection(Section):
 
     behind_proxy: bool = False
     """Allow plain ``tcp`` on every interface, because a proxy in front of it speaks TLS; then ``hosts`` is needed."""
+
+
+def _client_token(value: Any, info: ValidationInfo) -> Secret:
+    """A token that opens this host: nobody else can read it, and nobody can guess it."""
+    if isinstance(value, Secret):
+        return value
+    text = secret.text_of(value)
+    resolved = read_secret(text, info)
+    if text.startswith("file:"):
+        path = load_context(info).folder / text[5:]
+        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ValueError(f"can be read by others than its owner: {path}; run: chmod 600 {path}")
+    if re.fullmatch(r"[\x21-\x7e]+", resolved.reveal(), re.ASCII) is None:
+        raise ValueError("has characters that a bearer token cannot have; write one with: openssl rand -hex 32")
+    if len(resolved.reveal()) < LEAST_TOKEN:
+        raise ValueError(f"has fewer than {LEAST_TOKEN} characters; write one with: openssl rand -hex 32")
+    return resolved
+
+
+class HttpClient(Section):
+    """
+    One ``[[http.client]]``: a client of every surface that asks who calls, known by a bearer token.
+
+    The token is an agent: what is called with it, that agent calls, and whatever stops the agent stops the token at the
+    next request. Its assurance is ``gateway``.
+    """
+
+    name: Annotated[str, form(r"[a-z0-9][a-z0-9._-]{0,63}", "must be 1 to 64 of a-z, 0-9, '.', '_' and '-'")] = ""
+    """What records call it. Required."""
+
+    token: Annotated[Secret, BeforeValidator(_client_token)] | None = None
+    """Of 32 characters at least. Required."""
+
+    agent: Line = ""
+    """The name or the Agent-ID of an agent that this host knows. Required."""
+
+    scopes: Items[Scope] = ()
+    """What is claimed for its calls; they only narrow what the agent's document grants. Empty: all of that."""
+
+
+class Http(Section):
+    """``[http]``: what every surface has in common that speaks HTTP."""
+
+    client: Items[HttpClient] = ()
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,14 @@ def read(path: str | os.PathLike[str]) -> HostFile:
         raise ConfigurationError([problem]) from None
 
 
+def line_of(file: Path, location: Location) -> int:
+    """Where a key stands, for what is found wrong with it later; 0 for a configuration that is in no such file."""
+    try:
+        return tomltext.read(file, MAX_OCTETS).line(location)
+    except TomlError:
+        return 0
+
+
 def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
     """What the document's values are read against."""
     folder = document.file.parent

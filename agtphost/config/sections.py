@@ -16,6 +16,7 @@ from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.approvals import ApprovalsSection
 from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
+from agtphost.config.http import Http
 from agtphost.config.limits import Limits
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.metrics import MetricsSection
@@ -343,6 +344,7 @@ class Config(Section):
     listen: Listen = Field(default_factory=Listen)
     tls: TLS = absent()
     log: Log = Field(default_factory=Log)
+    http: Http = Field(default_factory=Http)
     wire: Wire = Field(default_factory=Wire)
     limits: Limits = Field(default_factory=Limits)
     store: Store = absent()

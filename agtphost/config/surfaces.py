@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agtphost.config.faults import Fault
 from agtphost.config.http import HttpSection, Listener, listener_of
+from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.vocabulary.tomltext import Location
@@ -82,7 +83,8 @@ def surfaces(config: Config) -> Iterator[Surface]:
 
 
 def http_faults(config: Config) -> Iterator[Fault]:
-    """What is wrong with listeners, and between surfaces that share one."""
+    """What is wrong with listeners, between surfaces that share one, and with the clients of all of them."""
+    yield from _clients(config)
     seen: list[Surface] = []
     for surface in surfaces(config):
         yield from _listener(config, surface)
@@ -123,6 +125,34 @@ def _listener(config: Config, surface: Surface) -> Iterator[Fault]:
             concerns=(("listen", "port"), ("listen", "endpoint")),
             beside=("listen",),
         )
+
+
+def _clients(config: Config) -> Iterator[Fault]:
+    fronts = dict.fromkeys(config.a2a.front.tokens, "a token of [a2a.front]")
+    names: dict[str, int] = {}
+    held: dict[Secret, str] = {}
+    for index, client in enumerate(config.http.client):
+        where: Location = ("http", "client", index)
+        for key in ("name", "token", "agent"):
+            if not getattr(client, key):
+                yield Fault(location=(*where, key), message="is missing")
+        if client.name and client.name in names:
+            yield Fault(
+                location=(*where, "name"),
+                message="stands here twice",
+                beside=("http", "client", names[client.name], "name"),
+            )
+        names.setdefault(client.name, index)
+        if client.token is None:
+            continue
+        other = held.get(client.token) or fronts.get(client.token)
+        if other is not None:
+            yield Fault(
+                location=(*where, "token"),
+                message=f"has the value of {other}: who calls could not be told",
+                hint="write another one: openssl rand -hex 32",
+            )
+        held.setdefault(client.token, f'that of "{client.name}"')
 
 
 def _agtp_port(config: Config) -> str:

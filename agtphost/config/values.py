@@ -155,7 +155,7 @@ def _header_value(value: Any, info: ValidationInfo) -> Secret:
     return resolved
 
 
-def _secret(value: Any, info: ValidationInfo) -> Secret:
+def read_secret(value: Any, info: ValidationInfo) -> Secret:
     """For keys that hold nothing but secrets, which are never written into the file itself."""
     if isinstance(value, Secret):
         return value
@@ -186,7 +186,7 @@ Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidat
 MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]
 InlineOrSecret = Annotated[Secret, BeforeValidator(_optional_secret)]
 HeaderValue = Annotated[Secret, BeforeValidator(_header_value)]
-SecretReference = Annotated[Secret, BeforeValidator(_secret)]
+SecretReference = Annotated[Secret, BeforeValidator(read_secret)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 

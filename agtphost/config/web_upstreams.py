@@ -153,8 +153,8 @@ class A2AFront(HttpSection):
 
     agent_id: Fingerprint | None = None
     """
-    The agent in whose name clients without a certificate call: nothing in HTTP can choose another. Required, unless
-    ``client_certificates`` is set.
+    The agent in whose name clients call that have neither a certificate nor a token of ``[[http.client]]``: nothing in
+    HTTP can choose another. Required, unless there are such clients alone.
     """
 
     client_certificates: bool = False

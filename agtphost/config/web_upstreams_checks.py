@@ -41,7 +41,7 @@ def _front(config: Config) -> Iterator[Fault]:
         if front.agent:
             yield Fault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
         return
-    if front.agent_id is None and not front.client_certificates:
+    if front.agent_id is None and not front.client_certificates and not config.http.client:
         yield Fault(
             location=(*where, "agent_id"),
             message="is missing: A2A clients call in the name of an agent that this host knows",
@@ -59,7 +59,7 @@ def _front(config: Config) -> Iterator[Fault]:
         yield Fault(location=(*where, "agent"), message="is missing", hint="add [[a2a.front.agent]]")
     # Plain and on this machine alone, nobody else can call; what else is plain is a fault of the listener.
     open_to_others = front.behind_proxy or listener_of(front.listen).secure
-    if open_to_others and not (front.tokens or front.oauth or front.client_certificates):
+    if open_to_others and not (front.tokens or front.oauth or front.client_certificates or config.http.client):
         yield Fault(location=(*where, "tokens"), message="are missing: anybody could call", hint="add one a client")
     if (front.certificate is None) != (front.key is None):
         yield Fault(location=where, message="needs both certificate and key, or neither")

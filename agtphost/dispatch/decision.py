@@ -193,7 +193,8 @@ def _caller(question: Question, peer: Peer) -> Peer:
             )
     return Peer(
         address=peer.address,
-        transport="gateway" if question.assurance is Assurance.GATEWAY else "internal",
+        transport="internal",
+        vouched=question.assurance is Assurance.GATEWAY,
         certificate=certificate,
         server_name=peer.server_name,
         loopback=peer.loopback,

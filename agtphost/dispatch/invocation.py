@@ -118,6 +118,7 @@ class Invocation:
         inner = replace(
             peer,
             transport="internal",
+            http=None,
             depth=peer.depth + 1,
             greeted=True,
             acting_principal=self._exchange.acting_principal,
@@ -177,6 +178,7 @@ class Invocation:
         peer = replace(
             exchange.peer,
             transport="internal",
+            http=None,
             depth=exchange.peer.depth + 1,
             greeted=True,
             delegation=lineage,

@@ -224,6 +224,8 @@ class Sealer:
                 _extend(payload, binding.extra)
         if outcome.extra:
             _extend(payload, outcome.extra)
+        if exchange.peer.http is not None:
+            _extend(payload, {"http": exchange.peer.http})
         if exchange.method == "EXECUTE" and (action := action_of(exchange)):
             _extend(payload, action)
         if exchange.approval is not None and (approved := exchange.approval.said()):

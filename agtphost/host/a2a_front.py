@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,26 +11,21 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config
 from agtphost.config.surfaces import FRONT
-from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sessions import SUSPENSION
-from agtphost.errors import ConfigurationError, Problem, Refusal
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.http_clients import certified, keyholders, principal_of
 from agtphost.host.surfaces import Served
-from agtphost.http.a2a_clients import Clients, Principal
 from agtphost.http.a2a_front import Exposed, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Runs
-from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
+from agtphost.http.clients import Clients
+from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.agents import Agent
-from agtphost.identity.certificates import CertificateError
-from agtphost.identity.encoding import decode_padded
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import Signer
-from agtphost.identity.peer import Peer, PeerCertificate
-from agtphost.protocols.peers import peer_of
 from agtphost.upstream.queue import CallQueue
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
-from agtphost.wire.events import Request
-from agtphost.wire.headers import Headers
 
 
 def fronted_tasks(config: Config, held: StateTable, ledger: ILedger) -> FrontedTasks | None:
@@ -55,7 +49,7 @@ def fronted_tasks(config: Config, held: StateTable, ledger: ILedger) -> FrontedT
 def a2a_front(
     reactor: Any,
     config: Config,
-    directory: IAgentDirectory,
+    directory: AgentDirectory,
     dispatcher: IDispatcher,
     signer: Signer | None,
     tasks: FrontedTasks | None,
@@ -76,11 +70,13 @@ def a2a_front(
     if given.listen is None or tasks is None:
         return None
     clients = Clients(
-        given.agent_id or "",
-        given.scopes,
-        tuple(token.reveal() for token in given.tokens),
-        _certified if given.client_certificates else None,
-        _principal(oauth) if given.oauth and oauth is not None else None,
+        FRONT,
+        agent_id=given.agent_id or "",
+        claimed=given.scopes,
+        tokens=tuple(token.reveal() for token in given.tokens),
+        keyholders=keyholders(config, directory),
+        certified=certified if given.client_certificates else None,
+        principal=principal_of(oauth) if given.oauth and oauth is not None else None,
     )
     resource = FrontResource(
         FrontSettings(
@@ -100,7 +96,7 @@ def a2a_front(
 
 
 def _exposed(
-    config: Config, directory: IAgentDirectory, upstreams: Mapping[str, A2AAgent]
+    config: Config, directory: AgentDirectory, upstreams: Mapping[str, A2AAgent]
 ) -> dict[str, Exposed | Relayed]:
     given = config.a2a.front
     problems: list[Problem] = []
@@ -144,33 +140,3 @@ def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
     plain = jsontext.decode(jsontext.encode(dict(value)))
     assert isinstance(plain, dict), "a table is an object"
     return plain
-
-
-# Who clients are
-
-
-def _certified(transport: Any, address: str) -> PeerCertificate | None:
-    """The client certificate that TLS has verified."""
-    try:
-        return peer_of(transport.getHandle(), address).certificate
-    except CertificateError:
-        return None
-
-
-def _principal(gate: IGate) -> Principal:
-    """Judges a token by the same gate that judges it when the call comes."""
-
-    def principal(token: str) -> str:
-        fields = [("Authorization", f"Bearer {token}")]
-        request = Request(method="QUERY", path="/", headers=Headers(fields), line=b"")
-        exchange = Exchange(request, Peer(address="", transport="gateway"), time.time())
-        try:
-            gate.check(exchange)
-        except Refusal as refusal:
-            raise ValueError(refusal.explanation) from None
-        # The gate has verified it: now it may be believed which issuer the principal is one of.
-        claims = jsontext.decode(decode_padded(token.split(".")[1]))
-        issuer = claims.get("iss") if isinstance(claims, dict) else None
-        return f"{issuer}\n{exchange.acting_principal}"
-
-    return principal

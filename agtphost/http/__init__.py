@@ -6,8 +6,8 @@ HTTP beside AGTP.
 - :mod:`.mounts`: what one listener serves: each surface at its own paths, and one set of rules before all of them
 - :mod:`.access`: what an access line tells of one HTTP request
 - :mod:`.a2a_card`: the Agent Card of a hosted agent, derived from its Identity Document
-- :mod:`.a2a_clients`: who an A2A client is: by its certificate, by a token that the operator gave it, or by an
-  identity provider's token
+- :mod:`.clients`: who an HTTP client is, for every surface: by its certificate, by a token, or by an identity
+  provider's token
 - :mod:`.a2a_events`: one answer of the A2A front that comes event by event, and clients that leave before it is whole
 - :mod:`.a2a_front`: the A2A front: HTTP clients of A2A 1.0 and 0.3 reach hosted agents through the dispatcher
 - :mod:`.a2a_legacy`: A2A 0.3 at the front: its requests in the shapes of 1.0, and answers of 1.0 in its shapes

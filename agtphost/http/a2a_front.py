@@ -24,7 +24,6 @@ from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
 from agtphost.http import a2a_rest as rest
 from agtphost.http.a2a_card import PATH, card_of, relayed_card
-from agtphost.http.a2a_clients import Client, Clients, NotAdmitted
 from agtphost.http.a2a_events import EventStream, Gone
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
 from agtphost.http.a2a_relay import Relay, Relayed
@@ -38,6 +37,7 @@ from agtphost.http.a2a_rpc import (
     require_hosted,
 )
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
+from agtphost.http.clients import Client, Clients, NotAdmitted
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
@@ -326,6 +326,7 @@ class FrontResource(Resource):
                 await run.answerable().addTimeout(self._settings.timeout, self._clock)
             except TimeoutError:
                 log.info("a client of A2A is answered before its task {task} has ended", task=run.document["id"])
+        client.note(run.document.get("metadata", {}).get("agtp.audit_id"))
         return {"task": dict(run.document)}
 
     async def _get(self, client: Client, call: Call) -> Mapping[str, Any]:
@@ -365,6 +366,7 @@ class FrontResource(Resource):
         fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
         request = request_of(method, path, fields, {"method": method, "parameters": given or {}})
         response: Response = await self._dispatcher.dispatch(request, client.peer())
+        client.note(response.headers.get("audit-id"))
         if response.status != 200:
             raise messages.fault_of(response)
         body = jsontext.decode(response.body)

@@ -14,12 +14,12 @@ from typing import Any
 from twisted.web.server import Request
 
 from agtphost.http import a2a_messages as messages
-from agtphost.http.a2a_clients import Client
 from agtphost.http.a2a_events import EventStream
 from agtphost.http.a2a_messages import RpcFault
 from agtphost.http.a2a_rest import RestCall
 from agtphost.http.a2a_rpc import RpcCall
 from agtphost.http.a2a_runs import request_of
+from agtphost.http.clients import Client
 from agtphost.http.exchange import field_of
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Withdrawable
@@ -65,6 +65,7 @@ class Relay:
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=False)
         response = await self._dispatcher.dispatch(asked, client.peer())
         audit_id = response.headers.get("audit-id")
+        client.note(audit_id)
         if audit_id is not None:
             request.responseHeaders.setRawHeaders("Audit-ID", [audit_id])
         return _result(response)["response"]
@@ -100,6 +101,7 @@ class Relay:
 
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=True)
         response = await self._dispatcher.dispatch(asked, peer, interim)
+        client.note(response.headers.get("audit-id"))
         try:
             _result(response)
         except RpcFault as fault:

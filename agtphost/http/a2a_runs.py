@@ -13,8 +13,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from agtphost.http import a2a_messages as messages
-from agtphost.http.a2a_clients import Client
 from agtphost.http.a2a_messages import RpcFault, invalid
+from agtphost.http.clients import Client
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer, Withdrawable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
@@ -24,11 +24,11 @@ class Assurance(IntEnum):
     NONE = 0
     """No Agent-ID at all."""
 
-    GATEWAY = 1
-    """Vouched for by the HTTP gateway."""
+    HEADER = 1
+    """The Agent-ID header alone: core v08 section 10.2, level 1. A front that asks for no proof says no more."""
 
-    HEADER = 2
-    """The Agent-ID header alone: core v08 section 10.2, level 1."""
+    GATEWAY = 2
+    """A front of this host has proven its client, by a token or by an identity provider's."""
 
     CERTIFICATE = 3
     """A verified client certificate whose Agent-ID equals the header's: level 3."""
@@ -149,13 +149,16 @@ class Peer:
     """IP address without port, for logs and limits."""
 
     transport: str = "agtp"
-    """
-    ``agtp``, ``gateway``, ``a2a`` (a client certificate at the A2A front) or ``internal`` (a step or adapter inside
-    this host).
-    """
+    """``agtp``, ``http`` (a front of this host) or ``internal`` (a step or adapter inside this host)."""
 
     certificate: PeerCertificate | None = None
     """The verified client certificate; None where none was presented."""
+
+    vouched: bool = False
+    """Whether a front of this host has proven, by something else than a certificate, who calls."""
+
+    http: Mapping[str, str] | None = None
+    """For the record, of a request that came over HTTP: ``surface``, ``client`` and ``method``."""
 
     server_name: str | None = None
     """The name the client asked for by SNI."""

@@ -17,6 +17,7 @@ SERVER = '[[mcp.server]]\nname = "files"\ncommand = ["{python}", "server.py"]\n'
 """Three more: what follows a good server starts on line 7."""
 
 FINGERPRINT = "0" * 64
+ENVIRON = {"EMPTY": "", "PATH": "/usr/bin", "HOME": "/root", "TOKEN": "x" * 32, "OTHER": "y" * 32}
 
 HTTP = f"[a2a.front]\nagent_id = '{FINGERPRINT}'\nagent = [{{ name = 'x' }}]\n"
 WELL = "[wellknown]\nlisten = 'ssl:8443:interface=127.0.0.1'\ndomain = 'a.example.com'\n"
@@ -126,6 +127,50 @@ CASES: list[tuple[str, str, int, str, str]] = [
         WELL + HTTP + "listen = 'tcp:8443:interface=127.0.0.1'\n",
         10,
         "is the place of [wellknown], which is ssl there (line 4)",
+        "",
+    ),
+    (
+        "http: a client of nothing",
+        "[[http.client]]\nname = 'a'\nagent = 'x'\n",
+        4,
+        '[[http.client]] "a" token is missing',
+        "",
+    ),
+    (
+        "http: a token that is short",
+        "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'env:HOME'\n",
+        7,
+        '"a" token has fewer than 32 characters',
+        "",
+    ),
+    (
+        "http: a token in the file",
+        "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'\n",
+        7,
+        '"a" token is a secret written into the file',
+        "",
+    ),
+    (
+        "http: a client's name",
+        "[[http.client]]\nname = 'A b'\nagent = 'x'\ntoken = 'env:TOKEN'\n",
+        5,
+        "name must be 1 to 64 of a-z",
+        "",
+    ),
+    (
+        "http: two clients of one token",
+        "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'env:TOKEN'\n"
+        "[[http.client]]\nname = 'b'\nagent = 'y'\ntoken = 'env:TOKEN'\n",
+        11,
+        '"b" token has the value of that of "a"',
+        "another one",
+    ),
+    (
+        "http: two clients of one name",
+        "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'env:TOKEN'\n"
+        "[[http.client]]\nname = 'a'\nagent = 'y'\ntoken = 'env:OTHER'\n",
+        9,
+        '"a" name stands here twice (line 5)',
         "",
     ),
     ("http: no host name", WELL + "hosts = ['https://a']\n", 7, "hosts[1] must be a name", ""),
@@ -533,7 +578,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "assurance misspelled",
         SERVER + "[mcp.server.tools.read]\nmin_assurance = 'cert'\n",
         8,
-        "min_assurance must be one of none, gateway, header, certificate",
+        "min_assurance must be one of none, header, gateway, certificate",
         "",
     ),
     ("not TOML", "[listen\n", 4, "not TOML: Expected ']'", ""),
@@ -545,7 +590,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
 def problems_of(path: Path, environ: dict[str, str] | None = None) -> tuple[Problem, ...]:
     """What loading ``path`` reports."""
     with pytest.raises(ConfigurationError) as caught:
-        load(path, {"EMPTY": "", "PATH": "/usr/bin", "HOME": "/root"} if environ is None else environ)
+        load(path, ENVIRON if environ is None else environ)
     return caught.value.problems
 
 

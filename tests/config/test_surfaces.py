@@ -76,3 +76,28 @@ def test_a_listener_has_one_certificate(tmp_path: Path) -> None:
     (problem,) = caught.value.problems
     assert problem.line == 13
     assert problem.message == "[a2a.front] listen is shared with [wellknown], which has another certificate (line 4)"
+
+
+def test_a_token_that_others_can_read_is_a_start_error(tmp_path: Path) -> None:
+    """A key that opens the host is its owner's alone."""
+    file = tmp_path / "a.token"
+    file.touch(0o600)
+    file.write_text("x" * 32)
+    text = "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'file:a.token'\n"
+    assert [client.name for client in load(written(tmp_path, text), {}).http.client] == ["a"]
+    for mode in (0o640, 0o604):
+        file.chmod(mode)
+        with pytest.raises(ConfigurationError) as caught:
+            load(written(tmp_path, text), {})
+        (problem,) = caught.value.problems
+        assert (problem.line, "can be read by others than its owner" in problem.message) == (7, True)
+
+
+def test_a_clients_token_is_no_token_of_the_front(tmp_path: Path) -> None:
+    """Who calls could not be told."""
+    text = (
+        HTTP + "listen = 'tcp:0:interface=127.0.0.1'\ntokens = ['env:TOKEN']\n"
+        "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'env:TOKEN'\n"
+    )
+    with pytest.raises(ConfigurationError, match="has the value of a token of"):
+        load(written(tmp_path, text), {"TOKEN": "x" * 32})

@@ -39,6 +39,9 @@ QUESTIONS: list[tuple[Question, int, str]] = [
         401,
         "agent-unauthenticated",
     ),
+    (Question(agent_id=CALLER, method="QUERY", path="/words", assurance=Assurance.GATEWAY, input={}), 200, ""),
+    (Question(agent_id=CALLER, method="RESERVE", path="/desk", assurance=Assurance.GATEWAY, input={"text": "x"}), 401,
+     "agent-unauthenticated"),
     (Question(agent_id=STRANGER, method="QUERY", path="/words", input={}), 401, "agent-unauthenticated"),
     (Question(agent_id=None, method="QUERY", path="/public", assurance=Assurance.NONE, input={}), 200, ""),
     (Question(agent_id=None, method="QUERY", path="/words", assurance=Assurance.NONE, input={}), 401,
@@ -59,7 +62,7 @@ def called(host: DispatchHost, question: Question) -> tuple[int, str]:
         question.method,
         question.path,
         dict(question.input or {}),
-        peer=Peer(address="127.0.0.1", certificate=who),
+        peer=Peer(address="127.0.0.1", certificate=who, vouched=question.assurance is Assurance.GATEWAY),
         headers=headers,
     )
     return response.status, str(json.loads(response.body).get("reason", ""))

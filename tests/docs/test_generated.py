@@ -165,7 +165,10 @@ def test_an_example_loads(section: str, folder: Path) -> None:
     text = EXAMPLES[section]
     file = folder / "host.toml"
     file.write_text(text if "[host]" in text else f"{GENERATE.MINIMAL}\n{text}")
-    reading = examine(file, {"PATH": "/usr/bin", **dict.fromkeys(re.findall(r"env:([A-Z_]+)", text), "secret")})
+    reading = examine(
+        file,
+        {"PATH": "/usr/bin", **dict.fromkeys(re.findall(r"env:([A-Z_]+)", text), "a-secret-of-32-characters-at-least")},
+    )
     assert reading.problems == ()
     held: list[object] = [reading.config]
     for part in section.split("."):
@@ -192,5 +195,8 @@ def test_a_misspelt_key_of_an_example_is_refused(section: str, folder: Path) -> 
     file = folder / "host.toml"
     wrong = re.sub(rf"^{key[-1]} = ", f"{key[-1]}x = ", text, flags=re.MULTILINE)
     file.write_text(wrong if "[host]" in text else f"{GENERATE.MINIMAL}\n{wrong}")
-    environ = {"PATH": "/usr/bin", **dict.fromkeys(re.findall(r"env:([A-Z_]+)", text), "secret")}
+    environ = {
+        "PATH": "/usr/bin",
+        **dict.fromkeys(re.findall(r"env:([A-Z_]+)", text), "a-secret-of-32-characters-at-least"),
+    }
     assert any(f"{key[-1]}x" in problem.message for problem in examine(file, environ).problems)

@@ -278,24 +278,31 @@ def test_a_providers_token_says_on_whose_behalf(host: Host, front: int, provider
     assert post(host, front, "SendMessage", token=forged, message=said)[0] == 401
 
 
-@pytest.mark.parametrize(("certificate", "state"), [(True, "COMPLETED"), (False, "REJECTED")])
-def test_execute_is_reached_by_certificate_alone(
-    tmp_path: Path, provider: Provider, certificate: bool, state: str
+@pytest.mark.parametrize(
+    ("certificate", "tool", "state"),
+    [(True, "", "COMPLETED"), (False, "", "REJECTED"), (False, 'min_assurance = "gateway"\n', "COMPLETED")],
+)
+def test_a_tool_is_reached_by_what_it_asks_for(
+    tmp_path: Path, provider: Provider, certificate: bool, tool: str, state: str
 ) -> None:
-    """EXECUTE demands more than ``gateway``: a tool is called for a client certificate, and refused for a token."""
+    """A hosted tool is for a client certificate; with ``min_assurance = "gateway"`` for a token too; ``can`` agrees."""
     port = free_port()
     exposed = EXECUTE.format(name="librarian", payload=PAYLOAD)
-    with running(deploy(tmp_path, port, provider, agent=exposed)) as started:
+    more = f"[mcp.server.tools.list_files]\n{tool}" if tool else ""
+    with running(deploy(tmp_path, port, provider, agent=exposed, more=more)) as started:
         until(lambda: "the A2A front is served" in started.output)
         who: Any = {"certificate": True} if certificate else {"token": "first-token"}
         status, answer = post(started, port, "SendMessage", message=message({"data": {}}), **who)
         assert status == 200
         task = task_of(answer)
         assert task["status"]["state"] == f"TASK_STATE_{state}", task
-        if certificate:
+        if state == "COMPLETED":
             assert "welcome.txt" in json.dumps(task["artifacts"])
         else:
             assert task["metadata"]["agtp.status"] == 401
+        assurance = "certificate" if certificate else "gateway"
+        asked = ("can", "demo", "EXECUTE", "/", "--tool", "files.list_files", "--assurance", assurance)
+        assert (started.agtp(*asked).returncode == 0) is (state == "COMPLETED")
 
 
 # Tasks

@@ -26,7 +26,7 @@ class DiscoveryGate:
     name = "anonymous discovery"
 
     def __init__(self, floor: Assurance, authorization: Authorization) -> None:
-        self._proven = frozenset({Assurance.GATEWAY, Assurance.CERTIFICATE, floor}) - {Assurance.NONE}
+        self._least = min(max(floor, Assurance.HEADER), Assurance.GATEWAY)
         self._authorization = authorization
 
     def check(self, exchange: Exchange) -> None:
@@ -34,7 +34,7 @@ class DiscoveryGate:
         if binding is None or binding.tier != "A" or binding.state_changing:
             return
         if (
-            exchange.assurance in self._proven
+            exchange.assurance >= self._least
             or self._authorization.is_operator(exchange.peer)
             or is_registrar(exchange.peer, exchange.agent)
         ):

@@ -224,10 +224,10 @@ class CallerGate:
         if proven is not None and certificate is not None:
             self._require_own(certificate, caller)
         exchange.caller = caller
-        if exchange.peer.transport == "gateway":
-            exchange.assurance = Assurance.GATEWAY
-        elif proven is not None and caller.genesis is not None:
+        if proven is not None and caller.genesis is not None:
             exchange.assurance = Assurance.CERTIFICATE
+        elif exchange.peer.vouched:
+            exchange.assurance = Assurance.GATEWAY
         else:
             exchange.assurance = Assurance.HEADER
         # Last: the record of the refusal then says who was stopped, and how surely it was that agent.

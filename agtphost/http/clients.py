@@ -1,0 +1,219 @@
+"""
+Who an HTTP client is, for every surface: by its certificate, by a token, or by an identity provider's token.
+
+What a message says of its sender is never looked at. A certificate with an AGTP identity makes its agent the caller,
+as on AGTP itself. A token of ``[[http.client]]`` makes the agent the caller that the operator gave it to: a key is an
+agent, and ends with it. Whoever has another proof calls in the name of the agent that the operator chose for the
+surface; a provider's token adds on whose behalf (core v08 section 8.6), and nothing else. All of these are vouched for
+by this host (assurance ``gateway``); who has shown nothing is not (assurance ``header``).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from twisted.web.server import Request
+
+from agtphost.http.exchange import field_of
+from agtphost.identity.peer import Peer, PeerCertificate, Withdrawable
+from agtphost.vocabulary import scopes, trace_context
+from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
+
+Certified = Callable[[Any, str], PeerCertificate | None]
+"""The verified client certificate of a connection: takes its transport and the peer's address."""
+
+Principal = Callable[[str], str]
+"""Whom a provider's token stands for, by issuer and claim; fails with ValueError for one that is not to be believed."""
+
+Fields = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyholder:
+    """One ``[[http.client]]``."""
+
+    name: str
+    token: str = field(repr=False)
+    agent_id: str
+    """Who calls with it."""
+
+    scopes: tuple[str, ...] = ()
+    """What is claimed for its calls; none: all that the agent's document grants."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """Who sent one request."""
+
+    key: str
+    """Whose tasks are whose."""
+
+    address: str
+    certificate: PeerCertificate | None = None
+    fields: Fields = field(default=(), repr=False)
+    """Header fields that its calls carry; none of them is the client's own word."""
+
+    trace: Fields = ()
+    """The trace that its request belongs to: the one thing it says itself, and nothing is decided by it."""
+
+    proven: bool = True
+    """Whether it has shown anything that proves who it is."""
+
+    surface: str = "a2a"
+    name: str = ""
+    """As the operator calls it; empty for one who has no name."""
+
+    method: str = ""
+    """Of the HTTP request."""
+
+    request: Any = field(default=None, repr=False, compare=False)
+    """The request itself: its access line names the last record that it was answered from."""
+
+    @property
+    def headers(self) -> Fields:
+        """Everything that its calls carry."""
+        return (*self.fields, *self.trace)
+
+    def note(self, audit_id: object) -> None:
+        """A record was made of what it asked."""
+        if self.request is not None and isinstance(audit_id, str):
+            self.request.audit_id = audit_id
+
+    def peer(self) -> Peer:
+        """The other end of one call."""
+        return Peer(
+            address=self.address,
+            transport="http",
+            certificate=self.certificate,
+            vouched=self.proven and self.certificate is None,
+            http={"surface": self.surface, "client": self.name, "method": self.method},
+            link=Withdrawable(client=self.key),
+        )
+
+
+class NotAdmitted(Exception):
+    """A client that may not call; the message is one sentence for it."""
+
+
+class Clients:
+    """
+    Admits the clients of one surface.
+
+    :param surface: its name, for records.
+    :param agent_id: in whose name those call who have no agent of their own; empty: they may not.
+    :param claimed: what that agent claims for their calls.
+    :param tokens: of clients without a name.
+    :param keyholders: clients whose tokens are agents.
+    :param certified: None where certificates count for nothing.
+    :param principal: None where no provider's tokens are accepted.
+    """
+
+    def __init__(
+        self,
+        surface: str,
+        *,
+        agent_id: str = "",
+        claimed: tuple[str, ...] = (),
+        tokens: Sequence[str] = (),
+        keyholders: Sequence[Keyholder] = (),
+        certified: Certified | None = None,
+        principal: Principal | None = None,
+    ) -> None:
+        self._surface = surface
+        self._fields = _named(agent_id, claimed)
+        self._vouched = bool(agent_id)
+        self._tokens = tuple((_digest(token), None) for token in tokens)
+        self._held = tuple((_digest(holder.token), holder) for holder in keyholders)
+        self._certified = certified
+        self._principal = principal
+        self.guarded = bool(tokens) or bool(keyholders) or principal is not None
+        self.certified = certified is not None
+
+    def of(self, request: Request) -> Client:
+        """
+        Who sent a request.
+
+        :raises NotAdmitted: nobody who may.
+        """
+        peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
+        came: dict[str, Any] = {
+            "address": str(getattr(peer, "host", self._surface)),
+            "surface": self._surface,
+            "request": request,
+            "trace": _trace(request),
+            "method": request.method.decode("ascii", "replace")[:32],
+        }
+        scheme, _, token = (field_of(request, "authorization") or "").partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        if not token.isascii():
+            raise NotAdmitted("The bearer token is not ASCII")
+        certificate = self._certificate(request, came["address"])
+        if certificate is not None:
+            return self._agent(certificate, came, token)
+        if not self._vouched and not self._held:
+            raise NotAdmitted("A client certificate with an AGTP identity is needed")
+        if not self.guarded and not self.certified:
+            return Client(key="anybody", fields=self._fields, proven=False, **came)
+        return self._bearer(token, came)
+
+    def _bearer(self, token: str, came: dict[str, Any]) -> Client:
+        shown = _digest(token)
+        # Each is looked at, whichever it is, in a time that tells nothing of it.
+        found = [
+            (digest, holder) for digest, holder in (*self._held, *self._tokens) if hmac.compare_digest(digest, shown)
+        ]
+        if found:
+            digest, holder = found[0]
+            if holder is not None:
+                fields = _named(holder.agent_id, holder.scopes)
+                return Client(key=f"client:{holder.name}", name=holder.name, fields=fields, **came)
+            return Client(key=digest.hex()[:32], fields=self._fields, **came)
+        if self._principal is None or not token or not self._vouched:
+            raise NotAdmitted("A bearer token is needed")
+        credential = ("Authorization", f"Bearer {token}")
+        return Client(key=self._behalf(token), fields=(*self._fields, credential), **came)
+
+    def _certificate(self, request: Request, address: str) -> PeerCertificate | None:
+        if self._certified is None or request.channel is None:
+            return None
+        found = self._certified(request.channel.transport, address)
+        # A certificate that names no agent proves nothing here; one that cannot be read is refused by the gates.
+        return found if found is not None and (found.agent_id is not None or found.malformed) else None
+
+    def _agent(self, certificate: PeerCertificate, came: dict[str, Any], token: str) -> Client:
+        key, fields = f"agent:{certificate.agent_id}", Fields()
+        if token and self._principal is not None:
+            key, fields = f"{key} {self._behalf(token)}", (("Authorization", f"Bearer {token}"),)
+        return Client(key=key, certificate=certificate, fields=fields, **came)
+
+    def _behalf(self, token: str) -> str:
+        assert self._principal is not None, "somebody believes tokens"
+        try:
+            return f"principal:{sha256(self._principal(token).encode()).hexdigest()[:32]}"
+        except ValueError as error:
+            raise NotAdmitted(str(error)) from None
+
+
+def _trace(request: Request) -> Fields:
+    # One that stands twice is malformed; of a tracestate the parts add up.
+    values = (request.requestHeaders.getRawHeaders(name) for name in (TRACEPARENT, TRACESTATE))
+    traceparent, tracestate = (None if each is None else ",".join(each) for each in values)
+    place = trace_context.read(traceparent, tracestate)
+    if place is None or traceparent is None:
+        return ()
+    state = ((TRACESTATE, place.state),) if place.state else ()
+    return ((TRACEPARENT, traceparent), *state)
+
+
+def _named(agent_id: str, claimed: tuple[str, ...]) -> Fields:
+    fields = (("Agent-ID", agent_id),)
+    return (*fields, ("Authority-Scope", scopes.render(claimed))) if claimed else fields
+
+
+def _digest(token: str) -> bytes:
+    """Of one length, so that comparing takes one time."""
+    return sha256(token.encode()).digest()
