@@ -23,9 +23,10 @@ class Asked:
         self.requestHeaders = self
         self._fields = fields
 
-    def getRawHeaders(self, name: bytes) -> list[bytes] | None:
+    def getRawHeaders(self, name: Any) -> Any:
         """One field."""
-        value = self._fields.get(name.decode().replace("-", "_"))
+        asked = name.decode() if isinstance(name, bytes) else name
+        value = self._fields.get(asked.lower().replace("-", "_"))
         return None if value is None else [value.encode()]
 
     def getClientAddress(self) -> IPv4Address:

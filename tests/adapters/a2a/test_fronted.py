@@ -13,8 +13,8 @@ from twisted.internet.task import Clock
 from agtphost.adapters.a2a import fronted
 from agtphost.adapters.a2a.fronted import KIND, FrontedTasks, TooMany
 from agtphost.audit.drafts import Change, LedgerUnavailable
-from agtphost.http.a2a_clients import Client
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Exposed, Runs
+from agtphost.http.clients import Client
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import ITEM_KINDS
