@@ -22,5 +22,6 @@ HTTP beside AGTP.
 - :mod:`.exchange`: one HTTP request and its answer: admitted before its body is taken, its body of bounded length
 - :mod:`.fetch`: documents fetched over HTTPS on the operator's word: bounded, verified, never redirected
 - :mod:`.site`: where this host speaks HTTP: one service for every such listener
+- :mod:`.status`: what an answer of AGTP is to HTTP: the one table for every surface that gives such answers
 - :mod:`.tls`: the TLS side of listeners that speak HTTP: from PEM files, and renewable while the listener runs
 """

@@ -39,6 +39,7 @@ from agtphost.http.a2a_rpc import (
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
 from agtphost.http.clients import Client, Clients, NotAdmitted
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
+from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import Signer
@@ -248,7 +249,7 @@ class FrontResource(Resource):
             return relayed_card(extended or exposed.card() or {}, url, pushes=exposed.pushes, **reached)
         return card_of(exposed.agent, url, **reached)
 
-    async def _answered(self, request: Request, exposed: Exposed, client: Client, call: Call) -> None:
+    async def _answered(self, request: BoundedRequest, exposed: Exposed, client: Client, call: Call) -> None:
         gone = Gone(request)
         try:
             require_hosted(call.operation)
@@ -263,7 +264,7 @@ class FrontResource(Resource):
             _finish(request, status, octets, kind)
 
     async def _answered_behind(
-        self, request: Request, label: str, relayed: Relayed, client: Client, call: Call
+        self, request: BoundedRequest, label: str, relayed: Relayed, client: Client, call: Call
     ) -> None:
         gone = Gone(request)
         try:
@@ -279,7 +280,7 @@ class FrontResource(Resource):
             _finish(request, status, octets, kind)
 
     async def _followed_behind(
-        self, request: Request, label: str, relayed: Relayed, client: Client, call: Call
+        self, request: BoundedRequest, label: str, relayed: Relayed, client: Client, call: Call
     ) -> None:
         stream, fault = await self._relay.follow(relayed, client, call, request)
         if fault is not None and not stream.begun and not stream.old:
@@ -291,7 +292,7 @@ class FrontResource(Resource):
             stream.fail(fault)
         stream.finish()
 
-    async def _streamed(self, request: Request, exposed: Exposed, client: Client, call: Call) -> None:
+    async def _streamed(self, request: BoundedRequest, exposed: Exposed, client: Client, call: Call) -> None:
         stream = EventStream(request, call)
         try:
             if call.operation == "SubscribeToTask":
@@ -326,7 +327,8 @@ class FrontResource(Resource):
                 await run.answerable().addTimeout(self._settings.timeout, self._clock)
             except TimeoutError:
                 log.info("a client of A2A is answered before its task {task} has ended", task=run.document["id"])
-        client.note(run.document.get("metadata", {}).get("agtp.audit_id"))
+        metadata = run.document.get("metadata", {})
+        client.note(metadata.get("agtp.status"), metadata.get("agtp.audit_id"))
         return {"task": dict(run.document)}
 
     async def _get(self, client: Client, call: Call) -> Mapping[str, Any]:
@@ -366,7 +368,7 @@ class FrontResource(Resource):
         fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
         request = request_of(method, path, fields, {"method": method, "parameters": given or {}})
         response: Response = await self._dispatcher.dispatch(request, client.peer())
-        client.note(response.headers.get("audit-id"))
+        client.note(response.status, response.headers.get("audit-id"))
         if response.status != 200:
             raise messages.fault_of(response)
         body = jsontext.decode(response.body)
@@ -389,6 +391,7 @@ def _task_id(value: object) -> str:
     return value
 
 
-def _finish(request: Request, status: int, octets: bytes, kind: str = "application/json") -> None:
-    request.write(tail_of(request, status, octets, kind=kind))  # type: ignore[no-untyped-call]
+def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = "application/json") -> None:
+    fields = ((FIELD, str(request.agtp_status)),) if request.agtp_status else ()
+    request.write(tail_of(request, status, octets, *fields, kind=kind))  # type: ignore[no-untyped-call]
     request.finish()  # type: ignore[no-untyped-call]

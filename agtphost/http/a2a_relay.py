@@ -65,7 +65,7 @@ class Relay:
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=False)
         response = await self._dispatcher.dispatch(asked, client.peer())
         audit_id = response.headers.get("audit-id")
-        client.note(audit_id)
+        client.note(response.status, audit_id)
         if audit_id is not None:
             request.responseHeaders.setRawHeaders("Audit-ID", [audit_id])
         return _result(response)["response"]
@@ -101,7 +101,7 @@ class Relay:
 
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=True)
         response = await self._dispatcher.dispatch(asked, peer, interim)
-        client.note(response.headers.get("audit-id"))
+        client.note(response.status, response.headers.get("audit-id"))
         try:
             _result(response)
         except RpcFault as fault:

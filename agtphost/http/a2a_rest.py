@@ -13,6 +13,7 @@ from twisted.web.server import Request
 from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import RpcFault, invalid
 from agtphost.http.a2a_rpc import PUSH, asked_version, read_body
+from agtphost.http.status import over_http
 from agtphost.vocabulary import a2a_errors, jsontext
 
 KIND = "application/a2a+json"
@@ -44,10 +45,13 @@ _REFUSED = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
+    409: "ABORTED",
     429: "RESOURCE_EXHAUSTED",
+    501: "UNIMPLEMENTED",
     503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
 }
-"""Refusals of the dispatcher that HTTP has the same statuses for."""
+"""What google.rpc.Code calls refusals of the dispatcher, by their status over HTTP; it has no words for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +110,9 @@ def fault_response(fault: RpcFault) -> tuple[int, bytes]:
     kind = a2a_errors.kind_of(fault.code)
     code, status = kind.http, kind.status
     refused = fault.proof.get("status")
-    if fault.code == a2a_errors.INTERNAL and refused in _REFUSED:
-        code, status = refused, _REFUSED[refused]
+    if fault.code == a2a_errors.INTERNAL and isinstance(refused, int):
+        code = over_http(refused)
+        status = _REFUSED.get(code, "FAILED_PRECONDITION" if code < 500 else "INTERNAL")
     error: dict[str, Any] = {"code": code, "status": status, "message": fault.message}
     if isinstance(fault.data, list):
         error["details"] = fault.data

@@ -78,10 +78,11 @@ class Client:
         """Everything that its calls carry."""
         return (*self.fields, *self.trace)
 
-    def note(self, audit_id: object) -> None:
-        """A record was made of what it asked."""
-        if self.request is not None and isinstance(audit_id, str):
-            self.request.audit_id = audit_id
+    def note(self, status: object, audit_id: object) -> None:
+        """What it asked was answered, and a record made of that: for the HTTP response and its access line."""
+        if self.request is not None and isinstance(status, int):
+            self.request.agtp_status = status
+            self.request.audit_id = audit_id if isinstance(audit_id, str) else ""
 
     def peer(self) -> Peer:
         """The other end of one call."""

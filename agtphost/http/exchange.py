@@ -80,6 +80,9 @@ class BoundedRequest(Request):
     refusal: bytes | None = None
     """The body of what it is refused with by its head, where it needs no hurry; None for one that may go on."""
 
+    agtp_status: int = 0
+    """Of the answer of AGTP that it carries; 0 where it carries none."""
+
     audit_id: str = ""
     """Of the record that it was answered from, where there is one: for its access line."""
 

@@ -14,6 +14,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
 from agtphost.page import evidence, notes
 from agtphost.page.actions import ACTIONS, Malformed
@@ -42,9 +43,6 @@ KINDS: Mapping[str, str] = {
     ".svg": "image/svg+xml",
 }
 """Of the files in ``static``, by the end of their names."""
-
-OVER_HTTP: Mapping[int, int] = {261: 202, 262: 403, 263: 201, 408: 504}
-"""Statuses of AGTP that mean something else to HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +273,9 @@ def _tell(request: BoundedRequest, status: int, document: Mapping[str, Any]) -> 
 def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = HTML) -> None:
     if request.finished or request._disconnected:
         return
-    request.write(tail_of(request, OVER_HTTP.get(status, status), octets, kind=kind))  # type: ignore[no-untyped-call]
+    # What the page says itself has no number that HTTP reads otherwise.
+    fields = ((FIELD, str(status)),) if status != over_http(status) else ()
+    request.write(tail_of(request, over_http(status), octets, *fields, kind=kind))  # type: ignore[no-untyped-call]
     request.finish()  # type: ignore[no-untyped-call]
 
 

@@ -125,6 +125,13 @@ def test_revoking_the_agent_stops_the_key(tmp_path: Path) -> None:
             assert "TASK_STATE_COMPLETED" not in json.dumps(answer)
             assert "410" in json.dumps(answer) or "revoked" in json.dumps(answer), (status, answer)
         link.close()
+        # Over HTTP+JSON the refusal is the status of the answer, and what AGTP called it is said.
+        link = http.client.HTTPConnection("localhost", port, timeout=25)
+        fields = {"A2A-Version": "1.0", "Authorization": f"Bearer {KEY}"}
+        link.request("GET", "/agents/librarian/tasks", headers=fields)
+        refused = link.getresponse()
+        assert (refused.status, refused.headers["AGTP-Status"]) == (410, "410")
+        link.close()
 
 
 def test_a_key_of_nobody_is_a_start_error(tmp_path: Path) -> None:
