@@ -34,12 +34,7 @@ from agtphost.dispatch.tracing import Tracer
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import bounded, resumed
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import (
-    BuiltInContext,
-    IBuiltInHandler,
-    Overstepped,
-    checked,
-)
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.iagtp import IDispatcher, IGate, ILedger
