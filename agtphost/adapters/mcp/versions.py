@@ -144,11 +144,21 @@ async def negotiate(
         if terms is None:
             raise NegotiationFailed(f"the server does not speak {STATELESS}")
         return terms
-    if protocol == "auto" and probe:
-        terms = await _probe(peer, client, min(PROBE_TIMEOUT, seconds))
-        if terms is not None:
-            return terms
-    return await _initialize(peer, client, protocol, seconds, capabilities)
+    if protocol != "auto" or not probe:
+        return await _initialize(peer, client, protocol, seconds, capabilities)
+    terms = await _probe(peer, client, min(PROBE_TIMEOUT, seconds))
+    if terms is not None:
+        return terms
+    try:
+        return await _initialize(peer, client, protocol, seconds, capabilities)
+    except ErrorAnswer as error:
+        # Its answer to the probe came too late, and the probe had made the connection stateless: so it says by now.
+        if error.code != UNSUPPORTED_VERSION:
+            raise
+        terms = await _discover(peer, client, seconds)
+        if terms is None:
+            raise
+        return terms
 
 
 async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Negotiated | None:

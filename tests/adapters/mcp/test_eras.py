@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.versions import PROBES, STATELESS, Negotiated, NegotiationFailed, negotiate
+from agtphost.adapters.mcp.versions import PROBE_TIMEOUT, PROBES, STATELESS, Negotiated, NegotiationFailed, negotiate
+from agtphost.upstream.failures import ErrorAnswer
 from tests.adapters.mcp.test_jsonrpc import Case
 
 CLIENT = {"name": "host", "version": "1"}
@@ -68,6 +69,32 @@ def test_nothing_in_common_is_said(supported: list[object]) -> None:
     case.answer(refused(*supported))
     assert case.outcome[0].check(NegotiationFailed)
     assert case.methods == ["server/discover"]
+
+
+def test_a_server_that_was_slow_to_answer_the_probe_is_asked_again() -> None:
+    """On a busy machine: the probe made its connection stateless, and the handshake is refused there by then."""
+    case = Asked()
+    probed = case.link.sent[0]["id"]
+    case.clock.advance(PROBE_TIMEOUT)
+    assert case.methods == ["server/discover", "initialize"]
+    case.peer.received({"jsonrpc": "2.0", "id": probed, "result": DISCOVERED})
+    case.answer({"error": {"code": -32022, "message": "connection is serving the 2026-07-28 protocol"}})
+    assert case.outcome == []
+    case.answer({"result": DISCOVERED})
+    [terms] = case.outcome
+    assert isinstance(terms, Negotiated) and terms.stateless
+    assert case.methods == ["server/discover", "initialize", "server/discover"]
+
+
+@pytest.mark.parametrize("answer", [{"error": {"code": -32603, "message": "no"}}, refused(STATELESS)])
+def test_a_handshake_that_is_refused_for_good_is_refused(answer: dict[str, Any]) -> None:
+    """The control: for another reason at once, and where no era of both is left."""
+    case = Asked()
+    case.clock.advance(PROBE_TIMEOUT)
+    case.answer(answer)
+    if case.outcome == []:
+        case.answer(answer)
+    assert case.outcome[0].check(ErrorAnswer)
 
 
 def test_every_stateless_request_says_what_callers_can_be_asked() -> None:
