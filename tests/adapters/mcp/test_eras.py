@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import pytest_twisted
 from twisted.internet.defer import Deferred
 
+from agtphost.adapters.mcp import versions
 from agtphost.adapters.mcp.versions import PROBE_TIMEOUT, PROBES, STATELESS, Negotiated, NegotiationFailed, negotiate
 from agtphost.upstream.failures import ErrorAnswer
+from tests.adapters.mcp.hosting import hosted, sdk
 from tests.adapters.mcp.test_jsonrpc import Case
 
 CLIENT = {"name": "host", "version": "1"}
@@ -84,6 +87,15 @@ def test_a_server_that_was_slow_to_answer_the_probe_is_asked_again() -> None:
     [terms] = case.outcome
     assert isinstance(terms, Negotiated) and terms.stateless
     assert case.methods == ["server/discover", "initialize", "server/discover"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_official_sdk_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real server, which never answers as fast as that: it comes up all the same, without another start."""
+    monkeypatch.setattr(versions, "PROBE_TIMEOUT", 0.001)
+    async with hosted(sdk("stdio")) as server:
+        assert server.terms is not None and server.terms.stateless
+        assert server.snapshot().restarts == 0
 
 
 @pytest.mark.parametrize("answer", [{"error": {"code": -32603, "message": "no"}}, refused(STATELESS)])
