@@ -192,7 +192,8 @@ def main() -> None:
     calls = [(kind, number, made(kind)) for kind in RATES for number in range(CALLERS[kind])]
     ready = time.monotonic() + WARM
     for _, _, call in calls[:5]:  # The host starts its MCP server, compiles and connects what it needs.
-        while call() is not None and time.monotonic() < ready:
+        # One that says that there are too many calls has started.
+        while (wrong := call()) is not None and not wrong.startswith("429 ") and time.monotonic() < ready:
             time.sleep(0.2)
         for _ in range(10):
             call()

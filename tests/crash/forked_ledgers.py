@@ -31,7 +31,7 @@ class Hasty(Ledger):
         commit = self._store.commit
 
         def answered_first() -> None:
-            self._reactor.callFromThread(self._settle, entries)
+            self._reactor.callFromThread(self._settle, entries, 0.0)
             time.sleep(0.003)
             commit()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from agtphost.host.log_throttle import FULL, KINDS, SECONDS, LogThrottling, Thro
 
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"
 TIMES = 1_000
+SAYS = re.compile(r"\b_?log\.[a-z]+\(")
 LEVELS = {"debug", "info", "warn", "error", "critical", "failure"}
 
 
@@ -31,7 +33,7 @@ def _lines() -> Iterator[tuple[str, str, str]]:
         if path.parts[len(ROOT.parts)] in ("cli", "bridge"):
             continue  # no hosts
         text = path.read_text()
-        if "log." not in text:
+        if not SAYS.search(text):
             continue
         for node in ast.walk(ast.parse(text)):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):

@@ -36,8 +36,8 @@ def make_hasty() -> None:
 
     def hasty(self: Ledger, entries: Any) -> None:
         settle, reactor = self._settle, self._reactor
-        answer_first[self._writer] = lambda: reactor.callFromThread(settle, entries)
-        self._settle = lambda entries: None  # type: ignore[method-assign]
+        answer_first[self._writer] = lambda: reactor.callFromThread(settle, entries, 0.0)
+        self._settle = lambda entries, seconds: None  # type: ignore[method-assign]
         try:
             write(self, entries)
         finally:

@@ -7,6 +7,8 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -97,9 +99,18 @@ def started(folder: Path, *words: str) -> StdioServerParameters:
     return StdioServerParameters(command=command, args=args, cwd=folder)
 
 
-def test_a_host_that_stays_away_is_said_to(host: Host, tmp_path: Path) -> None:
-    """The error is the bridge's own: it has no Audit-ID, names the host and says what to check."""
-    deployment, port = tmp_path / "deployment", free_port()
+@dataclass(frozen=True)
+class Away:
+    """What a client is told of a host that stays away."""
+
+    port: int
+    told: Future[MCPError]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def away(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Away]:
+    """A client that asks for the tools of such a host, from the first test on: its bridge waits for 20 seconds."""
+    deployment, port = tmp_path_factory.mktemp("away") / "deployment", free_port()
     shutil.copytree(host.config.parent, deployment)
     config = deployment / "host.toml"
     config.write_text(config.read_text().replace(f"port = {host.port}", f"port = {port}"))
@@ -110,11 +121,8 @@ def test_a_host_that_stays_away_is_said_to(host: Host, tmp_path: Path) -> None:
                 await mcp.list_tools()
             return failed.value
 
-    error = anyio.run(story)
-    assert error.code == -32011
-    assert str(port) in error.message
-    assert error.data["agtp"]["remedy"]
-    assert "audit_id" not in error.data["agtp"]
+    with ThreadPoolExecutor(1) as pool:
+        yield Away(port, pool.submit(anyio.run, story))
 
 
 def test_an_answer_whose_record_does_not_verify_is_passed_on_to_nobody(host: Host, tmp_path: Path) -> None:
@@ -263,3 +271,12 @@ def test_mistakes_are_told_at_once(host: Host) -> None:
         assert done.returncode == 3 and "Choose another port" in done.stderr
     assert "agtp mcp-bridge" in agtp("mcp-bridge", "--help").stdout
     assert BIN.is_dir() and FIXTURE.is_file()
+
+
+def test_a_host_that_stays_away_is_said_to(away: Away) -> None:
+    """The error is the bridge's own: it has no Audit-ID, names the host and says what to check."""
+    error = away.told.result()
+    assert error.code == -32011
+    assert str(away.port) in error.message
+    assert error.data["agtp"]["remedy"]
+    assert "audit_id" not in error.data["agtp"]

@@ -282,11 +282,11 @@ def test_no_child_is_a_zombie_or_left_behind(run: Run) -> None:
             # Servers that read nothing are restarted meanwhile.
             return False
 
-    until(lambda: not any(zombie(each) for each in run.process.children()), 5)
+    until(lambda: not any(zombie(each) for each in run.process.children()), 60)
     began = time.monotonic()
     assert run.host.stop() == 0
-    assert time.monotonic() - began < 8, "servers that are deaf to SIGTERM are ended together"
-    until(lambda: not any(each.is_running() for each in family), 5)
+    assert time.monotonic() - began < 30, "servers that are deaf to SIGTERM are ended together"
+    until(lambda: not any(each.is_running() for each in family), 60)
 
 
 SILENT = tuple(case for case in CASES if case.fault.name == "never-answers")
