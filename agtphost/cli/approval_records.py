@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.audit.entries import Entry, entry_of
 from agtphost.cli.exchange import result_of
-from agtphost.cli.failures import Unverified
+from agtphost.cli.failures import HostRefused, Unverified
 from agtphost.client.terminal import escape
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import phrase_of
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from agtphost.cli.target import Target
     from agtphost.client.sync import Client
     from agtphost.identity.keys import VerifyingKey
+
+PREFIX = "apr-"
+"""Of the identifiers of approvals."""
 
 STEPS = ("proposed", "decided", "executed")
 """In their order."""
@@ -78,6 +81,22 @@ def records_of(
     return ApprovalRecords(
         approval_id=said["id"], records=ordered, ids={step: ids[step] for step in STEPS if step in ids}, listed=listed
     )
+
+
+def newest(client: Client, target: Target, approval_id: str) -> str:
+    """
+    The Audit-ID of the last record of an approval.
+
+    :raises HostRefused: where the host tells of no such approval.
+    """
+    listed = _listed(client, target, approval_id)
+    found = [str(listed[f"{step}_audit_id"]) for step in STEPS if listed.get(f"{step}_audit_id")]
+    if not found or not is_audit_id(found[-1]):
+        raise HostRefused(
+            "there is no such approval, or it is not this caller's to see",
+            "agtp approvals ls --state all shows them; --as NAME asks as somebody else.",
+        )
+    return found[-1]
 
 
 def _step_of(entry: Entry, said: Mapping[str, Any]) -> str | None:

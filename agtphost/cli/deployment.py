@@ -109,7 +109,8 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             f'operators = ["{SigningKey.load(deployment.state / "registrar.key").public.fingerprint}"]',
             "",
             "[approvals]",
-            "# A person approves each call of what cannot be undone.",
+            "# A person approves each call of what cannot be undone: `agtp approvals ls` shows which wait,",
+            "# and `agtp approvals approve ID` lets that very call pass, once.",
             "irreversible = true",
         ]
     for server in deployment.servers:

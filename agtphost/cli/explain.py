@@ -40,7 +40,7 @@ TOLD = frozenset(
 
 
 @click.command()
-@click.argument("audit_id", metavar="AUDIT_ID")
+@click.argument("audit_id", metavar="AUDIT_ID|APPROVAL")
 @host_options
 def command(audit_id: str, where: Connection, as_json: bool) -> None:
     """
@@ -50,16 +50,22 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
     known and what came of it, where the record stands in its chain and in the
     host's log, and asks the host's gates what they would say today. Of a call
     that a person approved it shows all three records: proposed, decided and
-    executed, whichever of them is named.
+    executed, whichever of them is named, or the approval itself.
 
     \b
-    Example:
+    Examples:
       agtp explain AUDIT_ID
+      agtp explain $(agtp approvals ls --ids --state used | tail -n 1)
     """
-    if not is_audit_id(audit_id):
-        raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+    named = audit_id.startswith(approval_records.PREFIX)
+    if not named and not is_audit_id(audit_id):
+        raise WrongInput(
+            "an Audit-ID is 64 lower-case hexadecimal digits", f"An approval begins with {approval_records.PREFIX}."
+        )
     target = resolve(where, identity=REGISTRAR)
     with connected(target) as client:
+        if named:
+            audit_id = approval_records.newest(client, target, audit_id)
         listed = inspect(client, target, {"target": "audit", "audit_id": audit_id})
         keys = signing_keys(target, client)
         entry = entry_of({**listed, "audit_id": audit_id}, keys)

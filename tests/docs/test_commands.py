@@ -62,6 +62,7 @@ RUN_BY: dict[tuple[str, str], str] = {
         ".venv/bin/python -m sphinx -W --keep-going -b html docs build/site",
     ): "tests/docs/test_site.py::test_every_page_is_in_the_site",
     ("docs/a2a.rst", "agtp upstreams "): "tests/system/test_web_upstreams.py::",
+    ("docs/approvals.rst", "import sys"): "tests/system/test_approvals_page.py::test_the_program_waits",
     ("docs/client.rst", "import sys"): "tests/system/test_merchant.py::test_the_pages_buyer_buys",
     ("docs/operations.rst", "agtp agent new desk --hosted --package"): "tests/cli/test_identity_commands.py::",
     ("docs/operations.rst", "AGTPHOST_LOG_FILE="): "tests/system/test_operation.py::"

@@ -1,0 +1,170 @@
+"""``docs/approvals.rst``, played: what it configures, what it calls, and every line that it shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests import forking
+from tests.system.held_calls import decide, fingerprint, held_sample, note, operator
+from tests.system.hosting import Host, running, until
+from tests.system.test_docs import DOCS, blocks, shell
+
+pytestmark = pytest.mark.slow
+
+PAGE = "approvals.rst"
+TOKENS = re.compile(
+    r"apr-[0-9a-f]{32}|\b[0-9a-f]{64}\b|\b[0-9a-f-]{36}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"
+    r"|entry \d+ of \d+|record \d+ of"
+)
+"""What differs from run to run."""
+
+RETRIED = ("agtp approvals ls",)
+"""Looks that are repeated until they show what the page shows: time has to pass."""
+
+
+class Player:
+    """
+    Plays the page.
+
+    :param folder: where its host is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.config = held_sample(folder)
+        self._base = self.config.read_text().partition("\n# A real MCP server over stdio.")[0]
+        self._server = re.search(r"^command = .*$", self.config.read_text(), re.MULTILINE)
+        self._more = ""
+        self._names: dict[str, str] = {}
+        self.output: list[str] = []
+        """What really came, command by command, in the page's own names."""
+
+    def configure(self, block: str) -> None:
+        """Another piece of configuration; a table that is there already is replaced."""
+        key = fingerprint(self.config.parent / "state" / "registrar.pem")
+        assert self._server is not None
+        block = re.sub(r"^command = .*$", lambda _: self._server.group(), block, flags=re.MULTILINE)  # type: ignore[union-attr]
+        block = re.sub(r'operators = \["[0-9a-f]{64}"\]', f'operators = ["{key}"]', block)
+        for table in re.findall(r"^\[[a-z]+\]$", block, re.MULTILINE):
+            self._more = re.sub(rf"^{re.escape(table)}\n(?:[^\[\n].*\n|\n)*", "", self._more, flags=re.MULTILINE)
+        self._more += f"{block}\n\n"
+        self.config.write_text(f"{self._base}\n\n{self._more}")
+
+    def play(self, command: str, shown: list[str]) -> None:
+        """Run one command, and compare."""
+        command, _, status = command.partition("  # ")
+        for named, real in self._names.items():
+            command = command.replace(named, real)
+
+        def same() -> bool:
+            found, output = shell(self.config.parent, command)
+            lines = [line.rstrip() for line in output.splitlines()]
+            self._seen = found, lines
+            return found == int(status or 0) and _matches(shown, lines)
+
+        if command.startswith(RETRIED):
+            until(lambda: same() or not shown)
+        else:
+            same()
+        found, lines = self._seen
+        assert found == int(status or 0), f"{command}\n" + "\n".join(lines)
+        assert _matches(shown, lines), f"$ {command}\n" + "\n".join(lines) + "\n-- the page has --\n" + "\n".join(shown)
+        for expected, line in zip(shown, lines, strict=False):
+            self._names.update(zip(TOKENS.findall(expected), TOKENS.findall(line), strict=False))
+
+
+def _matches(shown: list[str], lines: list[str]) -> bool:
+    """Line by line; what differs from run to run is anything of its kind, and ``...`` ends a line early."""
+    if len(shown) != len(lines):
+        return False
+    for expected, line in zip(shown, lines, strict=True):
+        head, dots, rest = expected.partition("...")
+        wanted, found = _plain(expected), _plain(line)
+        if found != wanted and not (dots and not rest and found.startswith(_plain(head))):
+            return False
+    return True
+
+
+def _plain(line: str) -> str:
+    return re.sub(r" {2,}", "  ", TOKENS.sub("*", line)).rstrip()
+
+
+def scenes() -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
+    """Each piece of configuration, with the commands up to the next one and the lines that each shows."""
+    scene: tuple[str, list[tuple[str, list[str]]]] = ("", [])
+    for block in blocks(PAGE):
+        configuration, _, story = f"\n{block}".partition("\n$ ")
+        if re.match(r"\[\[?[a-z]", configuration.strip()):
+            if scene[0]:
+                yield scene
+            scene = (configuration.strip(), [])
+        if story:
+            for part in f"{story}".split("\n$ "):
+                command, *shown = part.split("\n")
+                scene[1].append((command, [line.rstrip() for line in shown if line.strip()]))
+    yield scene
+
+
+def test_the_page_is_played(tmp_path: Path) -> None:
+    """Held, listed, shown, approved, made and explained; rejected; expired."""
+    player = Player(tmp_path)
+    played = 0
+    for configuration, steps in scenes():
+        player.configure(configuration)
+        with ExitStack() as stack:
+            if steps:
+                stack.enter_context(running(player.config))
+            for command, shown in steps:
+                player.play(command, shown)
+                played += 1
+    assert played >= 15
+
+
+def test_another_output_is_noticed() -> None:
+    """The control: a word more, a line less; and what may differ."""
+    key, other = "apr-" + "0" * 32, "apr-" + "f" * 32
+    assert _matches([f"approved: {key}"], [f"approved: {other}"])
+    assert not _matches([f"approved: {key}"], [f"rejected: {other}"])
+    assert not _matches([f"approved: {key}"], [f"approved: {other}", ""])
+    assert _matches(["  passed a, b, ..."], ["  passed a, b, c"]) and not _matches(
+        ["  passed a, b, ..."], ["  passed b"]
+    )
+
+
+def program() -> str:
+    """The Python program of the page."""
+    text = (DOCS / PAGE).read_text()
+    found = re.search(r"^ {8}import sys\n(?: {8}.*\n|\n)+", text, re.MULTILINE)
+    assert found is not None
+    return dedent(found.group())
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """Deleting a note needs the registrar's approval."""
+    with running(held_sample(tmp_path_factory.mktemp("program"))) as started:
+        yield started
+
+
+@pytest.mark.parametrize(("status", "end"), [("accepted", "done\n"), ("rejected", "not done: approval-rejected\n")])
+def test_the_program_waits(host: Host, tmp_path: Path, status: str, end: str) -> None:
+    """It prints which approval it waits for, and what came of it."""
+    file = note(host, status)
+    script = tmp_path / "delete.py"
+    script.write_text(program())
+    demo = host.state / "agents" / "demo"
+    where = [host.uri, str(host.state / "ca.pem"), str(demo / "agent.pem"), str(demo / "agent.key"), status]
+    process = forking.start([sys.executable, str(script), *where], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    with operator(host) as person:
+        assert decide(person, host, first.split()[1], status).ok
+    output, _ = process.communicate(timeout=60)
+    assert (output, file.exists()) == (end, status == "rejected")
