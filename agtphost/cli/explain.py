@@ -19,6 +19,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import Target, resolve
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
+from agtphost.vocabulary.retelling import asked_today, claimed_of
 from agtphost.vocabulary.status import Status, phrase_of
 
 if TYPE_CHECKING:
@@ -83,54 +84,13 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
 
 def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What the gates would say of the same call; None where nobody may ask, or it was no call."""
-    method = payload.get("requested_method") or payload.get("method")
-    if not method or "event_type" in payload:
+    asked = asked_today(payload)
+    if asked is None:
         return None
-    asked: dict[str, Any] = {"target": "decision", "method": method, "path": payload.get("path") or "/"}
-    if payload.get("method") == "EXECUTE":
-        sought = _executed(payload)
-        if sought is None:
-            return None
-        asked.update(input=sought, partial=True)
-    if payload.get("caller_id"):
-        asked.update(agent_id=payload["caller_id"], assurance=payload.get("identity_assurance"))
-    elif claimed := _claimed(payload):
-        named = {claimed[name] for name in ("agent_id", "certificate_agent_id") if claimed.get(name)}
-        if len(named) > 1:
-            return None  # Nobody is both.
-        known = "certificate" if claimed.get("certificate_agent_id") else "header"
-        for agent_id in named:
-            asked.update(agent_id=agent_id, assurance=known)
-    reply = client.call(target.uri, "INSPECT", "/", asked)
+    reply = client.call(target.uri, "INSPECT", "/", {"target": "decision", **asked})
     if not reply.ok:
         return None
     return result_of(reply)
-
-
-def _executed(payload: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an EXECUTE named, as far as its record says; None where it says nothing."""
-    extra = payload.get("extra")
-    extra = extra if isinstance(extra, dict) else {}
-    if not extra.get("action"):
-        return None
-    server = extra.get("mcp_server")
-    named: dict[str, Any] = {}
-    if extra.get("mcp_tool"):
-        named["tool"] = f"{server}.{extra['mcp_tool']}"
-    elif extra.get("tool"):
-        named["tool"] = extra["tool"]
-    elif server:
-        named["server"] = server
-    for member, name in (
-        ("mcp_resource", "uri"),
-        ("mcp_prompt", "prompt"),
-        ("a2a_agent", "agent"),
-        ("acp_server", "server"),
-    ):
-        if extra.get(member):
-            named[name] = extra[member]
-    asked = {"action": extra["action"], **({"payload": named} if named else {})}
-    return {**asked, "payload_type": extra["payload_type"]} if extra.get("payload_type") else asked
 
 
 def story(
@@ -173,13 +133,6 @@ def story(
     return lines
 
 
-def _claimed(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a caller that was not believed said of itself."""
-    extra = payload.get("extra")
-    claimed = extra.get("claimed") if isinstance(extra, dict) else None
-    return claimed if isinstance(claimed, dict) else {}
-
-
 def _named(agent_id: object, names: Mapping[str, str]) -> str:
     """An agent by its label, where one is at hand."""
     return names.get(str(agent_id)) or str(agent_id or "")
@@ -218,7 +171,7 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     who = _named(payload.get("caller_id"), names) or "somebody"
     lines = [
         f"{payload.get('issued_at')}: {who} called {what_of(payload)}",
-        *_caller(payload, _claimed(payload), names),
+        *_caller(payload, claimed_of(payload), names),
         f"  answer   {_status(payload.get('status'))}",
     ]
     if payload.get("requested_method"):

@@ -40,7 +40,12 @@ DELEGATING = (("DELEGATE", "/"), ("QUERY", "/delegations"))
 WITNESSING = (("CONFIRM", "/checkpoints"), ("QUERY", "/checkpoints"))
 """The logs of other hosts: bound where ``[witness] logs`` names any."""
 
-PAGE = (("AUTHORIZE", "/page"), ("QUERY", "/page"), ("QUERY", "/page/feed"))
+PAGE = (
+    ("AUTHORIZE", "/page"),
+    ("QUERY", "/page"),
+    ("QUERY", "/page/feed"),
+    ("SUSPEND", "/page/calls/{response_id}"),
+)
 """The operators' page: bound where ``[admin]`` listens."""
 
 RESERVED = (

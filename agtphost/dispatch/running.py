@@ -92,6 +92,13 @@ class RunningCalls:
         """Those that wait now, the longest first."""
         return sorted(map(_listed, self._waiting.values()), key=lambda call: call.since)
 
+    def end(self, response_id: str) -> bool:
+        """End one call that waits, as if its caller had left; whether there was one."""
+        stops = [stop for stop, exchange in self._waiting.items() if exchange.call.response_id == response_id]
+        for stop in stops:
+            self._clock.callLater(0, stop)
+        return bool(stops)
+
     def of(self, exchange: Exchange, leaving: Leaving | None) -> Leaving:
         """Where a call that waits is to be entered: here, and at ``leaving``, or at the front that may withdraw it."""
         peer = exchange.peer

@@ -51,6 +51,7 @@ class Authorization:
     :param operators: key fingerprints of ``[audit] operators``, 64 hexadecimal digits each.
     :param directory: finds the Genesis issuers of agents; None where no agent is asked about.
     :param floor: how surely an agent must be known to look after its own matters.
+    :param viewers: key fingerprints of those who look and do nothing: ``[admin] viewers``.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class Authorization:
         operators: Collection[str] = (),
         directory: IAgentDirectory | None = None,
         floor: Assurance = Assurance.CERTIFICATE,
+        viewers: Collection[str] = (),
     ) -> None:
         self._operators = frozenset(operators)
+        self._viewers = frozenset(viewers)
         self._directory = directory
         self._floor = floor
 
@@ -130,6 +133,22 @@ class Authorization:
             return True
         presented = fingerprint(context.peer)
         return bool(presented and key) and hmac.compare_digest(presented, key)
+
+    # Who looks, and decides nothing
+
+    def views(self, context: BuiltInContext) -> bool:
+        """Whether the caller is one of those who may look at what operators see, and do nothing."""
+        key = fingerprint(context.peer)
+        return bool(key) and key in self._viewers
+
+    def require_looking(self, context: BuiltInContext, explanation: str) -> None:
+        """
+        Only overseers and viewers go on: for what changes nothing.
+
+        :raises Refusal: 403 ``operators-only`` for everybody else.
+        """
+        if not self.views(context):
+            self.require(context, INSPECT_ALL, explanation)
 
     # What agents leave to others
 

@@ -32,6 +32,7 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
+from agtphost.methods.inspection.calls import Running
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.vocabulary.paths import PathGrammar
@@ -110,6 +111,7 @@ def admitting(
     on.registry.tell({"decision": decisions})
     sealer = _sealer(on, catalog.warnings)
     running = RunningCalls(evidence.states.state_of, on.reactor)
+    on.registry.tell({"running": Running(running.list, on.authorization, on.seconds).read})
     refusals = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate)
     return Admission(
         gates=order,

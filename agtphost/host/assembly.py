@@ -144,6 +144,8 @@ def _tell_each_other(on: Foundation, shown: Disclosure, methods: Methods, admiss
     # Every response carries the version of what can be called here.
     shown.publication.announce_to(admission.sealer.announce)
     states.watch(admission.running.changed)
+    if methods.access is not None:
+        methods.access.end_by(admission.running.end)
     states.watch(methods.floor.sessions.changed)
     # The manifest names those agents alone that can be called.
     states.watch(lambda agent_id, state: shown.publication.renew())

@@ -56,7 +56,9 @@ class Foundation:
             loaded=loaded,
             reactor=reactor,
             evidence=evidence,
-            authorization=Authorization(config.audit.operators, loaded.directory, state_changing_floor(config)),
+            authorization=Authorization(
+                config.audit.operators, loaded.directory, state_changing_floor(config), config.admin.viewers
+            ),
             registry=Registry(loaded.policy),
             continuations=Continuations(now=seconds),
             approvals=Approvals(evidence.held, config.approvals, seconds),

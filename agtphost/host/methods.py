@@ -19,7 +19,7 @@ from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import Foundation
 from agtphost.host.merchant import PurchaseFeature
-from agtphost.host.page import entrance, page_bindings
+from agtphost.host.page import entrance, page_access, page_bindings, tell_overseers
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
 from agtphost.host.upstreams import Upstreams
@@ -37,12 +37,15 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Zones
 from agtphost.methods.domains import Domains
 from agtphost.methods.execution import Carrier
+from agtphost.methods.inspection.agents import Chains, KnownAgents
+from agtphost.methods.inspection.calls import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamReport
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.overrides import Overrides
 from agtphost.methods.oversight.notification import Addresses
+from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.page.entrance import Entrance
@@ -109,6 +112,9 @@ class Methods:
     entrance: Entrance | None
     """Links to the operators' page, and its sessions; None where there is no page."""
 
+    access: PageAccess | None
+    """What AGTP answers about the page; likewise."""
+
 
 def built_in_methods(
     on: Foundation,
@@ -139,11 +145,13 @@ def built_in_methods(
     # Tasks of A2A clients that come from outside.
     fronted = a2a_front.fronted_tasks(config, evidence.held, evidence.ledger)
     entered = entrance(on)
+    access = page_access(on, entered)
+    tell_overseers(on)
     own = bindings.built_ins(
         loaded.catalog,
         discover=_discovery(on, shown, purchase, negotiating),
         describe=_description(on, shown, floor),
-        inspect=_inspection(on, upstreams, negotiating, tasks),
+        inspect=_inspection(on, upstreams, negotiating, tasks, floor),
         change=_lifecycle(on, propagation, negotiating),
         carrier=carrier,
         propose=Proposing(negotiating),
@@ -158,13 +166,14 @@ def built_in_methods(
             *tasks.bindings,
             *witnessing(config, evidence.held, loaded.key),
             *purchase.built_in(loaded.catalog, bound),
-            *page_bindings(on, entered),
+            *page_bindings(access),
         ),
         floor=floor,
         delegating=tasks,
         carrier=carrier,
         fronted=fronted,
         entrance=entered,
+        access=access,
     )
 
 
@@ -254,8 +263,10 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
     )
 
 
-def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating) -> IBuiltInHandler:
-    evidence = on.evidence
+def _inspection(
+    on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating, floor: Floor
+) -> IBuiltInHandler:
+    evidence, directory = on.evidence, on.loaded.directory
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
     on.registry.tell(
@@ -266,6 +277,12 @@ def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, t
             TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
+            "records": Records(evidence.records, on.authorization).read,
+            "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
+            "agents": KnownAgents(
+                *(directory.known, evidence.states.state_of, floor.sessions, on.authorization, on.continuations),
+                now=on.seconds,
+            ).read,
         }
     )
     return Inspection(

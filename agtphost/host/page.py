@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
+from agtphost.config import Config
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
@@ -12,15 +15,19 @@ from agtphost.host.surfaces import Served
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import statements_of
 from agtphost.identity.peer import Assurance
+from agtphost.methods.inspection.overseen import Overseen
+from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.page import PageAccess
 from agtphost.page.entrance import LIFE, Entrance
 from agtphost.page.evidence import Keys
 from agtphost.page.fields import ALWAYS
 from agtphost.page.resource import PageResource
+from agtphost.vocabulary.tomltext import write_toml
 
 STATEMENTS = {
     ("AUTHORIZE", "/page"): "A link to the operators' page, good once and for a minute.",
     ("QUERY", "/page"): "What the caller may see and do on the operators' page.",
+    ("SUSPEND", "/page/calls/{response_id}"): "End a call that waits, for operators.",
     ("QUERY", "/page/feed"): "Note that a live feed of the operators' page begins, or is over.",
 }
 
@@ -31,20 +38,21 @@ def entrance(on: Foundation) -> Entrance | None:
     return None if given.listen is None else Entrance(given.base, given.idle, on.reactor.seconds)
 
 
-def page_bindings(on: Foundation, entrance: Entrance | None) -> tuple[Binding, ...]:
-    """What AGTP answers about the page; nothing where there is none."""
+def page_access(on: Foundation, entrance: Entrance | None) -> PageAccess | None:
+    """What answers about the page; None where there is none."""
     if entrance is None:
+        return None
+    writes = on.config.admin.writes
+    known = on.loaded.directory.known
+    return PageAccess(on.authorization, known, entrance.link, LIFE, writes=writes, now=on.seconds)
+
+
+def page_bindings(
+    handler: PageAccess | None,
+) -> tuple[Binding, ...]:
+    """What AGTP answers about the page; nothing where there is none."""
+    if handler is None:
         return ()
-    given = on.config.admin
-    handler = PageAccess(
-        on.authorization,
-        on.loaded.directory.known,
-        entrance.link,
-        LIFE,
-        viewers=given.viewers,
-        writes=given.writes,
-        now=on.seconds,
-    )
     return tuple(
         Binding(
             method=method,
@@ -60,6 +68,44 @@ def page_bindings(on: Foundation, entrance: Entrance | None) -> tuple[Binding, .
         )
         for method, path in PAGE
     )
+
+
+def tell_overseers(on: Foundation) -> None:
+    """What INSPECT tells for the page: calls by the minute, counted from now on, and the configuration."""
+    if on.config.admin.listen is None:
+        return
+    traffic = Traffic(on.seconds)
+    on.evidence.ledger.watch(traffic.saw)
+    on.registry.tell(
+        {
+            "traffic": Overseen(traffic.told, on.authorization, "Traffic is shown to operators.").read,
+            "configuration": Overseen(
+                partial(masked, on.config), on.authorization, "The configuration is shown to operators."
+            ).read,
+        }
+    )
+
+
+def masked(config: Config) -> Mapping[str, Any]:
+    """Every section that says something, as TOML, with nothing secret in it."""
+    shown = config.model_dump(mode="python", exclude_unset=True)
+    sections = []
+    for name, value in shown.items():
+        plain = _plain(value)
+        if plain not in (None, {}, []):
+            sections.append({"name": name, "toml": write_toml({name: plain})})
+    return {"file": str(config.file), "sections": sections}
+
+
+def _plain(value: Any) -> Any:
+    """A value as TOML has it: secrets as ``***``, paths as texts."""
+    if isinstance(value, Mapping):
+        return {str(key): plain for key, each in value.items() if (plain := _plain(each)) is not None}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)
 
 
 def page(on: Foundation, entrance: Entrance | None, dispatcher: IDispatcher) -> Served | None:

@@ -25,7 +25,10 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.vocabulary import times
 from agtphost.vocabulary.reasons import Reason
 
-LINK, LOOK, FEED = PAGE
+LINK, LOOK, FEED, END = PAGE
+
+ENDER = "page:operate"
+"""The scope of agents that may end calls of others."""
 
 MOMENTS = ("opened", "closed")
 """Of a live feed, which is not recorded line by line."""
@@ -39,7 +42,6 @@ class PageAccess:
     :param known: every agent that the host knows: who issued one of them is a registrar.
     :param link: makes a link for a certificate.
     :param life: seconds that a link is good for.
-    :param viewers: fingerprints of keys that may look, beside operators and registrars.
     :param writes: whether anything may be done there.
     """
 
@@ -52,7 +54,6 @@ class PageAccess:
         link: Callable[[PeerCertificate], str],
         life: float,
         *,
-        viewers: Collection[str] = (),
         writes: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -60,16 +61,21 @@ class PageAccess:
         self._known = known
         self._link = link
         self._life = life
-        self._viewers = frozenset(viewers)
+        self._end: Callable[[str], bool] = lambda response_id: False
         self._writes = writes
         self._now = now
 
+    def end_by(self, end: Callable[[str], bool]) -> None:
+        """Have ``end`` end a call that waits, by what its response will be called; it says whether there was one."""
+        self._end = end
+
     def handle(self, context: BuiltInContext) -> Answer:
         roles = self._roles(context)
-        asked = (context.method, context.path)
-        if asked == LINK:
+        if context.method == END[0]:
+            return self._ended(context)
+        if context.method == LINK[0]:
             return self._linked(context)
-        if asked == FEED:
+        if context.path == FEED[1]:
             moment = parameters.choice(context.input, "moment", MOMENTS)
             return Answer(result={"moment": moment}, extra={"page_feed": moment})
         return Answer(result=self._person(context, roles))
@@ -85,7 +91,7 @@ class PageAccess:
             found.append("operator")
         if any(is_registrar(context.peer, agent) for agent in self._known()):
             found.append("registrar")
-        if fingerprint(context.peer) in self._viewers:
+        if self._authorization.views(context):
             found.append("viewer")
         if not found:
             raise Refusal(
@@ -94,6 +100,15 @@ class PageAccess:
                 remedy="Connect with the certificate of one of them.",
             )
         return tuple(found)
+
+    def _ended(self, context: BuiltInContext) -> Answer:
+        self._authorization.require(context, ENDER, "Calls of others are ended by operators.")
+        known = str(context.path_parameters.get("response_id", ""))
+        if not self._end(known):
+            raise Refusal(
+                Reason.TARGET_UNKNOWN, "No call of that name waits.", remedy="It is over, or was not begun here."
+            )
+        return Answer(result={"response_id": known, "ended": True}, extra={"ended_call": known})
 
     def _linked(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None

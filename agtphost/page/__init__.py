@@ -17,5 +17,12 @@ complete HTML without a script.
 - :mod:`.views`: which view is where
 - :mod:`.now`: whether all is well
 - :mod:`.inbox`: everything that waits for a person
+- :mod:`.calls`, :mod:`.call`: calls that wait, come and are over, and one of them
+- :mod:`.agents`: agents, and changing their state
+- :mod:`.tools`: servers behind the host
+- :mod:`.chains`: chains and the tree over all records
+- :mod:`.can`: what would be decided about a call
+- :mod:`.contracts`: what was negotiated
+- :mod:`.configuration`: what the host runs with
 - :mod:`.evidence`: records, proofs and keys for the script, which verifies them in the browser
 """

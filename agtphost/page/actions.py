@@ -6,10 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from agtphost.page.text import in_path
+from agtphost.vocabulary import media_types
+from agtphost.vocabulary.identifiers import is_agent_id
+
 Fields: TypeAlias = Mapping[str, str]
 
 LONGEST = 4_096
 """Characters of one field."""
+
+LIFECYCLE = {"deactivate": "DEACTIVATE", "reinstate": "REINSTATE", "revoke": "REVOKE", "deprecate": "DEPRECATE"}
+"""Buttons, and the method that each stands for."""
 
 
 class Malformed(Exception):
@@ -49,14 +56,87 @@ def _chosen(fields: Fields, *known: str) -> str:
 
 
 def decide(fields: Fields) -> Act:
-    """CONFIRM: an approval, an escalation or a message is accepted, rejected or deferred."""
+    """CONFIRM: an approval or an escalation is accepted, rejected or deferred."""
     status = _chosen(fields, "accepted", "rejected", "deferred")
     target = _word(fields, "target_id")
     given = {"target_id": target, "status": status, **_reason(fields)}
     return Act(method="CONFIRM", path="/", given=given, done=f"{target} is {status}.")
 
 
+def decide_proposal(fields: Fields) -> Act:
+    """CONFIRM of a proposal."""
+    accepted = _chosen(fields, "accepted", "rejected") == "accepted"
+    known = _word(fields, "proposal_id")
+    return Act(
+        method="CONFIRM",
+        path=f"/proposals/{in_path(known)}",
+        given={"accepted": accepted, **_reason(fields)},
+        done=f"{known} is {'accepted' if accepted else 'rejected'}.",
+    )
+
+
+def approve_definition(fields: Fields) -> Act:
+    """EXECUTE: what an upstream says of itself now, as it was shown, is approved."""
+    _chosen(fields, "approve")
+    protocol, upstream, digest = (_word(fields, each) for each in ("protocol", "upstream", "sha256"))
+    name = fields.get("name", "").strip()
+    if protocol == "mcp":
+        payload = {"tool": f"{upstream}.{name}", "sha256": digest}
+        execute = {"action": "mcp.tools.approve", "payload_type": media_types.MCP_TOOLS, "payload": payload}
+        return Act(method="EXECUTE", path="/", given=execute, done=f"{upstream}.{name} is approved.")
+    kinds = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.approve", media_types.ACP_RUN)}
+    if protocol not in kinds:
+        raise Malformed("Definitions of that protocol are not approved.")
+    action, payload_type = kinds[protocol]
+    payload = {"sha256": digest, **({"name": name} if name else {})}
+    execute = {"action": action, "payload_type": payload_type, "payload": payload}
+    return Act(
+        method="EXECUTE", path=f"/{protocol}/{in_path(upstream)}", given=execute, done=f"{upstream} {name} is approved."
+    )
+
+
+def lifecycle(fields: Fields) -> Act:
+    """DEACTIVATE, REINSTATE, REVOKE or DEPRECATE, with a reason; what is final takes the agent's name as well."""
+    do = _chosen(fields, *LIFECYCLE)
+    agent_id, name = _word(fields, "agent_id"), _word(fields, "name")
+    if not is_agent_id(agent_id):
+        raise Malformed("The form names no agent.")
+    given = {"agent_id": agent_id, **_reason(fields)}
+    if "reason" not in given:
+        raise Malformed("Say why: the reason goes into the signed event.")
+    if do == "revoke" and fields.get("typed", "").strip() != name:
+        raise Malformed(f"A revocation is final: type the agent's name, {name}, to say that you mean it.")
+    return Act(method=LIFECYCLE[do], path="/", given=given, done=f"{LIFECYCLE[do]} of {name} is on record.")
+
+
+def end_call(fields: Fields) -> Act:
+    """SUSPEND of a call that waits."""
+    _chosen(fields, "end")
+    known = _word(fields, "response_id")
+    return Act(method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended.")
+
+
+def revoke_contract(fields: Fields) -> Act:
+    """REVOKE of a contract."""
+    _chosen(fields, "revoke")
+    known = _word(fields, "synthesis_id")
+    given = {"target": "contract", "synthesis_id": known, **_reason(fields)}
+    return Act(method="REVOKE", path="/", given=given, done=f"The contract {known} is revoked.")
+
+
+def sweep(fields: Fields) -> Act:
+    """REVOKE of contracts that nobody can use any more."""
+    _chosen(fields, "sweep")
+    return Act(method="REVOKE", path="/", given={"target": "stale-contracts"}, done="Stale contracts were swept.")
+
+
 ACTIONS: Mapping[str, Callable[[Fields], Act]] = {
+    "approve-definition": approve_definition,
     "decide": decide,
+    "decide-proposal": decide_proposal,
+    "end-call": end_call,
+    "lifecycle": lifecycle,
+    "revoke-contract": revoke_contract,
+    "sweep": sweep,
 }
 """By the last segment of the path that their forms are sent to."""

@@ -2,63 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import parts
+from agtphost.page import now, parts
 from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
 from agtphost.page.text import ago, brief
 from agtphost.page.visit import Visit
 
 DECISIONS = (("accepted", "Approve"), ("rejected", "Reject"), ("deferred", "Defer"))
+CARDS = 50
+"""Of each kind; the others come when these are decided."""
+
+CHANGED = 20
+"""Definitions that are fetched for one look."""
+
+MISSING = (404, 405)
+"""What a host answers that has nothing of a kind."""
 
 
 async def draw(visit: Visit) -> View:
     """Cards, the most urgent first."""
-    (escalations,) = await together(
-        visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": parts.ROWS // 2}),
+    approvals, escalations, proposals, upstreams = await together(
+        visit.ask.ask("QUERY", "/approvals", {"state": "pending", "limit": CARDS}),
+        visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": CARDS}),
+        visit.ask.ask("QUERY", "/proposals"),
+        visit.ask.inspect("upstreams"),
     )
-    return View(title="Inbox", body=[_escalations(visit, escalations)])
+    waiting = now.changed(upstreams)
+    definitions = await together(
+        *(
+            visit.ask.inspect("upstream-definition", upstream=name, name=what or None)
+            for name, what in waiting[:CHANGED]
+        )
+    )
+    body = [
+        _cards("Calls that wait for an approval", approvals, "approvals", _approval, visit),
+        _cards("Escalations", escalations, "escalations", _escalation, visit),
+        _cards("Proposals", proposals, "proposals", _proposal, visit),
+        _changed(visit, upstreams, len(waiting), definitions),
+    ]
+    return View(title="Inbox", body=[each for each in body if each is not None])
 
 
-def _escalations(visit: Visit, reply: Reply) -> Tag:
+def _cards(title: str, reply: Reply, name: str, card: Any, visit: Visit) -> Tag | None:
+    if reply.status in MISSING:
+        return None
     if not reply.ok:
-        return parts.refused("Escalations", reply)
-    cards = [_escalation(visit, entry) for entry in reply.entries("escalations")]
-    return parts.section("Escalations", *(cards or [tags.p("No escalation waits for a decision.", class_="empty")]))
+        return parts.refused(title, reply)
+    entries = reply.entries(name)
+    if not entries:
+        return parts.section(title, tags.p("Nothing waits.", class_="empty"))
+    more = int(reply.result.get("count") or len(entries)) - len(entries)
+    further = [tags.p(f"{more} more wait.")] if more > 0 else []
+    return parts.section(title, *(card(visit, entry) for entry in entries[:CARDS]), *further)
+
+
+def _form(visit: Visit, buttons: Sequence[tuple[str, str]], known: str, title: str) -> list[Tag]:
+    if not visit.may("decide"):
+        return []
+    reason = parts.reason(f"reason-{known}")
+    label = f"Decide about {title}"
+    return [parts.action("decide", visit.csrf, "/inbox", {"target_id": known}, reason, buttons=buttons, label=label)]
+
+
+def _approval(visit: Visit, entry: Mapping[str, Any]) -> Tag:
+    known = str(entry.get("approval_id", ""))
+    what = entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}"
+    title = f"{entry.get('label') or brief(entry.get('caller'))} asks for {what}"
+    pairs = [
+        ("Agent", parts.brief_agent(entry.get("caller"))),
+        ("Known by", entry.get("assurance")),
+        ("On behalf of", entry.get("acting_principal")),
+        ("Delegated by", entry.get("delegation")),
+        ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
+        ("What it is said to do", entry.get("description")),
+        ("Impact", entry.get("impact")),
+        ("Definition", entry.get("definition_digest")),
+        ("Digest of the whole call", entry.get("digest")),
+        ("Waits for", ago(entry.get("requested_at"))),
+        ("Expires", entry.get("expires_at")),
+        ("Not shown, as [approvals] show says", entry.get("hidden")),
+    ]
+    content: list[Any] = [parts.facts((name, value) for name, value in pairs if value not in (None, "", [], {}))]
+    for name, member in (("Input", "input"), ("Besides", "beside"), ("Header fields", "fields")):
+        if member in entry:
+            content += [tags.h4(name), parts.code(entry[member])]
+    return parts.card(title, known, *content, *_form(visit, DECISIONS[:2], known, title))
 
 
 def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
     known = str(entry.get("escalation_id", ""))
     title = f"Escalation {brief(known, 16)}"
+    pairs = (
+        ("Agent", parts.brief_agent(entry.get("escalated_by"))),
+        ("Task", entry.get("task_id")),
+        ("Reason", entry.get("reason")),
+        ("Priority", parts.state(entry.get("priority"))),
+        ("Waits for", ago(entry.get("created_at"))),
+        ("Deadline", entry.get("deadline") or "-"),
+    )
+    content = (parts.facts(pairs), parts.code(entry.get("context")))
+    return parts.card(title, known, *content, *_form(visit, DECISIONS, known, title))
+
+
+def _proposal(visit: Visit, entry: Mapping[str, Any]) -> Tag:
+    known = str(entry.get("proposal_id", ""))
+    title = f"Proposal {brief(known, 16)}"
+    pairs = (
+        ("Agent", parts.brief_agent(entry.get("originating_agent_id"))),
+        ("State", parts.state(entry.get("status") or "pending")),
+        ("Made of", entry.get("recipe_lineage")),
+    )
     form: list[Tag] = []
-    if visit.may("decide"):
+    if visit.may("operate"):
         form = [
             parts.action(
-                "decide",
+                "decide-proposal",
                 visit.csrf,
                 "/inbox",
-                {"target_id": known},
+                {"proposal_id": known},
                 parts.reason(f"reason-{known}"),
-                buttons=DECISIONS,
+                buttons=DECISIONS[:2],
                 label=f"Decide about {title}",
             )
         ]
-    return tags.article(
-        tags.h3(title),
-        parts.facts(
-            (
-                ("Agent", parts.brief_agent(entry.get("escalated_by"))),
-                ("Task", entry.get("task_id")),
-                ("Reason", entry.get("reason")),
-                ("Priority", parts.state(entry.get("priority"))),
-                ("Waits for", ago(entry.get("created_at"))),
+    return parts.card(title, known, parts.facts(pairs), parts.code(entry.get("definition")), *form)
+
+
+def _changed(visit: Visit, upstreams: Reply, count: int, definitions: list[Reply]) -> Tag:
+    title = "Changed tools and cards"
+    if not upstreams.ok:
+        return parts.refused(title, upstreams)
+    shown = [definition(visit, reply, "/inbox") for reply in definitions]
+    if count > len(shown):
+        shown.append(tags.p(f"{count - len(shown)} more changed."))
+    return parts.section(title, *(shown or [tags.p("Nothing changed.", class_="empty")]))
+
+
+def definition(visit: Visit, reply: Reply, back: str) -> Tag:
+    """What an upstream said when it was approved beside what it says now, and the form that approves the latter."""
+    if not reply.ok:
+        return parts.refused("A definition", reply)
+    given = reply.result.get("upstream_definition")
+    given = given if isinstance(given, dict) else {}
+    protocol, upstream, name = (str(given.get(each, "")) for each in ("protocol", "upstream", "name"))
+    title = f"{protocol} {upstream} {name}".strip()
+    present = given.get("present")
+    digest = str(present.get("sha256", "")) if isinstance(present, dict) else ""
+    form: list[Tag] = []
+    if visit.may("operate") and digest:
+        form = [
+            parts.action(
+                "approve-definition",
+                visit.csrf,
+                back,
+                {"protocol": protocol.lower(), "upstream": upstream, "name": name, "sha256": digest},
+                buttons=(("approve", "Approve the present one"),),
+                label=f"Approve {title}",
             )
-        ),
-        parts.code(entry.get("context")),
-        *form,
-        id=f"item-{known}",
-    )
+        ]
+    both = tags.div(_side("Approved", given.get("approved")), _side("Now", present), class_="sides")
+    return parts.card(f"{title} is off: it changed", f"{protocol}-{upstream}-{name}", both, *form)
+
+
+def _side(title: str, given: Any) -> Tag:
+    given = given if isinstance(given, dict) else {}
+    text = given.get("definition")
+    shown = parts.definition(text) if isinstance(text, str) else tags.p("Only its digest is known.")
+    return tags.div(tags.h4(title), tags.p("SHA-256 ", tags.code(str(given.get("sha256") or "none"))), shown)

@@ -14,6 +14,13 @@ from agtphost.page.text import shown
 NAVIGATION = (
     ("/", "Now"),
     ("/inbox", "Inbox"),
+    ("/calls", "Calls"),
+    ("/agents", "Agents"),
+    ("/tools", "Tools"),
+    ("/evidence", "Evidence"),
+    ("/can", "Can"),
+    ("/contracts", "Contracts"),
+    ("/config", "Config"),
 )
 """Paths and names of the views, in the order of their worth."""
 

@@ -2,30 +2,132 @@
 
 from __future__ import annotations
 
-from twisted.web.template import tags
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
-from agtphost.page.asking import together
+from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
+from agtphost.page.text import lasting, octets
 from agtphost.page.visit import Visit
 
 
 async def draw(visit: Visit) -> View:
-    """What there is to do, and who is looking."""
-    escalations, upstreams = await together(
-        visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": 1}),
-        visit.ask.inspect("upstreams"),
+    """What there is to do, how the host is, and the calls of the last hour."""
+    ask = visit.ask
+    vitals, traffic, upstreams, approvals, escalations, proposals = await together(
+        ask.inspect("vitals"),
+        ask.inspect("traffic"),
+        ask.inspect("upstreams"),
+        ask.ask("QUERY", "/approvals", {"state": "pending", "limit": 1}),
+        ask.ask("QUERY", "/escalations", {"status": "pending", "limit": 1}),
+        ask.ask("QUERY", "/proposals"),
     )
-    waiting = escalations.result.get("count", 0)
-    body = [
-        parts.section(
-            "Inbox",
-            tags.p(tags.a(f"{waiting} escalations wait for a decision", href="/inbox")),
-        )
+    return View(
+        title="Now",
+        body=[
+            _inbox(upstreams, approvals, escalations, proposals),
+            _health(vitals, traffic),
+            _upstreams(upstreams),
+            *_traffic(traffic),
+        ],
+    )
+
+
+def changed(upstreams: Reply) -> list[tuple[str, str]]:
+    """What is off because it changed: ``PROTOCOL.NAME``, and the tool or agent; empty for a card."""
+    found: list[tuple[str, str]] = []
+    for entry in upstreams.entries("upstreams"):
+        name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
+        tools, waiting = entry.get("changed_tools"), entry.get("waiting_for_approval")
+        if isinstance(tools, list):
+            found += [(name, str(tool)) for tool in tools]
+        if isinstance(waiting, dict):
+            found += [(name, "" if what == "card" else str(what)) for what in waiting]
+    return found
+
+
+def _inbox(upstreams: Reply, approvals: Reply, escalations: Reply, proposals: Reply) -> Tag:
+    counts = (
+        (approvals.result.get("count", 0), "calls wait for an approval"),
+        (escalations.result.get("count", 0), "escalations wait for a decision"),
+        (len(proposals.entries("proposals")), "proposals wait for a decision"),
+        (len(changed(upstreams)), "definitions changed"),
+    )
+    items = [tags.li(tags.a(f"{count} {what}", href="/inbox")) for count, what in counts if count]
+    return parts.section("Inbox", tags.ul(*items) if items else tags.p("Nothing waits for a person.", class_="empty"))
+
+
+def _health(vitals: Reply, traffic: Reply) -> Tag:
+    if not vitals.ok:
+        return parts.refused("Health", vitals)
+    said = vitals.result
+    why = said.get("obstacles")
+    ready = "ready" if not why else "not ready"
+    witnesses = said.get("witness_ages")
+    pairs: list[tuple[str, Any]] = [
+        ("Host", parts.state(ready)),
+        *((str(each.get("what")), each.get("why")) for each in why or () if isinstance(each, dict)),
+        ("Ledger", parts.state("low" if said.get("low") else "healthy" if said.get("healthy") else "failing")),
+        ("Records", said.get("records")),
+        ("Free disk", octets(said.get("free_octets"))),
+        ("Newest checkpoint", _age(said.get("checkpoint_age"))),
+        *((f"Witness {name}", _age(age)) for name, age in (witnesses or {}).items()),
+        ("Host's certificate ends in", lasting(float(said.get("certificate_ends") or 0.0))),
+        ("Connections", said.get("connections")),
+        ("Calls that wait", tags.a(str(said.get("waiting", 0)), href="/calls")),
+        ("Calls a second", traffic.result.get("per_second")),
+        ("Slowest of a hundred", _milliseconds(traffic.result.get("p99_ms"))),
     ]
-    if upstreams.ok:
-        rows = [(entry.get("name"), parts.state(entry.get("state"))) for entry in upstreams.entries("upstreams")]
-        body.append(parts.section("Servers", parts.table("Servers behind this host", ("Name", "State"), rows)))
-    else:
-        body.append(parts.refused("Servers", upstreams))
-    return View(title="Now", body=body)
+    return parts.section("Health", parts.facts(pairs))
+
+
+def _age(seconds: Any) -> str:
+    return "none yet" if not isinstance(seconds, (int, float)) else f"{lasting(seconds)} ago"
+
+
+def _milliseconds(value: Any) -> str:
+    return "-" if not isinstance(value, (int, float)) else f"{value:.1f} ms"
+
+
+def _upstreams(reply: Reply) -> Tag:
+    if not reply.ok:
+        return parts.refused("Servers", reply)
+    rows = [
+        (entry.get("name"), entry.get("protocol"), parts.state(entry.get("state")), entry.get("reason"))
+        for entry in reply.entries("upstreams")
+    ]
+    return parts.section(
+        "Servers",
+        parts.table("Servers behind this host", ("Name", "Protocol", "State", "Why"), rows, "There are none."),
+    )
+
+
+def _traffic(reply: Reply) -> list[Tag]:
+    if not reply.ok:
+        return [parts.refused("Calls of the last hour", reply)]
+    minutes = [(str(each.get("minute", ""))[11:16], each) for each in reply.entries("minutes")]
+    rows = [
+        (minute, each.get("calls"), each.get("refused"), _percentile(each, "p50_ms"), _percentile(each, "p99_ms"))
+        for minute, each in minutes
+    ]
+    heads = ("Minute (UTC)", "Calls", "Refused", "p99 ms", "p50 ms")
+    ordered = [(minute, calls, refused, p99, p50) for minute, calls, refused, p50, p99 in rows]
+    chart = parts.table("Calls of the last hour by the minute", heads, ordered, "No call was made.", chart="")
+    reasons = reply.result.get("reasons")
+    known = sorted((reasons if isinstance(reasons, dict) else {}).items(), key=lambda each: -each[1])
+    why = parts.table(
+        "Refusals of the last hour", ("Reason", "Calls"), [(_reason(name), count) for name, count in known], "None."
+    )
+    return [parts.section("Calls of the last hour", chart), parts.section("Refusals", why)]
+
+
+def _percentile(minute: Mapping[str, Any], name: str) -> str:
+    value = minute.get(name)
+    return "" if not isinstance(value, (int, float)) else f"{value:.1f}"
+
+
+def _reason(name: str) -> Tag:
+    return tags.a(name, href=f"/calls?reason={parts.in_query(name)}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from twisted.web.template import Tag, tags
 
@@ -18,19 +20,26 @@ LONGEST_REASON = 1_000
 
 
 def table(
-    caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "Nothing.", **data: str
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    empty: str = "Nothing.",
+    *,
+    whole: bool = False,
+    **data: str,
 ) -> Tag:
     """
     A table with a caption, its first column as the rows' names.
 
     :param rows: cells are tags or values.
+    :param whole: whether it is drawn where it has no row as well: a script fills it.
     :param data: ``data-`` attributes, by name without the prefix, underscores for hyphens.
     """
     lines = [
         tags.tr(tags.th(_cell(row[0]), scope="row"), *(tags.td(_cell(cell)) for cell in row[1:]))
         for row, _ in zip(rows, range(ROWS), strict=False)
     ]
-    if not lines:
+    if not lines and not whole:
         return tags.p(f"{caption}: {empty[0].lower()}{empty[1:]}", class_="empty")
     made: Tag = tags.table(
         tags.caption(caption),
@@ -69,6 +78,11 @@ def state(word: object) -> Tag:
     return tags.span(text, class_=f"state state-{kind}")
 
 
+def in_query(value: object) -> str:
+    """A value within a query."""
+    return quote(str(value), safe="")
+
+
 def call_link(audit_id: object, text: str = "") -> Tag:
     """A link to one call."""
     return tags.a(text or f"{str(audit_id)[:12]}...", href=f"/calls/{in_path(audit_id)}", class_="id")
@@ -82,27 +96,45 @@ def refused(title: str, reply: Reply) -> Tag:
     return section(title, *said, class_="refused")
 
 
+def card(title: str, key: str, *content: Any) -> Tag:
+    """One thing that waits; ``key`` tells it from all others."""
+    return tags.article(tags.h3(shown(title, 200)), *content, id=f"item-{ident(key)}")
+
+
+def ident(text: str) -> str:
+    """A text as part of an ``id``."""
+    return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:128]
+
+
+def definition(text: str) -> Tag:
+    """JSON that somebody else wrote, a member a line."""
+    try:
+        return code(json.loads(text))
+    except (ValueError, RecursionError):
+        return code(text)
+
+
 # Forms
 
 
-def field(name: str, label: str, ident: str, value: str = "", **attributes: str) -> Tag:
-    """A text field with its label; ``ident`` is unique on the page."""
-    given = {"type": "text", "value": value, **attributes}
-    return tags.p(tags.label(label, for_=ident), tags.input(name=name, id=ident, **given))
+def field(name: str, label: str, known: str, value: str = "", **attributes: str) -> Tag:
+    """A text field with its label; ``known``, its id, is unique on the page."""
+    given = {"type": "text", "value": shown(value) if value else "", **attributes}
+    return tags.p(tags.label(label, for_=known), tags.input(name=name, id=known, **given))
 
 
-def choice(name: str, label: str, ident: str, options: Iterable[tuple[str, str]], value: str = "") -> Tag:
+def choice(name: str, label: str, known: str, options: Iterable[tuple[str, str]], value: str = "") -> Tag:
     """A list of which one is chosen."""
     made = [
         tags.option(text, value=each, **({"selected": "selected"} if each == value else {})) for each, text in options
     ]
-    return tags.p(tags.label(label, for_=ident), tags.select(*made, name=name, id=ident))
+    return tags.p(tags.label(label, for_=known), tags.select(*made, name=name, id=known))
 
 
-def reason(ident: str, *, required: bool = False) -> Tag:
+def reason(known: str, *, required: bool = False) -> Tag:
     """Why somebody decides as they do."""
     needed = {"required": "required"} if required else {}
-    return field("reason", "Reason", ident, maxlength=str(LONGEST_REASON), autocomplete="off", **needed)
+    return field("reason", "Reason", ident(known), maxlength=str(LONGEST_REASON), autocomplete="off", **needed)
 
 
 def action(
@@ -140,9 +172,9 @@ def search(path: str, *fields: Any, text: str = "Filter") -> Tag:
     return tags.form(*fields, tags.p(tags.button(text, type="submit"), class_="buttons"), method="get", action=path)
 
 
-def brief_agent(agent_id: object) -> Tag:
-    """A link to one agent by the beginning of its id."""
+def brief_agent(agent_id: object, nobody: str = "nobody") -> Tag:
+    """A link to one agent by the beginning of its id; ``nobody`` where it is empty."""
     text = str(agent_id or "")
     if not text:
-        return tags.span("nobody")
+        return tags.span(nobody)
     return tags.a(f"{text[:12]}...", href=f"/agents/{in_path(text)}", class_="id", title=shown(text, 128))

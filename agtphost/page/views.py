@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.page import inbox, now
+from agtphost.page import agents, call, calls, can, chains, configuration, contracts, inbox, now, tools
 from agtphost.page.visit import Draw
 
 VIEWS: Mapping[str, Draw] = {
     "/": now.draw,
     "/inbox": inbox.draw,
+    "/calls": calls.draw,
+    "/agents": agents.draw,
+    "/tools": tools.draw,
+    "/evidence": chains.draw,
+    "/can": can.draw,
+    "/contracts": contracts.draw,
+    "/config": configuration.draw,
 }
 """By path."""
 
-SINGLE: Mapping[str, Draw] = {}
+SINGLE: Mapping[str, Draw] = {"/calls": call.draw, "/agents": agents.draw_one}
 """Views of one thing each, by the path that its identifier follows."""
 
 

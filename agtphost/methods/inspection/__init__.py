@@ -2,9 +2,13 @@
 INSPECT: records, decisions, definitions, proofs and upstreams, for those who may see them.
 
 - :mod:`.inspect`: INSPECT
+- :mod:`.agents`: every agent that the host knows, and the heads of the chains
+- :mod:`.calls`: calls of all agents, past and present
 - :mod:`.decisions`: INSPECT ``target=decision``: whether an agent may make a call, and which gate says so
 - :mod:`.definitions`: ``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a
   document of its own
+- :mod:`.overseen`: what single parts of the host say of themselves
 - :mod:`.proofs`: INSPECT of the tree over all records: checkpoints and proofs
+- :mod:`.traffic`: calls of the last hour by the minute
 - :mod:`.upstreams`: ``INSPECT target=upstreams``: what the host's upstreams are up to, for operators
 """

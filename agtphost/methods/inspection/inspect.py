@@ -125,7 +125,7 @@ class Inspection:
                 raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
         elif certificate is None:
             raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
-        elif not self._authorization.operates(context):
+        elif not (self._authorization.operates(context) or self._authorization.views(context)):
             raise self._refusal(Reason.ACL_NOT_PERMITTED)
 
     def _authorize(self, context: BuiltInContext, subjects: set[str]) -> None:

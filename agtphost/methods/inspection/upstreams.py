@@ -38,8 +38,8 @@ class UpstreamReport:
 
         :raises Refusal: 403 for everyone but operators: stderr may say anything.
         """
-        self._authorization.require(
-            context, INSPECT_ALL, "Upstreams are shown to operators; DESCRIBE tells agents what concerns them."
+        self._authorization.require_looking(
+            context, "Upstreams are shown to operators; DESCRIBE tells agents what concerns them."
         )
         return {"upstreams": [dict(entry) for report in self._reports for entry in report()]}
 
@@ -66,7 +66,7 @@ class UpstreamDefinition:
         upstream, name = parameters.required(context.input, "upstream"), context.input.get("name", "")
         protocol, _, known = upstream.partition(".")
         scope = APPROVERS.get(protocol, INSPECT_ALL)
-        if not self._authorization.oversees(context):
+        if not (self._authorization.oversees(context) or self._authorization.views(context)):
             self._authorization.require(
                 context, scope, "Definitions of upstreams are shown to operators, and to those who may approve them."
             )

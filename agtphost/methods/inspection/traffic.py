@@ -1,0 +1,129 @@
+"""INSPECT ``target=traffic``: calls of the last hour by the minute, and why calls were refused, for overseers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.vocabulary import times
+
+MINUTES = 60
+
+SHORTEST = 1e-4
+"""Seconds of a call that falls into the first class."""
+
+RATIO = 1.25
+"""From one class of durations to the next: a percentile is right to a quarter."""
+
+CLASSES = 72
+"""Up to 15 minutes."""
+
+MOST_REASONS = 64
+"""Of one minute; further ones are counted together."""
+
+OTHERS = "others"
+
+_LOG = math.log(RATIO)
+
+
+@dataclass(slots=True)
+class _Minute:
+    number: int
+    """Minutes since the Unix epoch."""
+
+    calls: int = 0
+    refused: int = 0
+    timed: int = 0
+    durations: list[int] = field(default_factory=lambda: [0] * CLASSES)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def percentile(self, part: float) -> float | None:
+        """Milliseconds that so many of the calls took at the most; None where none was timed."""
+        wanted, seen = part * self.timed, 0
+        if not self.timed:
+            return None
+        for number, count in enumerate(self.durations):
+            seen += count
+            if seen >= wanted:
+                return round(SHORTEST * RATIO ** (number + 1) * 1000, 3)
+        return None
+
+
+class Traffic:
+    """
+    Counts what was sealed.
+
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._minutes: deque[_Minute] = deque(maxlen=MINUTES + 1)
+
+    def saw(self, group: ObservedGroup) -> None:
+        """A group is on disk: for :meth:`agtphost.iagtp.ILedger.watch`."""
+        if group.records:
+            minute = self._current()
+            for record in group.records:
+                _count(minute, record)
+
+    def _current(self) -> _Minute:
+        number = int(self._now() // 60)
+        if not self._minutes or self._minutes[-1].number != number:
+            self._minutes.append(_Minute(number))
+        return self._minutes[-1]
+
+    def told(self) -> Mapping[str, Any]:
+        """
+        ``{"minutes": [...], "reasons": {...}, "per_second": N, "p99_ms": N}``.
+
+        The minutes are those of the last hour that have any call, oldest first; the rest is of the last whole minute
+        and the present one together.
+        """
+        now = self._now()
+        first = int(now // 60) - MINUTES
+        kept = [minute for minute in self._minutes if minute.number > first]
+        recent = [minute for minute in kept if minute.number >= first + MINUTES - 1]
+        both = _Minute(0)
+        reasons: Counter[str] = Counter()
+        for minute in kept:
+            reasons.update(minute.reasons)
+        for minute in recent:
+            both.calls += minute.calls
+            both.timed += minute.timed
+            both.durations = [one + other for one, other in zip(both.durations, minute.durations, strict=True)]
+        return {
+            "minutes": [_told(minute) for minute in kept],
+            "reasons": dict(reasons.most_common(MOST_REASONS)),
+            "per_second": round(both.calls / (60.0 + now % 60), 2),
+            "p99_ms": both.percentile(0.99),
+        }
+
+
+def _told(minute: _Minute) -> Mapping[str, Any]:
+    return {
+        "minute": times.stamp(minute.number * 60),
+        "calls": minute.calls,
+        "refused": minute.refused,
+        "p50_ms": minute.percentile(0.5),
+        "p99_ms": minute.percentile(0.99),
+    }
+
+
+def _count(minute: _Minute, record: ObservedRecord) -> None:
+    if record.status == 0:
+        return
+    minute.calls += 1
+    if record.reason:
+        minute.refused += 1
+        known = record.reason in minute.reasons or len(minute.reasons) < MOST_REASONS
+        minute.reasons[record.reason if known else OTHERS] += 1
+    if record.seconds is not None:
+        minute.timed += 1
+        place = 0 if record.seconds <= SHORTEST else int(math.log(record.seconds / SHORTEST) / _LOG)
+        minute.durations[min(place, CLASSES - 1)] += 1

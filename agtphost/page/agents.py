@@ -1,0 +1,123 @@
+"""The views of agents: all of them, and one with what can be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import calls, parts
+from agtphost.page.asking import Reply, together
+from agtphost.page.layout import View
+from agtphost.page.text import in_path
+from agtphost.page.visit import Visit
+
+BUTTONS = {
+    "active": (("deactivate", "Deactivate"), ("deprecate", "Deprecate"), ("revoke", "Revoke for good")),
+    "suspended": (("reinstate", "Reinstate"), ("revoke", "Revoke for good")),
+    "deprecated": (("deactivate", "Deactivate"), ("revoke", "Revoke for good")),
+}
+"""What can be done to an agent in each state; retired ones stay as they are."""
+
+
+async def draw(visit: Visit) -> View:
+    """A page of the agents that the host knows."""
+    name, more = visit.word("name"), visit.word("more", 4_096)
+    reply = await visit.ask.inspect("agents", name=name or None, limit=parts.ROWS, continuation_token=more or None)
+    form = parts.search("/agents", parts.field("name", "Name", "filter-name", name))
+    if not reply.ok:
+        return View(title="Agents", body=[form, parts.refused("Not shown", reply)])
+    rows = [
+        (
+            tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
+            parts.state(entry.get("status")),
+            "answers here" if entry.get("hosted") else "calls",
+            entry.get("certificate_days"),
+            entry.get("sessions"),
+            ", ".join(map(str, entry.get("scopes") or ())),
+        )
+        for entry in reply.entries("agents")
+    ]
+    heads = ("Name", "State", "Here it", "Days of its certificate", "Sessions", "Scopes")
+    body: list[Any] = [form, parts.table(f"{reply.result.get('count')} agents", heads, rows, "There are none.")]
+    if reply.more:
+        query = urlencode({"name": name, "more": reply.more})
+        body.append(tags.p(tags.a("More agents", href=f"/agents?{query}", rel="next")))
+    return View(title="Agents", body=body)
+
+
+async def draw_one(visit: Visit) -> View:
+    """One agent, its latest calls, and the form that changes its state."""
+    known, latest, events = await together(
+        visit.ask.inspect("agents", agent_id=visit.rest, limit=1),
+        visit.ask.inspect("records", caller_id=visit.rest, limit=20),
+        visit.ask.inspect("lifecycle", agent_id=visit.rest, limit=20),
+    )
+    entries = known.entries("agents")
+    if not known.ok:
+        return View(title="Agent", status=known.status, body=[parts.refused("Not shown", known)])
+    if not entries:
+        return View(title="Agent", status=404, body=[tags.p("The host knows no such agent.")])
+    (agent,) = entries
+    return View(
+        title=f"Agent {agent.get('name')}",
+        body=[
+            _facts(agent),
+            *_change(visit, agent),
+            _events(events),
+            parts.section("Calls", calls.records("What it called last", latest))
+            if latest.ok
+            else parts.refused("Calls", latest),
+        ],
+    )
+
+
+def _facts(agent: Mapping[str, Any]) -> Tag:
+    pairs = (
+        ("Agent-ID", agent.get("agent_id")),
+        ("State", parts.state(agent.get("status"))),
+        ("Since", agent.get("since") or "-"),
+        ("Why", agent.get("reason") or "-"),
+        ("Description", agent.get("description")),
+        ("Owner", agent.get("owner_id")),
+        ("Here it", "answers" if agent.get("hosted") else "calls"),
+        ("Days of its certificate", agent.get("certificate_days")),
+        ("Sessions within half an hour", agent.get("sessions")),
+        ("Scopes", ", ".join(map(str, agent.get("scopes") or ())) or "-"),
+        ("Successor", agent.get("successor_agent_id") or "-"),
+    )
+    return parts.section("What is known", parts.facts(pairs))
+
+
+def _change(visit: Visit, agent: Mapping[str, Any]) -> list[Tag]:
+    buttons = BUTTONS.get(str(agent.get("status")), ())
+    known, name = str(agent.get("agent_id")), str(agent.get("name"))
+    if not (visit.may("lifecycle") and agent.get("registrar") is True and buttons):
+        return []
+    typed = parts.field("typed", "To revoke: the agent's name, typed", "typed", autocomplete="off")
+    form = parts.action(
+        "lifecycle",
+        visit.csrf,
+        f"/agents/{in_path(known)}",
+        {"agent_id": known, "name": name},
+        parts.reason("why", required=True),
+        typed,
+        buttons=buttons,
+        label=f"Change the state of {name}",
+    )
+    return [parts.section("Change its state", form)]
+
+
+def _events(reply: Reply) -> Tag:
+    if not reply.ok:
+        return parts.refused("What happened to it", reply)
+    rows = []
+    for entry in reply.entries("events"):
+        payload = entry.get("payload")
+        payload = payload if isinstance(payload, dict) else {}
+        link = parts.call_link(entry.get("audit_id"), str(payload.get("issued_at") or payload.get("timestamp") or "-"))
+        rows.append((link, payload.get("event_type"), payload.get("reason"), payload.get("actor")))
+    table = parts.table("Signed events", ("When", "Event", "Reason", "By"), rows, "Nothing was recorded.")
+    return parts.section("What happened to it", table)

@@ -1,0 +1,156 @@
+"""The view of one call: what happened, why, what proves it, and what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import calls, parts
+from agtphost.page.asking import Reply, together
+from agtphost.page.layout import View
+from agtphost.page.text import in_path
+from agtphost.page.visit import Visit
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
+from agtphost.vocabulary.retelling import asked_today
+from agtphost.vocabulary.status import phrase_of
+
+HASHES = ("request_hash", "result_hash", "approval_digest")
+"""Members that stand for what was sent and answered, which the record does not repeat."""
+
+
+async def draw(visit: Visit) -> View:
+    """One record, found by its Audit-ID."""
+    audit_id = visit.rest
+    if not is_audit_id(audit_id):
+        return View(title="One call", status=404, body=[tags.p("This is no Audit-ID.")])
+    reply, proven = await together(
+        visit.ask.inspect("audit", audit_id=audit_id), visit.ask.inspect("inclusion", audit_id=audit_id)
+    )
+    if not reply.ok:
+        return View(title="One call", status=reply.status, body=[parts.refused("Not shown", reply)])
+    payload = reply.result.get("payload")
+    payload = payload if isinstance(payload, dict) else {}
+    question, task = asked_today(payload), payload.get("task_id")
+    asking = [visit.ask.inspect("records", task_id=str(task), limit=50)] if task else []
+    if question is not None:
+        asking.append(visit.ask.ask("INSPECT", "/", {"target": "decision", **question}))
+    further = await together(*asking)
+    today = further.pop() if question is not None else None
+    return View(
+        title=f"Call {audit_id[:12]}...",
+        body=[
+            _what(audit_id, payload),
+            _evidence(audit_id, payload, reply, proven),
+            *([_decision(today)] if today is not None else []),
+            _linked(payload, further[0] if further else None),
+            parts.section("What was signed", parts.code(payload)),
+            _commands(audit_id, payload),
+        ],
+    )
+
+
+def _what(audit_id: str, payload: Mapping[str, Any]) -> Tag:
+    extra = payload.get("extra")
+    extra = extra if isinstance(extra, dict) else {}
+    status = payload.get("status")
+    told: list[tuple[str, Any]] = [
+        ("Audit-ID", audit_id),
+        ("When", payload.get("issued_at")),
+        ("Call", calls.called({**extra, **payload})),
+        ("Caller", parts.brief_agent(payload.get("caller_id"))),
+        ("Known by", payload.get("identity_assurance")),
+        ("On behalf of", payload.get("acting_principal_id") or "-"),
+        ("Answered by", parts.brief_agent(payload.get("agent_id"), "host")),
+        ("Status", f"{status} {phrase_of(status)}" if isinstance(status, int) else "-"),
+        ("Reason", payload.get("reason") or "-"),
+        ("Session-ID", payload.get("session_id") or "-"),
+        ("Task-ID", payload.get("task_id") or "-"),
+        *((name.replace("_", " ").capitalize(), payload[name]) for name in HASHES if payload.get(name)),
+    ]
+    person = extra.get("http")
+    if isinstance(person, dict):
+        told.append(("Through", person))
+    return parts.section("What happened", parts.facts(told))
+
+
+def _evidence(audit_id: str, payload: Mapping[str, Any], reply: Reply, proven: Reply) -> Tag:
+    before = payload.get("previous_audit_id")
+    place = f"{proven.result.get('index')} of {proven.result.get('size')}" if proven.ok else proven.explanation
+    told: list[tuple[str, Any]] = [
+        ("Number in its chain", reply.result.get("seq")),
+        ("Record before", parts.call_link(before) if before and before != ZERO_AUDIT_ID else "the first of its chain"),
+        ("Place in the log", place),
+    ]
+    download = tags.a("Download the proof", href=f"/evidence/proof?audit_id={in_path(audit_id)}", download="proof.json")
+    return parts.section(
+        "Evidence",
+        parts.facts(told),
+        tags.div(**{"data-verify": audit_id}),
+        tags.p(download, " for ", tags.code("agtp audit prove --file proof.json"), "."),
+    )
+
+
+def _decision(reply: Reply) -> Tag:
+    if not reply.ok:
+        return parts.refused("Gate by gate, today", reply)
+    passed, refusal = reply.result.get("passed"), reply.result.get("refusal")
+    rows: list[tuple[Any, ...]] = [(gate, parts.state("passed"), "") for gate in passed or ()]
+    if isinstance(refusal, dict):
+        why = f"{refusal.get('status')} {refusal.get('reason')}: {refusal.get('explanation')}"
+        rows.append((refusal.get("gate"), parts.state("refused"), why))
+    rows += [
+        (gate, parts.state("not asked"), "it keeps count, or reads input that is not recorded")
+        for gate in reply.result.get("not_asked") or ()
+    ]
+    return parts.section(
+        "Gate by gate, today",
+        tags.p("What the host's own gates say of the same call now; the record says what they said then."),
+        parts.table("Gates", ("Gate", "Verdict", "Why"), rows),
+        parts.facts(
+            (
+                ("Scopes of the caller", reply.result.get("scopes") or "-"),
+                ("Scopes that are needed", reply.result.get("required_scopes") or "-"),
+            )
+        ),
+    )
+
+
+def _linked(payload: Mapping[str, Any], task: Reply | None) -> Tag:
+    content: list[Any] = []
+    delegation = payload.get("delegation")
+    if isinstance(delegation, dict):
+        chain = delegation.get("chain")
+        if isinstance(chain, list):
+            content.append(tags.h3("Delegation, from the first to the caller"))
+            content.append(tags.ol(*(tags.li(parts.brief_agent(each)) for each in chain)))
+    prior = payload.get("prior_actions")
+    named = [each for each in prior if isinstance(each, dict)] if isinstance(prior, list) else []
+    rows = [(parts.call_link(each.get("audit_id")), parts.brief_agent(each.get("agent_id"))) for each in named]
+    if rows:
+        content.append(parts.table("Calls that led here", ("Record", "Agent"), rows))
+    invoked = payload.get("invoked")
+    if isinstance(invoked, list) and invoked:
+        content.append(tags.h3("Calls that it made"))
+        content.append(tags.ul(*(tags.li(_invoked(each)) for each in invoked[: parts.ROWS])))
+    if task is not None and task.ok:
+        content.append(calls.records("Calls of the same task", task))
+    return parts.section("What belongs to it", *(content or [tags.p("Nothing else is known of it.", class_="empty")]))
+
+
+def _invoked(each: Any) -> Any:
+    known = each.get("audit_id") if isinstance(each, dict) else each
+    return parts.call_link(known) if isinstance(known, str) and is_audit_id(known) else parts.code(each)
+
+
+def _commands(audit_id: str, payload: Mapping[str, Any]) -> Tag:
+    extra = payload.get("extra")
+    extra = extra if isinstance(extra, dict) else {}
+    lines = [f"agtp explain {audit_id}", f"agtp audit prove {audit_id}"]
+    method, path = payload.get("method"), payload.get("path")
+    if extra.get("mcp_tool"):
+        lines.append(f"agtp tools call {extra.get('mcp_server')}.{extra['mcp_tool']}")
+    elif isinstance(method, str) and method and isinstance(path, str):
+        lines.append(f"agtp call - {method} {path}")
+    return parts.section("As commands", parts.code("\n".join(lines)))

@@ -1,0 +1,136 @@
+"""The view "Calls": those that wait, those as they come, and those that are over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import parts
+from agtphost.page.asking import Reply, together
+from agtphost.page.layout import View
+from agtphost.page.text import lasting
+from agtphost.page.visit import Visit
+
+FILTERS = (
+    ("caller_id", "Caller (Agent-ID)"),
+    ("chain", "Answered by (Agent-ID, or host)"),
+    ("method", "Method"),
+    ("path", "Path"),
+    ("status", "Status"),
+    ("reason", "Reason"),
+    ("task_id", "Task-ID"),
+)
+"""Parameters of INSPECT, and what they are called."""
+
+LIVE = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
+"""Columns of the feed, as :mod:`agtphost.page.live` fills them."""
+
+
+async def draw(visit: Visit) -> View:
+    """Both tables, and the form that narrows the second."""
+    wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.word(name))}
+    asked = dict(wanted)
+    for name in ("status", "before"):
+        word = visit.word(name)
+        if word.isascii() and word.isdigit() and int(word):
+            asked[name] = int(word)
+        else:
+            asked.pop(name, None)
+    records, running = await together(
+        visit.ask.inspect("records", limit=parts.ROWS, **asked), visit.ask.inspect("running")
+    )
+    body = [_running(visit, running), _live(), _past(visit, records, wanted)]
+    return View(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)
+
+
+def _running(visit: Visit, reply: Reply) -> Tag:
+    if not reply.ok:
+        return parts.refused("Waiting", reply)
+    rows = [
+        (
+            called(entry),
+            _agent(entry.get("caller"), entry.get("caller_id")),
+            lasting(float(entry.get("seconds") or 0.0)),
+            entry.get("address"),
+            entry.get("task_id") or "-",
+            _end(visit, entry),
+        )
+        for entry in reply.entries("running")
+    ]
+    heads = ("Call", "Caller", "Since", "From", "Task-ID", "End it")
+    return parts.section("Waiting", parts.table("Calls that wait", heads, rows, "No call waits."))
+
+
+def _end(visit: Visit, entry: Mapping[str, Any]) -> Any:
+    if not visit.may("operate"):
+        return "-"
+    known = str(entry.get("response_id", ""))
+    return parts.action(
+        "end-call",
+        visit.csrf,
+        "/calls",
+        {"response_id": known},
+        buttons=(("end", "End"),),
+        label=f"End {called(entry)}",
+    )
+
+
+def _live() -> Tag:
+    return parts.section(
+        "As they come",
+        parts.table("Calls as they are recorded", LIVE, (), live="/live", whole=True),
+        tags.noscript(tags.p("Without a script there is no feed: load the view again.")),
+    )
+
+
+def _past(visit: Visit, reply: Reply, wanted: Mapping[str, str]) -> Tag:
+    fields = [parts.field(name, label, f"filter-{name}", wanted.get(name, "")) for name, label in FILTERS]
+    form = parts.search("/calls", *fields)
+    if not reply.ok:
+        return tags.div(form, parts.refused("Past calls", reply))
+    content: list[Any] = [form, records("Past calls, newest first", reply)]
+    before = reply.result.get("before")
+    if before is not None:
+        query = urlencode({**wanted, "before": before})
+        content.append(tags.p(tags.a("Older calls", href=f"/calls?{query}", rel="next")))
+    damaged = reply.entries("damaged")
+    if damaged:
+        rows = [(entry.get("number"), entry.get("why")) for entry in damaged]
+        content.append(parts.table("Records that are not what was signed", ("Number", "Why"), rows))
+    return parts.section("Past", *content)
+
+
+def records(caption: str, reply: Reply) -> Tag:
+    """A table of records, as ``INSPECT target=records`` lists them."""
+    rows = [
+        (
+            parts.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
+            called(entry),
+            parts.brief_agent(entry.get("caller_id")),
+            parts.brief_agent(entry.get("chain"), "host"),
+            parts.state(entry.get("status", "-")),
+            entry.get("reason") or "-",
+        )
+        for entry in reply.entries("records")
+    ]
+    return parts.table(
+        caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "No record is like that."
+    )
+
+
+def called(entry: Mapping[str, Any]) -> str:
+    """A call in a few words: its tool, or method and path."""
+    if entry.get("event_type"):
+        return str(entry["event_type"])
+    tool = entry.get("mcp_tool") or entry.get("tool") or entry.get("name")
+    if tool:
+        server = entry.get("mcp_server")
+        return f"{entry.get('method', '')} {f'{server}.' if server else ''}{tool}"
+    return f"{entry.get('method', '')} {entry.get('path', '')}"
+
+
+def _agent(name: object, agent_id: object) -> Tag:
+    return parts.brief_agent(agent_id, "nobody") if not name else tags.span(str(name))

@@ -1,0 +1,127 @@
+"""The view "Can": what the host would decide about a call, without making it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import parts
+from agtphost.page.asking import Reply, together
+from agtphost.page.layout import View
+from agtphost.page.visit import Visit
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.identifiers import is_agent_id
+
+ASSURANCES = (("certificate", "Certificate"), ("header", "Header alone"), ("gateway", "Gateway"))
+MOST_MEMBERS = 40
+"""Of an input schema that are fields of their own."""
+
+PREFIX = "in."
+"""Of fields that are members of the input."""
+
+
+async def draw(visit: Visit) -> View:
+    """The form, with a field for each member of the input; and the answer, once it was asked."""
+    method, path = visit.word("method").upper(), visit.word("path") or "/"
+    known, listed = await together(visit.ask.inspect("agents", limit=parts.ROWS), visit.ask.ask("DISCOVER", "/methods"))
+    schema = _schema(listed, method, path)
+    body: list[Any] = [_form(visit, known, method, path, schema)]
+    if method:
+        asked = {"target": "decision", "method": method, "path": path}
+        wrong = _asked(visit, schema, asked)
+        if wrong:
+            body.append(tags.p(wrong, role="alert", class_="refused"))
+        else:
+            body.append(_answer(await visit.ask.ask("INSPECT", "/", asked)))
+    return View(title="Can", body=body)
+
+
+def _schema(listed: Reply, method: str, path: str) -> Mapping[str, Any]:
+    """The input schema of an endpoint, as ``DISCOVER /methods`` has it; empty where it is not listed."""
+    for members in listed.result.values():
+        for entry in members if isinstance(members, list) else ():
+            if isinstance(entry, dict) and (entry.get("method"), entry.get("path")) == (method, path):
+                found = entry.get("input_schema")
+                return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    members = schema.get("properties")
+    found = members if isinstance(members, dict) else {}
+    return {name: each for name, each in list(found.items())[:MOST_MEMBERS] if isinstance(each, dict)}
+
+
+def _form(visit: Visit, known: Reply, method: str, path: str, schema: Mapping[str, Any]) -> Tag:
+    agents = [(str(each.get("agent_id")), str(each.get("name"))) for each in known.entries("agents")]
+    required = schema.get("required")
+    needed = required if isinstance(required, list) else []
+    fields = [
+        parts.choice("agent", "Agent", "agent", [("", "anyone"), *agents], visit.word("agent")),
+        parts.choice("assurance", "Known by", "assurance", ASSURANCES, visit.word("assurance") or "certificate"),
+        parts.field("method", "Method", "method", method, required="required", autocapitalize="characters"),
+        parts.field("path", "Path", "path", path),
+        parts.field("scope", "Authority-Scope that is claimed", "scope", visit.word("scope", 2_048)),
+    ]
+    for name, each in _members(schema).items():
+        label = f"Input: {name}{' (required)' if name in needed else ''}"
+        kind = each.get("type")
+        label += f", {kind}" if isinstance(kind, str) else ""
+        fields.append(parts.field(PREFIX + name, label, f"in-{parts.ident(name)}", visit.word(PREFIX + name, 4_096)))
+    fields.append(parts.field("input", "Input as JSON, in place of fields", "input", visit.word("input", 8_192)))
+    return parts.search("/can", *fields, text="Ask")
+
+
+def _asked(visit: Visit, schema: Mapping[str, Any], asked: dict[str, Any]) -> str:
+    """Add what the form says; a sentence where it cannot be asked."""
+    agent, scope, written = visit.word("agent"), visit.word("scope", 2_048), visit.word("input", 8_192)
+    if agent:
+        if not is_agent_id(agent):
+            return "That is no Agent-ID."
+        asked.update(agent_id=agent, assurance=visit.word("assurance") or "certificate")
+    if scope:
+        asked["authority_scope"] = scope
+    try:
+        given = jsontext.decode(written.encode()) if written else _given(visit, schema)
+    except jsontext.JSONTextError as error:
+        return f"The input is no JSON: {error}"
+    if not isinstance(given, dict):
+        return "The input is no JSON object."
+    if given or written:
+        asked["input"] = given
+    return ""
+
+
+def _given(visit: Visit, schema: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, each in _members(schema).items():
+        word = visit.word(PREFIX + name, 4_096)
+        if word:
+            found[name] = word if each.get("type") == "string" else jsontext.decode(word.encode())
+    return found
+
+
+def _answer(reply: Reply) -> Tag:
+    if not reply.ok:
+        return parts.refused("Not asked", reply)
+    said, refusal = reply.result, reply.result.get("refusal")
+    allowed = said.get("allowed") is True
+    pairs: list[tuple[str, Any]] = [("Answer", parts.state("yes" if allowed else "no"))]
+    if isinstance(refusal, dict):
+        pairs += [
+            ("Status", f"{refusal.get('status')} {refusal.get('reason')}"),
+            ("Because", refusal.get("explanation")),
+            ("Gate", refusal.get("gate")),
+            ("What helps", refusal.get("remedy") or "-"),
+            ("Particulars", refusal.get("details") or "-"),
+        ]
+    if said.get("needs_approval"):
+        pairs.append(("Needs approval", said["needs_approval"]))
+    pairs += [
+        ("Passed", ", ".join(map(str, said.get("passed") or ())) or "-"),
+        ("Scopes", ", ".join(map(str, said.get("scopes") or ())) or "-"),
+        ("Scopes that are needed", ", ".join(map(str, said.get("required_scopes") or ())) or "-"),
+    ]
+    return parts.section("Decision", parts.facts(pairs))

@@ -1,0 +1,69 @@
+"""The view "Evidence": chains, the tree over all records, and its checkpoint; a browser verifies a range of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import parts
+from agtphost.page.asking import Reply, together
+from agtphost.page.layout import View
+from agtphost.page.visit import Visit
+
+
+async def draw(visit: Visit) -> View:
+    """The tree, and each chain."""
+    checkpoint, vitals, chains = await together(
+        visit.ask.inspect("checkpoint"), visit.ask.inspect("vitals"), visit.ask.inspect("chains")
+    )
+    return View(title="Evidence", body=[_tree(checkpoint, vitals), _chains(chains), _commands()])
+
+
+def _tree(reply: Reply, vitals: Reply) -> Tag:
+    if not reply.ok:
+        return parts.refused("The tree over all records", reply)
+    said = reply.result
+    ages = vitals.result.get("witness_ages")
+    pairs: list[tuple[str, Any]] = [
+        ("Records in the newest checkpoint", said.get("size")),
+        ("Root", said.get("root")),
+        *(
+            (f"Cosigned by {name}", "never" if age is None else f"{age:.0f} s ago")
+            for name, age in (ages or {}).items()
+        ),
+    ]
+    return parts.section(
+        "The tree over all records", parts.facts(pairs), tags.h3("Checkpoint"), parts.code(str(said.get("checkpoint")))
+    )
+
+
+def _chains(reply: Reply) -> Tag:
+    if not reply.ok:
+        return parts.refused("Chains", reply)
+    entries = reply.entries("chains")
+    rows = [
+        (
+            entry.get("name"),
+            entry.get("seq", 0),
+            parts.call_link(entry["audit_id"]) if entry.get("audit_id") else "-",
+        )
+        for entry in entries
+    ]
+    each = [_one(entry) for entry in entries if entry.get("audit_id")]
+    return parts.section("Chains", parts.table("Chains and their heads", ("Chain", "Records", "Newest"), rows), *each)
+
+
+def _one(entry: Mapping[str, Any]) -> Tag:
+    chain = str(entry.get("agent_id") or "host")
+    return tags.section(
+        tags.h3(f"Chain of {entry.get('name')}"),
+        tags.div(**{"data-verify-range": chain}),
+        tags.p(tags.a("Its records", href=f"/calls?chain={parts.in_query(chain)}")),
+    )
+
+
+def _commands() -> Tag:
+    lines = "agtp audit verify\nagtp audit export --help"
+    return parts.section("Verify and export the whole store", parts.code(lines))

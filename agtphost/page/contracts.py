@@ -1,0 +1,55 @@
+"""The view "Contracts": what was negotiated, and revoking it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.web.template import tags
+
+from agtphost.page import parts
+from agtphost.page.asking import together
+from agtphost.page.layout import View
+from agtphost.page.visit import Visit
+
+
+async def draw(visit: Visit) -> View:
+    """A table with a form a row, and the sweep."""
+    (reply,) = await together(visit.ask.ask("DISCOVER", "/contracts"))
+    if not reply.ok:
+        return View(title="Contracts", body=[parts.refused("Not shown", reply)])
+    rows = [
+        (
+            entry.get("synthesis_id"),
+            f"{entry.get('method', '')} {entry.get('path', '')}",
+            parts.state(entry.get("state")),
+            entry.get("expires_at") or "-",
+            parts.brief_agent(entry.get("originating_agent_id")),
+            _revoke(visit, entry),
+        )
+        for entry in reply.entries("items")
+    ]
+    heads = ("Contract", "Call", "State", "Expires", "Agent", "Revoke")
+    body: list[Any] = [parts.table("Contracts in force", heads, rows, "There are none.")]
+    if visit.may("operate"):
+        form = parts.action(
+            "sweep", visit.csrf, "/contracts", {}, buttons=(("sweep", "Sweep"),), label="Sweep stale contracts"
+        )
+        said = tags.p("Contracts of recipes that were edited since go on until they are swept.")
+        body.append(parts.section("Sweep", said, form))
+    return View(title="Contracts", body=body)
+
+
+def _revoke(visit: Visit, entry: Mapping[str, Any]) -> Any:
+    if not visit.may("operate"):
+        return "-"
+    known = str(entry.get("synthesis_id"))
+    return parts.action(
+        "revoke-contract",
+        visit.csrf,
+        "/contracts",
+        {"synthesis_id": known},
+        parts.reason(f"reason-{known}"),
+        buttons=(("revoke", "Revoke"),),
+        label=f"Revoke {known}",
+    )

@@ -1,0 +1,66 @@
+"""What a record says was asked, as a question that the host's gates can be asked today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """
+    Parameters of INSPECT ``target=decision`` for the call that a record tells of; None where it tells of none.
+
+    :param payload: what was signed.
+    """
+    method = payload.get("requested_method") or payload.get("method")
+    if not method or "event_type" in payload:
+        return None
+    asked: dict[str, Any] = {"method": method, "path": payload.get("path") or "/"}
+    if payload.get("method") == "EXECUTE":
+        sought = _executed(payload)
+        if sought is None:
+            return None
+        asked.update(input=sought, partial=True)
+    if payload.get("caller_id"):
+        asked.update(agent_id=payload["caller_id"], assurance=payload.get("identity_assurance"))
+    elif claimed := claimed_of(payload):
+        named = {claimed[name] for name in ("agent_id", "certificate_agent_id") if claimed.get(name)}
+        if len(named) > 1:
+            return None  # Nobody is both.
+        known = "certificate" if claimed.get("certificate_agent_id") else "header"
+        for agent_id in named:
+            asked.update(agent_id=agent_id, assurance=known)
+    return asked
+
+
+def _executed(payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an EXECUTE named, as far as its record says; None where it says nothing."""
+    extra = payload.get("extra")
+    extra = extra if isinstance(extra, dict) else {}
+    if not extra.get("action"):
+        return None
+    server = extra.get("mcp_server")
+    named: dict[str, Any] = {}
+    if extra.get("mcp_tool"):
+        named["tool"] = f"{server}.{extra['mcp_tool']}"
+    elif extra.get("tool"):
+        named["tool"] = extra["tool"]
+    elif server:
+        named["server"] = server
+    for member, name in (
+        ("mcp_resource", "uri"),
+        ("mcp_prompt", "prompt"),
+        ("a2a_agent", "agent"),
+        ("acp_server", "server"),
+    ):
+        if extra.get(member):
+            named[name] = extra[member]
+    asked = {"action": extra["action"], **({"payload": named} if named else {})}
+    return {**asked, "payload_type": extra["payload_type"]} if extra.get("payload_type") else asked
+
+
+def claimed_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a caller that was not believed said of itself."""
+    extra = payload.get("extra")
+    claimed = extra.get("claimed") if isinstance(extra, dict) else None
+    return claimed if isinstance(claimed, dict) else {}
