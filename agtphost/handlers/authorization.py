@@ -141,6 +141,10 @@ class Authorization:
         key = fingerprint(context.peer)
         return bool(key) and key in self._viewers
 
+    def looks(self, context: BuiltInContext) -> bool:
+        """Whether the caller may see what belongs to others."""
+        return self.oversees(context) or self.views(context)
+
     def require_looking(self, context: BuiltInContext, explanation: str) -> None:
         """
         Only overseers and viewers go on: for what changes nothing.

@@ -33,7 +33,7 @@ from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing, following
 from agtphost.host.metrics import metrics
 from agtphost.host.negotiation import negotiator
-from agtphost.host.page import page
+from agtphost.host.page import page, tell_vitals
 from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
 from agtphost.host.revision import Watch
@@ -232,7 +232,9 @@ def _serving(
     listening = listening_service(reactor, config, loaded.tls, admission.dispatcher)
     if config.log.access:
         on.evidence.ledger.watch(of_calls(access_log()))
-    watched = metrics(on, looking(on, connected, admission.running, listening))
+    look = looking(on, connected, admission.running, listening)
+    tell_vitals(on, look)
+    watched = metrics(on, look)
     served = (each for each in (bootstrap(config), front, operated, watched) if each is not None)
     yield from http_services(reactor, config, served)
     yield listening

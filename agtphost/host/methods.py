@@ -274,7 +274,7 @@ def _inspection(
             **tasks.targets,
             "upstreams": UpstreamReport(reports, on.authorization).read,
             "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
-            TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog).read,
+            TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog, on.authorization).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
             "records": Records(evidence.records, on.authorization).read,

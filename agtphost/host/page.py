@@ -18,11 +18,19 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.inspection.overseen import Overseen
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.page import PageAccess
+from agtphost.metrics.vitals import Look, obstacles
 from agtphost.page.entrance import LIFE, Entrance
 from agtphost.page.evidence import Keys
 from agtphost.page.fields import ALWAYS
+from agtphost.page.live import Viewings
 from agtphost.page.resource import PageResource
 from agtphost.vocabulary.tomltext import write_toml
+
+VITALS = (
+    *("waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age", "certificate_ends"),
+    *("revocation_ends", "free_octets"),
+)
+"""Members of :class:`agtphost.metrics.vitals.Vitals` that are told as they are."""
 
 STATEMENTS = {
     ("AUTHORIZE", "/page"): "A link to the operators' page, good once and for a minute.",
@@ -86,6 +94,25 @@ def tell_overseers(on: Foundation) -> None:
     )
 
 
+def tell_vitals(on: Foundation, look: Look) -> None:
+    """What INSPECT tells of the host's health, for the page."""
+    if on.config.admin.listen is None:
+        return
+
+    def told() -> Mapping[str, Any]:
+        seen = look()
+        plain = {name: getattr(seen, name) for name in VITALS}
+        return {
+            **plain,
+            "witness_ages": dict(seen.witness_ages),
+            "open_items": dict(seen.open_items),
+            "obstacles": [{"what": each.what, "why": each.why} for each in obstacles(seen)],
+        }
+
+    said = "The host's health is shown to operators."
+    on.registry.tell({"vitals": Overseen(told, on.authorization, said).read})
+
+
 def masked(config: Config) -> Mapping[str, Any]:
     """Every section that says something, as TOML, with nothing secret in it."""
     shown = config.model_dump(mode="python", exclude_unset=True)
@@ -118,5 +145,7 @@ def page(on: Foundation, entrance: Entrance | None, dispatcher: IDispatcher) -> 
         links=partial(statements_of, key),
         witnesses=on.evidence.witnesses.known,
     )
-    resource = PageResource(entrance, dispatcher, keys)
+    feeds = Viewings(on.reactor)
+    on.evidence.ledger.watch(feeds.saw)
+    resource = PageResource(entrance, dispatcher, keys, feeds)
     return Served(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)

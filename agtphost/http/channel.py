@@ -145,6 +145,11 @@ class BoundedChannel(HTTPChannel):
         # Who asks more before it has its answer is in no hurry for that.
         return READILY.get(self._wait, 1 if self._dataBuffer else 0)
 
+    @property
+    def ending(self) -> bool:
+        """Whether the answer that is being written is the last: one without an end of its own ends then."""
+        return self._spent
+
     def sweep(self, now: float) -> None:
         """Act on the deadline, if it is over."""
         if now >= self._expires:

@@ -18,6 +18,7 @@ complete HTML without a script.
 - :mod:`.now`: whether all is well
 - :mod:`.inbox`: everything that waits for a person
 - :mod:`.calls`, :mod:`.call`: calls that wait, come and are over, and one of them
+- :mod:`.live`: the feed of calls as they are recorded
 - :mod:`.agents`: agents, and changing their state
 - :mod:`.tools`: servers behind the host
 - :mod:`.chains`: chains and the tree over all records

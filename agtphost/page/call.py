@@ -69,9 +69,9 @@ def _what(audit_id: str, payload: Mapping[str, Any]) -> Tag:
         ("Task-ID", payload.get("task_id") or "-"),
         *((name.replace("_", " ").capitalize(), payload[name]) for name in HASHES if payload.get(name)),
     ]
-    person = extra.get("http")
-    if isinstance(person, dict):
-        told.append(("Through", person))
+    front = extra.get("http")
+    if isinstance(front, dict):
+        told.append(("Came over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
     return parts.section("What happened", parts.facts(told))
 
 

@@ -25,8 +25,12 @@ PREFIX = "in."
 async def draw(visit: Visit) -> View:
     """The form, with a field for each member of the input; and the answer, once it was asked."""
     method, path = visit.word("method").upper(), visit.word("path") or "/"
-    known, listed = await together(visit.ask.inspect("agents", limit=parts.ROWS), visit.ask.ask("DISCOVER", "/methods"))
-    schema = _schema(listed, method, path)
+    asking = [visit.ask.inspect("agents", limit=parts.ROWS)]
+    if method:
+        asking.append(visit.ask.inspect("endpoint", method=method, path=path))
+    known, *defined = await together(*asking)
+    found = defined[0].result.get("input_schema") if defined else None
+    schema = found if isinstance(found, dict) else {}
     body: list[Any] = [_form(visit, known, method, path, schema)]
     if method:
         asked = {"target": "decision", "method": method, "path": path}
@@ -36,16 +40,6 @@ async def draw(visit: Visit) -> View:
         else:
             body.append(_answer(await visit.ask.ask("INSPECT", "/", asked)))
     return View(title="Can", body=body)
-
-
-def _schema(listed: Reply, method: str, path: str) -> Mapping[str, Any]:
-    """The input schema of an endpoint, as ``DISCOVER /methods`` has it; empty where it is not listed."""
-    for members in listed.result.values():
-        for entry in members if isinstance(members, list) else ():
-            if isinstance(entry, dict) and (entry.get("method"), entry.get("path")) == (method, path):
-                found = entry.get("input_schema")
-                return found if isinstance(found, dict) else {}
-    return {}
 
 
 def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -77,7 +77,9 @@ class Session:
 
     def peer(self, address: str) -> Peer:
         """The other end of one call."""
-        return Peer(address=address, transport="page", certificate=self.certificate)
+        # People are no agents: whose click it was, the record says by the key.
+        said = {"surface": "admin", "client": f"key:{self.certificate.fingerprint}"}
+        return Peer(address=address, transport="http", certificate=self.certificate, http=said)
 
 
 class Entrance:

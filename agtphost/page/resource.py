@@ -22,6 +22,7 @@ from agtphost.page.asking import Asker, Reply
 from agtphost.page.entrance import Entrance, NoEntry, Session, forged
 from agtphost.page.fields import cookie_of, set_cookie
 from agtphost.page.layout import View, page
+from agtphost.page.live import Viewings
 from agtphost.page.views import found
 from agtphost.page.visit import Visit
 from agtphost.vocabulary import jsontext
@@ -44,6 +45,9 @@ KINDS: Mapping[str, str] = {
 }
 """Of the files in ``static``, by the end of their names."""
 
+LIVE = "/live"
+"""Where the feed is."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
@@ -58,17 +62,19 @@ class PageResource(Resource):
     Answers browsers: those whose request is of this host's own pages, see :class:`agtphost.http.mounts.Mount`.
 
     :param keys: what evidence is verified with.
+    :param feeds: the open ones, which somebody tells of what is committed.
     """
 
     isLeaf = True
 
     longest_body = LONGEST_FORM
 
-    def __init__(self, entrance: Entrance, dispatcher: IDispatcher, keys: evidence.Keys) -> None:
+    def __init__(self, entrance: Entrance, dispatcher: IDispatcher, keys: evidence.Keys, feeds: Viewings) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._entrance = entrance
         self._dispatcher = dispatcher
         self._keys = keys
+        self._feeds = feeds
         self._static = _static()
 
     # Admission
@@ -119,6 +125,8 @@ class PageResource(Resource):
             await self._show(request, notes.enter(), path, None)
         elif path in evidence.PATHS:
             await self._evidence(request, path, session)
+        elif path == LIVE:
+            await self._live(request, session)
         elif session is None:
             view = notes.enter("There is no session, or it is over.", 401)
             await self._show(request, view, path, None)
@@ -156,6 +164,26 @@ class PageResource(Resource):
             return
         query = _pairs(request.uri.partition(b"?")[2]) or {}
         _tell(request, *await evidence.answer(path, query, asker, self._keys))
+
+    async def _live(self, request: BoundedRequest, session: Session | None) -> None:
+        """A feed: who opens it, and that it is over, are on record."""
+        asker = None if session is None else Asker(self._dispatcher, session, _address(request))
+        if asker is None or request.method == b"HEAD":
+            _tell(request, 401, {"explanation": "The session is over; enter again by a link of agtp page."})
+            return
+        if self._feeds.full:
+            request.responseHeaders.setRawHeaders("Retry-After", ["30"])
+            _tell(request, 503, {"explanation": "There are as many viewers as there may be."})
+            return
+        opened = await asker.ask("QUERY", "/page/feed", {"moment": "opened"})
+        if not opened.ok:
+            _tell(request, opened.status, {"reason": opened.reason, "explanation": opened.explanation})
+            return
+        closing = asker.ask("QUERY", "/page/feed", {"moment": "closed"})
+        if _gone(request):
+            await closing
+            return
+        self._feeds.open(request, lambda: Deferred.fromCoroutine(closing))
 
     async def _over(self, request: BoundedRequest, path: str, session: Session, reply: Reply) -> None:
         """The host does not know this person any more, or can tell nobody anything at the moment."""
@@ -266,12 +294,17 @@ def _redirect(request: BoundedRequest, path: str, *fields: tuple[str, str]) -> N
     request.finish()  # type: ignore[no-untyped-call]
 
 
+def _gone(request: BoundedRequest) -> bool:
+    """Whether nobody waits for an answer any more."""
+    return bool(request.finished or request._disconnected)
+
+
 def _tell(request: BoundedRequest, status: int, document: Mapping[str, Any]) -> None:
     _finish(request, status, jsontext.encode(document), "application/json")
 
 
 def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = HTML) -> None:
-    if request.finished or request._disconnected:
+    if _gone(request):
         return
     # What the page says itself has no number that HTTP reads otherwise.
     fields = ((FIELD, str(status)),) if status != over_http(status) else ()
@@ -281,6 +314,6 @@ def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = HTM
 
 def _failed(request: BoundedRequest, failure: Any) -> None:
     log.failure("a view of the page could not be drawn", failure)
-    if not (request.finished or request._disconnected):
+    if not _gone(request):
         request.write(tail_of(request, 500, b"This view could not be drawn; the host's log says why.\n"))  # type: ignore[no-untyped-call]
         request.finish()  # type: ignore[no-untyped-call]

@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.provisioning import provision_development
 from tests.system.hosting import Host, free_port, running, sample
 
 SECTION = """
@@ -119,7 +122,7 @@ class Browser:
     """Keeps the cookie, sends forms, follows redirects when asked to."""
 
     def __init__(self, port: int, trust: Path, name: str = "127.0.0.1") -> None:
-        self.port, self.name = port, name
+        self.port, self.name, self.trust = port, name, trust
         self.cookie = ""
         self._context = ssl.create_default_context(cafile=str(trust))
 
@@ -198,14 +201,22 @@ class Site:
 
 
 @contextmanager
-def served(directory: Path, more: str = "", append: str = "", **options: object) -> Iterator[Site]:
+def served(
+    directory: Path, more: str = "", append: str = "", *, operated: bool = True, **options: Any
+) -> Iterator[Site]:
     """
     A host with a page.
 
     :param more: further keys of ``[admin]``.
     :param append: further sections.
+    :param operated: whether its registrar is an operator as well.
     """
     port = free_port()
-    config = sample(directory, append=SECTION.format(port=port, more=more) + append, **options)  # type: ignore[arg-type]
+    config = sample(directory, append=SECTION.format(port=port, more=more) + append, **options)
+    state, described = config.parent / "state", config.parent / "agents" / "librarian.agent.json"
+    provision_development(state, server_id="localhost", hosted=[described])
+    if operated:
+        key = SigningKey.load(state / "registrar.key").public.fingerprint
+        config.write_text(f'{config.read_text()}\n[audit]\noperators = ["{key}"]\n')
     with running(config) as host:
         yield Site(host, port)

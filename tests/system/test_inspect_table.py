@@ -39,6 +39,12 @@ TREE = {**PLAIN, "agent_only": (WHO, WHO, OK, OK, WHO)}
 DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
 """About the agent itself; by its header alone it is told what it could be told of anyway."""
 
+OWN_RULES = frozenset(
+    {"decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"}
+    | {"records", "running", "agents", "chains"}
+)
+"""Targets whose refusals are the same in each mode."""
+
 MINE = dict.fromkeys(MODES, (NONE, OK, OK, NONE, OK))
 """
 Contracts and attempts: whoever may not see one is not told that there is one. A development host on loopback takes a
@@ -60,6 +66,10 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "contract": MINE,
     "rcns-attempt": MINE,
     "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "records": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "running": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "agents": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "chains": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "upstream-definition": dict.fromkeys(MODES, (NO, NO, NO, NO, NONE)),
     # Its delegator's, and for those above it; for others there is none.
     "delegated-task": dict.fromkeys(MODES, (WHO, OK, OK, NONE, OK)),
@@ -149,6 +159,10 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "contract": {"target": "contract", "synthesis_id": mine["synthesis_id"]},
         "rcns-attempt": {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")},
         "upstreams": {"target": "upstreams"},
+        "records": {"target": "records"},
+        "running": {"target": "running"},
+        "agents": {"target": "agents"},
+        "chains": {"target": "chains"},
         "upstream-definition": {"target": "upstream-definition", "upstream": "mcp.none", "name": "none"},
         "delegated-task": {"target": "delegated-task", "delegation_id": delegated.result["delegation_id"]},
     }
@@ -200,7 +214,7 @@ def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str
     expected = EXPECTED[target][name][CALLERS.index(who)]
     assert reply.status == expected, reply.json()
     if reply.status in (WHO, NO):
-        if target not in ("decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"):
+        if target not in OWN_RULES:
             assert reply.json()["read_acl"] == name
             assert reply.reason == ("acl-anonymous-blocked" if reply.status == WHO else "acl-not-permitted")
         text = reply.body.decode()

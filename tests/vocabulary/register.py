@@ -100,6 +100,8 @@ CACHES: Final = (
         at_the_cap="further origins are summed up together",
     ),
     _cache("negotiation.compiling:Memo._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
+    _cache("methods.inspection.traffic:Traffic._minutes", "calls of the last hour by the minute", 61, MIB),
+    _cache("page.live:Viewings._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
     _cache("page.entrance:Entrance._links", "links to the operators' page", 256, MIB, lives="ten minutes"),
     _cache("page.entrance:Entrance._sessions", "sessions of the operators' page", 64, MIB, lives="``[admin] idle``"),
     _cache("page.entrance:Entrance._failed", "where entries to the operators' page failed", 1_024, MIB),
@@ -223,6 +225,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _LINK: frozenset(
         {
+            "page.live:Viewing._waiting",
             "adapters.mcp.instances:Instances._by_key",
             "adapters.mcp.instances:Instances._ending",
             "upstream.log:UpstreamLog._kept",

@@ -75,7 +75,7 @@ class KnownAgents:
         )
 
     def _shown(self, context: BuiltInContext) -> Iterable[Agent]:
-        if self._authorization.oversees(context) or self._authorization.views(context):
+        if self._authorization.looks(context):
             return self._known()
         own = [agent for agent in self._known() if is_registrar(context.peer, agent)]
         if not own:

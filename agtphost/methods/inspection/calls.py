@@ -11,6 +11,7 @@ from agtphost.dispatch.running import RunningCall
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.calls import CALL
 from agtphost.iagtp import IRecordStore, Search
 from agtphost.identity import envelope
 
@@ -110,6 +111,7 @@ class Running:
         """
         self._authorization.require_looking(context, SAID)
         now = self._now()
-        calls = self._running()
+        own = CALL.get()
+        calls = [call for call in self._running() if own is None or call.response_id != own.response_id]
         shown = [{**asdict(call), "seconds": round(max(now - call.since, 0.0), 3)} for call in calls[:PAGE]]
         return {"running": shown, "count": len(calls)}

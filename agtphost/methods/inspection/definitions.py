@@ -16,6 +16,7 @@ from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.manifest import project_binding
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -29,6 +30,7 @@ class Definitions:
     Definitions of what can be called.
 
     :param bindings: everything registered; read at every call.
+    :param authorization: tells overseers, who are shown what they could not call themselves.
     :param endpoints: the operator's, whose definitions say more than their bindings.
     """
 
@@ -37,16 +39,19 @@ class Definitions:
         bindings: Callable[[], Iterable[Binding]],
         endpoints: Iterable[Endpoint],
         catalog: Catalog,
+        authorization: Authorization,
     ) -> None:
         self._bindings = bindings
         self._endpoints = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
         self._catalog = catalog
+        self._authorization = authorization
 
     async def read(self, context: BuiltInContext) -> Answer:
         """One definition, by ``method`` and ``path`` as they are registered."""
         named = parameters.required(context.input, "method"), parameters.required(context.input, "path")
+        looks = self._authorization.looks(context)
         for binding in self._bindings():
-            if (binding.method, binding.path) == named and context.admits(binding):
+            if (binding.method, binding.path) == named and (looks or context.admits(binding)):
                 return Answer(result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON)
         raise Refusal(Reason.ENDPOINT_UNKNOWN)
 

@@ -66,7 +66,7 @@ class UpstreamDefinition:
         upstream, name = parameters.required(context.input, "upstream"), context.input.get("name", "")
         protocol, _, known = upstream.partition(".")
         scope = APPROVERS.get(protocol, INSPECT_ALL)
-        if not (self._authorization.oversees(context) or self._authorization.views(context)):
+        if not self._authorization.looks(context):
             self._authorization.require(
                 context, scope, "Definitions of upstreams are shown to operators, and to those who may approve them."
             )

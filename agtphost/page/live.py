@@ -1,0 +1,174 @@
+"""
+The live feed: what was sealed a moment ago, as server-sent events.
+
+It is told of committed groups, and asks for nothing: only its opening and its closing are requests, and on record. A
+line for each line that it shows would feed itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from agtphost.http.exchange import BoundedRequest
+from agtphost.page.text import shown
+from agtphost.vocabulary import jsontext
+
+log = Logger()
+
+VIEWERS = 16
+"""At once."""
+
+TICK = 0.25
+"""Seconds between two updates of one viewer."""
+
+LINES = 50
+"""Of one update; of more the newest are shown, and how many were not."""
+
+MOST_UNREAD = 1 << 20
+"""Octets that a viewer has not taken; then its feed is closed."""
+
+LIFE = 300.0
+"""Seconds of one feed: whoever goes on looking asks again, and is looked at again."""
+
+AGAIN = b"retry: 1000\n\n"
+"""Milliseconds after which a browser connects again."""
+
+
+class Viewings:
+    """
+    The open feeds, each told of what is committed.
+
+    :param clock: for their updates.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._open: set[Viewing] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many viewers as there may be."""
+        return len(self._open) >= VIEWERS
+
+    def saw(self, group: Any) -> None:
+        """A group is on disk: for :meth:`agtphost.iagtp.ILedger.watch`."""
+        for feed in self._open:
+            feed.add(group.records)
+
+    def open(self, request: BoundedRequest, closed: Callable[[], object]) -> Viewing:
+        """
+        Begin a feed.
+
+        :param closed: called once it is over.
+        """
+
+        def over() -> None:
+            self._open.discard(feed)
+            closed()
+
+        feed = Viewing(request, self._clock, over)
+        self._open.add(feed)
+        feed.begin()
+        return feed
+
+
+class Viewing:
+    """One viewer's; a push producer, so that it hears when the viewer reads slowly."""
+
+    def __init__(self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object]) -> None:
+        self._request = request
+        self._clock = clock
+        self._closed = closed
+        self._waiting: deque[Any] = deque(maxlen=LINES)
+        self._came = 0
+        self._unread = 0
+        self._paused = False
+        self._over = False
+        self._next: IDelayedCall | None = None
+        self._until = clock.seconds() + LIFE
+
+    def begin(self) -> None:
+        """Send the head; the lines follow."""
+        fields = self._request.responseHeaders
+        fields.setRawHeaders("Content-Type", ["text/event-stream"])
+        fields.setRawHeaders("Cache-Control", ["no-store"])
+        self._request.notifyFinish().addBoth(lambda _: self._end())
+        self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
+        self._write(AGAIN)
+        self._next = self._clock.callLater(TICK, self._tick)
+
+    def add(self, records: Any) -> None:
+        """Some records were committed; they wait for the next update."""
+        self._came += len(records)
+        self._waiting.extend(records)
+
+    def _tick(self) -> None:
+        self._next = None
+        if self._came:
+            missed = self._came - len(self._waiting)
+            events = [b"event: skipped\ndata: %d\n\n" % missed] if missed else []
+            events += [b"data: " + jsontext.encode(line_of(record)) + b"\n\n" for record in self._waiting]
+            self._waiting.clear()
+            self._came = 0
+            self._write(b"".join(events))
+        if self._over:
+            return
+        if self._clock.seconds() >= self._until or self._request.channel.ending:
+            self._finish()
+        else:
+            self._next = self._clock.callLater(TICK, self._tick)
+
+    def _write(self, octets: bytes) -> None:
+        self._unread = self._unread + len(octets) if self._paused else 0
+        if self._unread > MOST_UNREAD:
+            log.info("a live feed was closed: its viewer does not read")
+            self._end()
+            self._request.loseConnection()  # type: ignore[no-untyped-call]
+            return
+        self._request.write(octets)  # type: ignore[no-untyped-call]
+
+    def _finish(self) -> None:
+        self._request.unregisterProducer()  # type: ignore[no-untyped-call]
+        self._request.finish()  # type: ignore[no-untyped-call]
+
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        self._closed()
+
+    # IPushProducer
+
+    def pauseProducing(self) -> None:
+        """The viewer reads slowly."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """It has caught up."""
+        self._paused, self._unread = False, 0
+
+    def stopProducing(self) -> None:
+        """It is gone."""
+        self._end()
+
+
+def line_of(record: Any) -> Mapping[str, Any]:
+    """One row of the table of :mod:`agtphost.page.calls`, for the script."""
+    tool = record.tool
+    called = f"{record.method} {tool or record.path}"
+    took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
+    caller = record.caller or record.caller_id[:12]
+    cells = (record.issued_at, called, caller, str(record.status), record.reason, took)
+    href = f"/calls/{record.audit_id}" if record.durable else None
+    return {"cells": [shown(cell, 200) for cell in cells], "href": href, "state": str(record.status)}
