@@ -18,7 +18,7 @@ from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.surfaces import http_faults
-from agtphost.config.traces import traces_faults
+from agtphost.config.traces import EXPORTER, traces_faults
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import LoadContext
 from agtphost.config.web_upstreams_checks import web_upstream_faults
@@ -411,6 +411,6 @@ def _needed(config: Config) -> Iterator[tuple[Location, str]]:
     if config.recipes.file is not None:
         yield ("recipes", "file"), "jmespath"
     if config.traces is not None:
-        yield ("traces",), "opentelemetry.exporter.otlp.proto.http"
+        yield ("traces",), EXPORTER
     if config.policies.synthesis_enabled:
         yield ("policies", "synthesis_enabled"), "jmespath"

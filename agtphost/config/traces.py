@@ -12,6 +12,10 @@ from agtphost.config.upstreams import header_name, web_url
 from agtphost.config.values import FilePath, HeaderValue, Line, Section, Table
 
 
+EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+"""What the section needs."""
+
+
 class TracesSection(Section):
     """``[traces]``: OpenTelemetry traces; without this section there are none, and they cost nothing."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agtphost import extras
 from agtphost.config import Config
+from agtphost.config.traces import EXPORTER
 
 if TYPE_CHECKING:
     from agtphost.traces.service import Traces
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 
 def tracing(reactor: Any, config: Config) -> Traces | None:
     """The service; None without the section, and then nothing of OpenTelemetry is imported."""
-    if config.traces is None:
+    if config.traces is None or not extras.installed(EXPORTER):
+        # Of a package that is missing the configuration's own check tells, and no host starts.
         return None
     from agtphost.traces.service import Traces
 

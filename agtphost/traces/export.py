@@ -89,6 +89,7 @@ class Counted(SpanExporter):
         self._inner = inner
         self._told = told
         self.taken = 0
+        self.delivered = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """In the processor's thread."""
@@ -98,6 +99,7 @@ class Counted(SpanExporter):
         except Exception:
             result = SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
+            self.delivered += len(spans)
             self._told.delivered()
         else:
             self._told.failing(len(spans))
@@ -133,6 +135,11 @@ class Bounded(SpanProcessor):
     def waiting(self) -> int:
         """Spans that wait to be sent."""
         return self._ended - self._exporter.taken
+
+    @property
+    def lost(self) -> int:
+        """Spans that the collector has not taken so far, for whatever reason."""
+        return self._ended - self._exporter.delivered + self.dropped
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Nothing is done with a span before its end."""

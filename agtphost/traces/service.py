@@ -110,9 +110,8 @@ class Traces(Service):
                 waiting.cancel()
             else:
                 counted.shutdown()
-            lost = queue.dropped + self.undelivered + queue.waiting
-            if lost:
-                log.warn("traces: {lost} spans were not delivered", lost=lost)
+            if queue.lost:
+                log.warn("traces: {lost} spans were not delivered", lost=queue.lost)
 
         return done.addCallback(parted)
 

@@ -501,6 +501,12 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "",
     ),
     ("bearer beside a command", SERVER + "bearer = 'env:HOME'\n", 7, "bearer only goes with url", ""),
+    ("traces without a collector", "[traces]\nsample = 0.5\n", 4, "endpoint is missing", "127.0.0.1:4318"),
+    ("traces in the clear", "[traces]\nendpoint = 'http://c.example'\n", 5, "must be https", ""),
+    ("a share beyond all", "[traces]\nendpoint = 'https://c.example'\nsample = 2\n", 6, "must be at most 1", ""),
+    ("a password in the URL", "[traces]\nendpoint = 'https://u:p@c.example'\n", 5, "user name or password", ""),
+    ("a field of HTTP's own", "[traces]\nendpoint = 'https://c.example'\nheaders = {Host='x'}\n", 6, "header", ""),
+    ("a key without a variable", "[traces]\nendpoint = 'https://c.example'\nheaders = {a='env:NO'}\n", 6, "NO", ""),
     ("url without TLS", "[[mcp.server]]\nname = 'a'\nurl = 'http://x.example/'\n", 6, "must be https", ""),
     (
         "url of a file",

@@ -259,3 +259,19 @@ def test_without_the_section_nothing_of_opentelemetry_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_attributes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whatever is told: what is longer than 256 characters is cut by the SDK."""
+    traced = Traced()
+    service = traced.host.core.on.traces
+    assert isinstance(service, Traces)
+    monkeypatch.setattr("agtphost.traces.service.exporter_of", lambda settings: InMemorySpanExporter())
+    service.startService()
+    try:
+        assert service._tracer is not None
+        span = service._tracer.start_span("x")
+        span.set_attribute("a", "x" * 1000)
+        assert isinstance(span, ReadableSpan) and span.attributes == {"a": "x" * 256}
+    finally:
+        service.stopService()
