@@ -11,7 +11,6 @@ from agtphost.config.faults import Fault
 from agtphost.config.upstreams import header_name, web_url
 from agtphost.config.values import FilePath, HeaderValue, Line, Section, Table
 
-
 EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 """What the section needs."""
 
