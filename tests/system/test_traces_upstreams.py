@@ -199,7 +199,7 @@ def host(config: Path, upstream: Noting, front: int, collector: Collector) -> It
     state, endpoints = config.parent / "state", config.parent / "endpoints"
     agent_id = json.loads((state / "agents/demo/document.json").read_text())["agent_id"]
     text = (endpoints / "text.toml").read_text()
-    (endpoints / "text.toml").write_text('min_assurance = "gateway"\n' + text)
+    (endpoints / "text.toml").write_text('min_assurance = "header"\n' + text)
     (endpoints / "weather.toml").write_text(SERVICE.format(secure=upstream.secure))
     more = UPSTREAMS.format(plain=upstream.plain, front=front, agent_id=agent_id)
     config.write_text(config.read_text() + traces(collector) + SERVER + more)
