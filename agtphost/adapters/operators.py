@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, checked_refusal
 from agtphost.handlers.function import RegisteredFunction
@@ -27,9 +28,11 @@ class OperatorAdapter:
     header fields, and a handler that sees more than an operator's code.
 
     :param adapter: provides :class:`agtphost.iagtp.IPayloadAdapter`.
+    :param irreversible: whether a person approves each call of what is irreversible; what says nothing is.
     """
 
-    def __init__(self, adapter: IPayloadAdapter) -> None:
+    def __init__(self, adapter: IPayloadAdapter, *, irreversible: bool = False) -> None:
+        self._irreversible = irreversible
         self.name = str(adapter.name)
         self.payload_types = frozenset(adapter.payload_types)
         self._adapter = adapter
@@ -62,6 +65,8 @@ class OperatorAdapter:
     def _own(self, binding: Binding) -> Binding:
         if IBuiltInHandler.providedBy(binding.handler):
             raise Overstepped(f"the payload adapter {self.name} named a handler of the host's own")
+        impact = (binding.details.get("semantic") or {}).get("impact", Impact.IRREVERSIBLE.value)
+        grave = self._irreversible and binding.state_changing and impact == Impact.IRREVERSIBLE.value
         return replace(
             binding,
             method="EXECUTE",
@@ -69,6 +74,9 @@ class OperatorAdapter:
             tier="B",
             server_level=False,
             vital=False,
+            approval=binding.approval or grave,
+            # Nobody but the host says that the approval of something else is for it as well.
+            definition="",
             headers=(),
             extra={"payload_adapter": self.name},
         )

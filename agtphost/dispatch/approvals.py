@@ -124,8 +124,9 @@ class Approvals:
 
         :raises Refusal: 202 while it waits, 403 where it was rejected, 409 while it runs, 429 where too many wait.
         """
-        approved = exchange.peer.approved
-        if approved:
+        approved, binding = exchange.peer.approved, exchange.binding
+        # Of what EXECUTE calls the recipe's definition says nothing: that needs an approval of its own.
+        if approved and binding is not None and binding.definition:
             exchange.approval = Release(approval_id=approved, running=self._running, now=self.now)
             return
         document, digest = self._bound(exchange)

@@ -245,6 +245,12 @@ def awaits_approval(status: int, body: Any) -> bool:
     )
 
 
+def _held(status: int, body: Any) -> dict[str, Any]:
+    """Which approval a call waits for; empty for all others."""
+    names = ("approval_id", "expires_at", "digest")
+    return {name: body[name] for name in names if name in body} if awaits_approval(status, body) else {}
+
+
 def _result(response: Response) -> Mapping[str, Any]:
     body = jsontext.decode(response.body) if response.body else {}
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
@@ -256,6 +262,6 @@ def _result(response: Response) -> Mapping[str, Any]:
     raise Refusal(
         ForeignReason(reason or Reason.INVOCATION_FAILED, Status(response.status)),  # type: ignore[call-arg]
         body.get("explanation", "") if isinstance(body, dict) else "",
-        details={"audit_id": response.headers.get("audit-id") or ""},
+        details={"audit_id": response.headers.get("audit-id") or "", **_held(response.status, body)},
         scopes=scopes_of(body),
     )

@@ -194,7 +194,7 @@ def _has_effects(exchange: Exchange, outcome: Outcome) -> bool:
         or outcome.event is not None
         or exchange.reservation is not None
         or exchange.purchase is not None
-        or exchange.approval is not None
+        or (exchange.approval is not None and exchange.approval.reserved)
         or exchange.invoked
     )
 

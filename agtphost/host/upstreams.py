@@ -114,7 +114,7 @@ def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[Ope
     types = {kind for adapter in known for kind in adapter.payload_types}
     faults: list[Fault] = []
     for at, given in enumerate(on.loaded.plugins.adapters):
-        adapter = OperatorAdapter(given)
+        adapter = OperatorAdapter(given, irreversible=on.config.approvals.irreversible)
         taken = [adapter.name] if adapter.name in names else sorted(types & adapter.payload_types)
         if taken:
             faults.append(

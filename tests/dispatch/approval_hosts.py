@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from agtphost.contract.binding import Binding
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
@@ -29,10 +30,16 @@ class ApprovalHost(FloorHost):
     A host with ``REMOVE /file``, of which each call is approved, and remembers each that ran.
 
     :param described: what is said of it.
+    :param bindings: what else there is.
     """
 
     def __init__(
-        self, settings: Mapping[str, Any] | None = None, *, described: str = "Removes a file.", **options: Any
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        described: str = "Removes a file.",
+        bindings: Iterable[Binding] = (),
+        **options: Any,
     ) -> None:
         self.ran: list[Mapping[str, Any]] = []
         self.failing = False
@@ -44,8 +51,8 @@ class ApprovalHost(FloorHost):
                 raise RuntimeError("the disk is gone")
             return {"removed": context.input["path"]} if self.waiting is None else self.waiting
 
-        bound = endpoint("REMOVE", "/file", described, remove, taken=TAKEN, impact="irreversible", approval=True)
-        super().__init__(settings, endpoints=(bound,), **options)
+        own = endpoint("REMOVE", "/file", described, remove, taken=TAKEN, impact="irreversible", approval=True)
+        super().__init__(settings, endpoints=(own, *bindings), **options)
 
     def start_as(self, who: Agent, method: str, path: str, body: Any, headers: Any = None) -> Deferred[Any]:
         """A call that may wait."""

@@ -7,7 +7,8 @@ but for what ``show`` leaves out; its caller sees the same, and never decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, takewhile
 from typing import Any
 
 from zope.interface import implementer
@@ -28,7 +29,7 @@ from agtphost.vocabulary.reasons import Reason
 PAGE = 200
 """Approvals of one answer."""
 
-MOST_SHOWN = 1_048_576
+MOST_SHOWN = 524_288
 """Octets of the approvals of one answer."""
 
 SHOWN = (
@@ -76,6 +77,7 @@ class ApprovalDecisions:
             if state in ("all", self._approvals.state(item))
         ]
         listed.sort(key=_place)
+        limit = min(limit, _fitting(listed))
         part = self._continuations.part(context, listed, limit, _place)
         return Answer(
             result={"approvals": [self._shown(item) for item in part.items], "count": len(listed)},
@@ -84,20 +86,17 @@ class ApprovalDecisions:
 
     def _found(self, context: BuiltInContext, approval_id: str | None, agent: str | None) -> Iterator[StateItem]:
         """Those that the caller may see: its own, and where it decides, those of all."""
+        decides = self._authorization.approves(context, self._approvals.policy.by)
         if approval_id is not None:
             named = self._held.get(APPROVAL, approval_id)
             items: list[StateItem] = [] if named is None else [named]
         else:
-            decides = self._authorization.approves(context, self._approvals.policy.by)
             owners = self._held.owners(APPROVAL) if decides else [context.owner] if context.owner else []
             items = [item for owner in owners for item in self._held.of(APPROVAL, owner)]
         for item in items:
-            if agent in (None, item.brief["caller"], item.brief["label"]) and self._visible(context, item):
+            own = bool(context.owner) and context.owner == item.owner
+            if (own or decides) and agent in (None, item.brief["caller"], item.brief["label"]):
                 yield item
-
-    def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
-        own = bool(context.owner) and context.owner == item.owner
-        return own or self._authorization.approves(context, self._approvals.policy.by)
 
     def _shown(self, item: StateItem) -> dict[str, Any]:
         value = item.value
@@ -189,6 +188,12 @@ class ApprovalDecisions:
         if use_by is not None:
             told["use_by"] = times.stamp(use_by)
         return {**receipt, **told}, change
+
+
+def _fitting(items: Sequence[StateItem]) -> int:
+    """How many of them, whichever, have no more octets together than one answer may have; one at the least."""
+    octets = accumulate(sorted((item.octets for item in items), reverse=True))
+    return max(sum(1 for _ in takewhile(lambda so_far: so_far <= MOST_SHOWN, octets)), 1)
 
 
 def _place(item: StateItem) -> list[Any]:
