@@ -296,6 +296,8 @@ class NegotiationLocks:
                 output_schema=None,
                 headers=(),
                 extra={},
+                # Nothing runs yet.
+                approval=False,
                 keyed="rcns-offer",
             )
         else:

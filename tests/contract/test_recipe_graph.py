@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.graph import RecipeGraph
 from agtphost.contract.recipes.settling import settle
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance
-from tests.contract.recipes import endpoint, recipe_text, sound
+from tests.contract.recipes import endpoint, read, recipe_text, sound
 
 READ = endpoint("QUERY /library/{isbn}", scopes=["documents:query"])
 BOOK = endpoint("BOOK /room", scopes=["booking:room"], impact="irreversible", idempotent=False, assurance="certificate")
@@ -149,3 +152,57 @@ def test_a_recipe_made_at_run_time_is_measured_like_any_other() -> None:
     assert book.needs(made).required_scopes == ("booking:room",)
     (other,) = sound(recipe_text("made", "QUERY /library/{isbn}"))
     assert book.needs(other).required_scopes == ("documents:query",)
+
+
+def approved(one: Endpoint) -> Endpoint:
+    return replace(one, approval=True)
+
+
+def test_a_composition_needs_the_approval_of_its_steps() -> None:
+    """Through recipes inside recipes, through a parameter, and where the recipe itself says so; nothing else does."""
+    recipes = sound(
+        recipe_text("inner", "BOOK /room"),
+        recipe_text("outer", "PLAN /inner"),
+        recipe_text("wild", "BOOK /{anything}"),
+        recipe_text("said", "QUERY /library/{isbn}", more='approval = "required"'),
+        recipe_text("free", "QUERY /library/{isbn}"),
+    )
+    grave = {"impact": "irreversible", "idempotent": False}
+    endpoints = [
+        READ,
+        approved(BOOK),
+        *(endpoint(f"PLAN /{name}", recipe=name, **grave) for name in ("inner", "outer", "wild", "said", "free")),  # type: ignore[arg-type]
+    ]
+    book, kept, problems = settled(recipes, endpoints)
+    assert problems == []
+    needing = {name for name, one in kept.items() if one.approval}
+    assert needing == {"BOOK /room", "PLAN /inner", "PLAN /outer", "PLAN /wild", "PLAN /said"}
+    assert {name for name, one in kept.items() if one.definition} == needing
+    assert {recipe.name for recipe in book.all() if book.needs(recipe).approval} == {"inner", "outer", "wild", "said"}
+    assert kept["PLAN /outer"].projection()["approval"] == "required"
+    assert "approval" not in kept["PLAN /free"].projection()
+
+
+def test_a_definition_is_of_all_that_is_led_to() -> None:
+    """The same files give the same digest; another step, or another endpoint at the end of the way, gives another."""
+
+    def definition(inner: str = "BOOK /room", last: Endpoint = BOOK) -> str:
+        recipes = sound(recipe_text("inner", inner), recipe_text("outer", "PLAN /inner"))
+        grave = {"impact": "irreversible", "idempotent": False}
+        further = [endpoint(f"PLAN /{name}", recipe=name, **grave) for name in ("inner", "outer")]  # type: ignore[arg-type]
+        _, kept, problems = settled(recipes, [READ, approved(last), *further])
+        assert problems == []
+        return str(kept["PLAN /outer"].definition)
+
+    first = definition()
+    assert first == definition()
+    assert len(first) == 64
+    assert definition(last=replace(BOOK, description="Something else.")) != first
+    assert definition(last=replace(BOOK, handler=replace(BOOK.handler, function="a.c"))) != first
+    assert definition('BOOK /room\nwhen = "=`true`"') != first
+
+
+def test_what_an_approval_may_say() -> None:
+    """``required``, or nothing."""
+    _, problems = read(recipe_text("x", "QUERY /library/{isbn}", more='approval = "never"'))
+    assert [problem.message for problem in problems] == ["recipe x: approval is not required"]

@@ -23,7 +23,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.delegation.delegate import task
 from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
-from tests.identity.issued import CALLER, DEMO, REGISTRAR, SIGNING, STRANGER, agent, of_agent
+from tests.identity.issued import CALLER, DEMO, REGISTRAR, SIGNING, STRANGER, agent, of_agent, of_key
 from tests.identity.samples import key_of
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost
@@ -42,18 +42,27 @@ class DelegationHost(MethodHost):
     """A host with three agents and two endpoints."""
 
     def __init__(
-        self, *agents: Agent, rules: Mapping[str, Any] | None = None, ledger: FakeLedger | None = None, **endpoints: Any
+        self,
+        *agents: Agent,
+        rules: Mapping[str, Any] | None = None,
+        ledger: FakeLedger | None = None,
+        approval: bool = False,
+        **endpoints: Any,
     ) -> None:
         self.seen: list[EndpointContext] = []
         super().__init__(
             {
                 "limits": {"request_timeout": 30.0},
+                "audit": {"operators": [key_of("operator").public.fingerprint]},
                 "delegation": rules or {"governance": {"gov.test": PLATFORM.public}},
             },
             agents=agents or (BOSS, ALICE, BOB, CAROL),
             ledger=ledger,
             endpoints=[
-                self._endpoint("QUERY", "/papers", endpoints.get("papers", self._papers), "documents:query"),
+                replace(
+                    self._endpoint("QUERY", "/papers", endpoints.get("papers", self._papers), "documents:query"),
+                    approval=approval,
+                ),
                 self._endpoint("QUERY", "/shelves", endpoints.get("shelves", self._papers)),
             ],
         )
@@ -396,6 +405,25 @@ def test_a_failed_task_is_550_with_the_nested_error() -> None:
     host.put(ALICE, "suspended")
     nested = body_of(host.delegate(request()))["sub_agent_error"]
     assert nested["status"] == 503
+
+
+def test_a_task_that_a_person_has_to_approve_waits_for_its_own_approval() -> None:
+    """550 with the approval; once it is given, the same task under another token is done, once."""
+    host = DelegationHost(approval=True)
+    failed = body_of(host.delegate(request()))
+    nested = failed["sub_agent_error"]
+    assert (failed["status"], nested["status"], nested["reason"]) == (550, 202, "approval-required")
+    assert not host.seen
+    answer = host.ask(
+        "CONFIRM",
+        "/",
+        {"target_id": nested["approval_id"], "status": "accepted"},
+        certificate=of_key(key_of("operator")),
+    )
+    assert answer.status == 200, answer.body
+    again = host.delegate(request())
+    assert again.status == 200, again.body
+    assert len(host.seen) == 1
 
 
 def _suspended() -> Any:

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.config.policies import Policies
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.holdings import APPROVAL
 from tests.memory import body_of
-from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, GATE, LOCATE, ROOT, NegotiatingHost, but, granting, room
+from tests.negotiation.hosts import (
+    ALICE,
+    BOB,
+    BOOK_ROOM,
+    BOOKING,
+    CUSTOMER,
+    ERASURE,
+    GATE,
+    LOCATE,
+    ROOT,
+    WEATHER,
+    NegotiatingHost,
+    but,
+    granting,
+    room,
+)
 
 BOTH = Policies(rcns=GATE, synthesis_enabled=True)
 
@@ -143,3 +161,24 @@ def test_tombstones_are_bounded() -> None:
         synthesis_id = accepted(table)
         revoke(table, {"target": "contract", "synthesis_id": synthesis_id})
     assert len(list(table.ledger.held.of("contract", ALICE))) <= 2 * 3
+
+
+def test_a_contract_of_what_a_person_approves_needs_the_approval_as_a_whole() -> None:
+    """202 under the contract, before its first step; approved it runs, and its steps with it."""
+    held = replace(BOOKING, approval=True, definition="d" * 64)
+    table = NegotiatingHost(BOTH, endpoints=(CUSTOMER, WEATHER, held, ERASURE))
+    synthesis_id = str(body_of(table.opted())["synthesis_id"])
+    answer = table.under(synthesis_id)
+    found = body_of(answer)
+    assert (answer.status, found["reason"]) == (202, "approval-required")
+    assert table.calls == []
+    item = table.ledger.held.get(APPROVAL, found["approval_id"])
+    assert item is not None
+    decided = {**item.value, "status": "accepted", "use_by": table.seconds() + 60}
+    decided["decision"] = {"by": "key:x", "at": "2026-01-01T00:00:00Z", "reason": "", "attestation_id": ""}
+    change = Change(kind=APPROVAL, key=item.key, value=decided, owner=item.owner, expected=item.version)
+    table.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(change,)))
+    done = table.under(synthesis_id)
+    assert done.status == 200, done.body
+    assert [called for called, _, _ in table.calls] == ["RESERVE /desk"]
+    assert table.under(synthesis_id).status == 202
