@@ -73,7 +73,12 @@ def _conditions(search: Search) -> tuple[str, list[Any]]:
     if search.inside:
         asked = (*asked, ("r.kind = ?", int(RecordKind.RECORD)))
     used = [(text, value) for text, value in asked if value is not None]
-    return "".join(f" AND {text}" for text, _ in used), [value for _, value in used]
+    texts, values = [text for text, _ in used], [value for _, value in used]
+    for traces in search.traces:
+        # The database looks through the octets faster than they can be decoded here.
+        texts.append(f"({' OR '.join('instr(r.signed, ?)' for _ in traces)})")
+        values += traces
+    return "".join(f" AND {text}" for text in texts), values
 
 
 def _octets(text: str | None) -> bytes | None:
@@ -306,7 +311,7 @@ class RecordReader:
         found: list[tuple[int, StoredRecord]] = []
         damaged: list[tuple[int, str]] = []
         while at > last and (wanted := limit - len(found) - len(damaged)) > 0:
-            most = page if search.inside else min(page, wanted)
+            most = page if search.inside and not search.traces else min(page, wanted)
             rows = self._rows(statement, (at, last, *values, most))
             for row in rows:
                 at = row[10]

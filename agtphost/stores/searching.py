@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +13,25 @@ from agtphost.stores.rows import RecordKind
 
 LOOKED_AT = 10_000
 """Records that one look passes at most, found or not: what was looked for in vain ends as soon as what was found."""
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9._:-]{4,}", re.ASCII)
+"""What stands in JSON as it is, however that is written."""
+
+
+def traces(text: str) -> tuple[bytes, ...]:
+    """
+    What of a text stands in the base64url of octets that have it: one for each place it can have in a group of three.
+
+    :return: at least one of them stands there; nothing where that cannot be said.
+    """
+    if _PLAIN.fullmatch(text) is None:
+        return ()
+    octets = text.encode("ascii")
+    return tuple(
+        urlsafe_b64encode(bytes(before) + octets)[-(-before * 8 // 6) : (before + len(octets)) * 8 // 6]
+        for before in range(3)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +58,12 @@ class Search:
     def inside(self) -> bool:
         """Whether what was signed has to be read for it."""
         return self.reason is not None or self.task_id is not None
+
+    @property
+    def traces(self) -> Sequence[Sequence[bytes]]:
+        """Of each thing that is looked for inside: what is in the signed octets wherever it is; see :func:`traces`."""
+        found = (traces(text) for text in (self.reason, self.task_id) if text is not None)
+        return [each for each in found if each]
 
     def says(self, record: StoredRecord) -> bool:
         """Whether what was signed has what is looked for inside."""

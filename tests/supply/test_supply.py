@@ -215,10 +215,11 @@ def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
         assert host.stop() == 0
     amend(config.parent, "policies", "synthesis_enabled = true")
     amend(config.parent, "audit", 'envelope = "cose"')
+    config.write_text(config.read_text() + "\n[metrics]\n")
     command = [str(BIN / "agtp"), "check", str(config)]
     done = subprocess.run(command, env={**os.environ, **plain}, capture_output=True, text=True)
     assert done.returncode != 0
-    for extra in ("recipes", "cose"):
+    for extra in ("recipes", "cose", "metrics"):
         assert f"pip install 'agtphost[{extra}]'" in done.stdout + done.stderr
     assert agtp("check", str(config)).returncode == 0, "with the extras it is sound"
 
