@@ -2,9 +2,9 @@
 No body of a stranger holds the reactor longer than 50 ms: every parser that meets octets from outside, at its size.
 
 The table :data:`PARSERS` has each parser with inputs that are as hostile as its own limit lets through. CPU time of
-this thread is measured, the best of three, against 50 ms times how much slower this machine reads a known text than
-the one where the limits were chosen. :data:`READERS` names every module of the host that imports or calls a parser:
-one that is added without an entry fails.
+this thread is measured, the best of three where the first is too long, against 50 ms times how much slower this machine
+reads a known text than the one where the limits were chosen. :data:`READERS` names every module of the host that
+imports or calls a parser: one that is added without an entry fails.
 """
 
 from __future__ import annotations
@@ -362,9 +362,14 @@ def _seconds(parse: Callable[[Any], object], value: Any) -> float:
     return time.thread_time() - begun
 
 
-def slowest(parse: Callable[[Any], object], value: Any) -> float:
-    """The best of three: what else the machine does is nobody's fault."""
-    return min(_seconds(parse, value) for _ in range(3))
+def slowest(parse: Callable[[Any], object], value: Any, bound: float = 0.0) -> float:
+    """The best of three, or the first within ``bound``: what else the machine does is nobody's fault."""
+    taken = float("inf")
+    for _ in range(3):
+        taken = min(taken, _seconds(parse, value))
+        if taken <= bound:
+            break
+    return taken
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -372,7 +377,7 @@ def test_no_octets_hold_the_reactor(name: str) -> None:
     """Within 50 ms, and ValueError or a Refusal at the worst: another exception fails the test."""
     parse, inputs = PARSERS[name]
     bound = limit()
-    taken = {given: slowest(parse, value) for given, value in inputs().items()}
+    taken = {given: slowest(parse, value, bound) for given, value in inputs().items()}
     late = {given: f"{seconds * 1000:.0f} ms" for given, seconds in taken.items() if seconds > bound}
     assert not late, f"{late}, {bound * 1000:.0f} ms are allowed"
 

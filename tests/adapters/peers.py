@@ -34,7 +34,7 @@ def process(*command: str) -> Iterator[int]:
         yield int(child.stdout.readline())
     finally:
         child.kill()
-        child.wait(10)
+        child.wait(60)
 
 
 def python(script: Any, *arguments: str) -> Any:

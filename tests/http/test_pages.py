@@ -49,7 +49,7 @@ def ask(
 ) -> tuple[int, Any, bytes]:
     """One request: status, fields and body."""
     context = ssl.create_default_context(cafile=str(credentials.trust))
-    connection = http.client.HTTPSConnection("localhost", port, timeout=5, context=context)
+    connection = http.client.HTTPSConnection("localhost", port, timeout=60, context=context)
     try:
         connection.request(method, path, body=body)
         response = connection.getresponse()

@@ -69,7 +69,7 @@ class HttpBridge:
         """SIGTERM, and the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(15)
+        status = self.process.wait(60)
         self._reader.join(5)
         return status
 

@@ -121,7 +121,7 @@ class Host:
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def agtp(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the ``agtp`` command against this host, from its own directory, as a user would."""

@@ -247,7 +247,7 @@ def test_the_sdk_client_reaches_a_hosted_agent(host: Host, front: int, streaming
 
 def post(front: int, body: Any, **headers: str) -> tuple[int, Any]:
     """One POST to the front."""
-    connection = http.client.HTTPConnection("127.0.0.1", front, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", front, timeout=60)
     fields = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": "Bearer let-me-in", **headers}
     fields = {name: value for name, value in fields.items() if value}
     octets = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -325,7 +325,7 @@ def test_a_body_that_is_too_long_is_cut(host: Host, front: int) -> None:
 
 def test_the_card_is_signed_by_the_host(host: Host, front: int) -> None:
     """AGTP-278: the card is derived from the Identity Document; the SDK verifies its signature by the host's key."""
-    connection = http.client.HTTPConnection("127.0.0.1", front, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", front, timeout=60)
     connection.request("GET", "/agents/librarian/.well-known/agent-card.json")
     card = json.loads(connection.getresponse().read())
     document = json.loads((host.state / "hosted/librarian/document.json").read_text())

@@ -123,7 +123,7 @@ def test_a_running_call_is_cancelled_from_another_connection(host: Host) -> None
                 assert answer.result["mcp_response"] == {"cancelled": 1}
             else:
                 assert client.call(host.uri, "SUSPEND", "/", {"task_id": task}).status == 200
-        running_call.join(10)
+        running_call.join(60)
         assert outcome and outcome[0].status == 409, outcome
         assert json.loads(outcome[0].body)["reason"] == "upstream-cancelled"
 

@@ -248,7 +248,7 @@ def test_the_bootstrap_document_names_the_namespace_on_its_port(host: Host, demo
     line = next(each for each in host.config.read_text().splitlines() if each.startswith('listen = "ssl:'))
     port = int(line.split(":")[1])
     context = ssl.create_default_context(cafile=str(host.state / "ca.pem"))
-    link = http.client.HTTPSConnection("localhost", port, context=context, timeout=10)
+    link = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
     link.request("GET", "/.well-known/agtp")
     named = json.loads(link.getresponse().read())["discovery"]["namespace_document"]
     link.close()

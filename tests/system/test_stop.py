@@ -182,7 +182,7 @@ def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
         host.process.send_signal(signal.SIGTERM)
         assert host.process.wait(15) == 1
         assert link.answer() is None
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert alive == []
 
 
@@ -200,7 +200,7 @@ def test_a_call_that_runs_is_answered_before_the_stop(tmp_path: Path) -> None:
         assert answer is not None
         assert answer.status == 200
         assert link.answer() is None
-    assert host.process.wait(10) == 0
+    assert host.process.wait(60) == 0
     assert answer.audit_id in {record.audit_id for record in stored(database(host))}
 
 

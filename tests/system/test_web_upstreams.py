@@ -279,7 +279,7 @@ def test_a_stopped_agents_tasks_end_upstream(working: Host) -> None:
         waiting.start()
         until(lambda: _begun(working, "T-9"))
         assert working.agtp("agent", "revoke", "demo", "--reason", "compromise-detected").returncode == 0
-        waiting.join(10)
+        waiting.join(60)
         assert not waiting.is_alive()
     until(lambda: len(events(working, "upstream-task-cancelled")) == 3)
     told = events(working, "upstream-task-cancelled")

@@ -25,7 +25,8 @@ from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import AdapterCalls, Book, kept, seconds
 
 DEADLINE = 0.5
-SLACK = 2.0
+SLACK = 10.0
+"""Seconds that a busy machine may be late."""
 
 
 def card(port: int, **changes: Any) -> dict[str, Any]:
@@ -101,7 +102,7 @@ async def test_without_a_deadline_a_silent_agent_would_hang() -> None:
             waiting = Deferred.fromCoroutine(on.call("a2a.message.send", MESSAGE))
             await until(lambda: any(b"POST /rpc" in seen for seen in server.seen))
             began = seconds()
-            await until(lambda: seconds() - began > DEADLINE + SLACK)
+            await until(lambda: seconds() - began > 5 * DEADLINE)
             assert not waiting.called
             waiting.addErrback(lambda failure: failure.trap(Refusal))
             waiting.cancel()
@@ -190,7 +191,7 @@ async def test_a_card_that_does_not_come(fault: Script, status: int) -> None:
         server.fault = fault
         async with calling(server, wait=False, start_timeout=DEADLINE) as on:
             service = on.adapter.by_name["liar"]
-            await until(lambda: service.state is State.BACKOFF, 3.0)
+            await until(lambda: service.state is State.BACKOFF)
             assert service.snapshot().reason
 
 
@@ -254,7 +255,7 @@ async def test_one_more_than_may_wait_is_429() -> None:
 
     async with hostile() as server:
         server.page(PATH, card(server.port))
-        async with calling(server, timeout=5.0, max_concurrency=1, max_queue=1) as on:
+        async with calling(server, timeout=60.0, max_concurrency=1, max_queue=1) as on:
             calls = [Deferred.fromCoroutine(on.call("a2a.message.send", MESSAGE)) for _ in range(2)]
             refusal, took = await outcome(on)
             assert (refusal.status, refusal.reason) == (429, "upstream-busy")

@@ -20,7 +20,8 @@ from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import AdapterCalls, Book, kept, seconds
 
 DEADLINE = 0.5
-SLACK = 2.0
+SLACK = 10.0
+"""Seconds that a busy machine may be late."""
 RUN = {"agent_name": "liar", "input": [{"parts": [{"content": "x"}]}]}
 
 

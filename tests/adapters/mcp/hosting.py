@@ -27,7 +27,7 @@ def pause(seconds: float) -> Deferred[None]:
     return task.deferLater(reactor, seconds)
 
 
-async def until(condition: Callable[[], Any], seconds: float = 10.0, what: str = "") -> Any:
+async def until(condition: Callable[[], Any], seconds: float = 60.0, what: str = "") -> Any:
     """Wait for a condition; fails the test when it does not come true in time."""
     deadline = reactor.seconds() + seconds
     while True:
@@ -48,7 +48,7 @@ async def hosted(
     server.startService()
     try:
         if wait:
-            await until(lambda: server.state is State.UP, 20, f"not up: {server.snapshot()}")
+            await until(lambda: server.state is State.UP, 60, f"not up: {server.snapshot()}")
         yield server
     finally:
         await server.stopService()

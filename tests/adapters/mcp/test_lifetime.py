@@ -104,7 +104,7 @@ def test_nothing_outlives_the_host(ending: signal.Signals, tmp_path: Path) -> No
         launchers = [child.pid for child in psutil.Process(host.pid).children()]
         assert len(pids) == 4
         host.send_signal(ending)
-        host.wait(10)
+        host.wait(60)
         deadline = time.monotonic() + 5
         while any(map(alive, pids + launchers)) and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -370,7 +370,7 @@ async def test_instances_are_bounded_and_end_when_idle() -> None:
         for n in (1, 2):
             await ask("mcp.requests.cancel", {"task_id": f"w{n}"})
         await until(lambda: all(busy))
-        await until(lambda: len(ask.server.instances) == 0, 10)
+        await until(lambda: len(ask.server.instances) == 0)
         await until(lambda: not any(map(alive, pids)))
 
 
