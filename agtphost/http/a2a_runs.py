@@ -86,8 +86,11 @@ class Run:
     listeners: list[Told] = field(default_factory=list)
     waiting: list[Deferred[None]] = field(default_factory=list)
     asking: list[Deferred[None]] = field(default_factory=list)
+    waits: bool = False
+    """Whether it has a place among those of its client that wait for a person."""
+
     held: bool = False
-    """Whether it waits for a person."""
+    """Whether it waits for one now."""
 
     over: bool = False
 
@@ -242,21 +245,16 @@ class Runs:
             if stream:
                 run.tell({"statusUpdate": _update(run.document, messages.WORKING, [{"data": event}])})
 
-        if stream and self._may_wait(run):
-            return await self._dispatcher.dispatch(_request(run, stream=True), run.peer, interim)
         response = await self._dispatcher.dispatch(
             _request(run, stream=stream, waits=False), run.peer, interim if stream else None
         )
         approval = messages.approval_in(_body(response)) if response.status == 202 else {}
-        if not approval or not self._may_wait(run):
+        waiting = sum(1 for each in self._runs.values() if each.waits and each.client.key == run.client.key)
+        if not approval or waiting >= HELD_OF_ONE:
             return response
-        self._hold(run, approval)
+        run.waits = True
+        # Its first event says that it is held: from then on it can be cancelled.
         return await self._dispatcher.dispatch(_request(run, stream=True), run.peer, interim)
-
-    def _may_wait(self, run: Run) -> bool:
-        """Whether one more task of a client may wait for a person: the places of all are few."""
-        waiting = sum(1 for each in self._runs.values() if each.held and each.client.key == run.client.key)
-        return run.held or waiting < HELD_OF_ONE
 
     def _hold(self, run: Run, approval: Mapping[str, Any]) -> None:
         said: list[dict[str, Any]] = [{"text": messages.held_text(approval)}, {"data": {"approval": dict(approval)}}]

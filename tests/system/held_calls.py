@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -13,7 +14,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.sync import Client
 from agtphost.identity.certificates import load_certificate, parse_peer_certificate
 from agtphost.identity.provisioning import provision_development
-from tests.system.hosting import Host, sample
+from tests.system.hosting import Host, agtp, sample
 
 TOOLS = "application/vnd.mcp.tools+json"
 TOOL = "files.delete_note"
@@ -35,17 +36,28 @@ def fingerprint(certificate: Path) -> str:
     return parse_peer_certificate(load_certificate(certificate).public_bytes(Encoding.DER)).fingerprint
 
 
-def held_sample(folder: Path, *, policy: str = "", more: str = "", operators: tuple[str, ...] = ("registrar",)) -> Path:
+def held_sample(
+    folder: Path,
+    *,
+    policy: str = "",
+    more: str = "",
+    operators: tuple[str, ...] = ("registrar",),
+    agents: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
     """
     The sample host, where deleting a note and ``ECHO /text`` need an approval of its operators.
 
     :param policy: lines of ``[approvals]``.
     :param more: more TOML.
     :param operators: certificates, below ``state``.
+    :param agents: further callers, and the scope of each.
     """
     config = sample(folder)
     state = config.parent / "state"
     provision_development(state, server_id="localhost", hosted=[config.parent / "agents" / "librarian.agent.json"])
+    for name, scope in agents.items():
+        made = agtp("agent", "new", name, "--scope", scope, cwd=config.parent)
+        assert made.returncode == 0, made.stderr
     listed = ", ".join(f'"{fingerprint(state / f"{name}.pem")}"' for name in operators)
     config.write_text(config.read_text() + SETTINGS.format(policy=policy, operators=listed) + more)
     echo = config.parent / "endpoints" / "text.toml"

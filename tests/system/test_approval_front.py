@@ -14,7 +14,7 @@ from a2a.helpers import new_text_message
 from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest
 from google.protobuf.json_format import MessageToDict
 
-from tests.system.held_calls import decide, held_sample, listed, operator
+from tests.system.held_calls import caller, decide, held_sample, listed, operator
 from tests.system.hosting import Host, free_port, running, until
 
 pytestmark = pytest.mark.slow
@@ -203,3 +203,72 @@ def test_one_client_holds_few_tasks(host: Host, front: int) -> None:
                 await sdk.cancel_task(CancelTaskRequest(id=task["id"]))
 
     asyncio.run(story())
+
+
+def test_many_at_once_hold_no_more(host: Host, front: int) -> None:
+    """Twenty messages of one client at the same moment: eight wait, the others are told and over."""
+
+    async def story() -> list[dict[str, Any]]:
+        async with web_of("second") as web:
+            sdk = await client_of(web, front, "1.0", "JSONRPC", streaming=False)
+
+            async def send(number: int) -> dict[str, Any]:
+                (event,) = [MessageToDict(event) async for event in sdk.send_message(sending(f"at once {number}"))]
+                task: dict[str, Any] = event["task"]
+                return task
+
+            tasks = await asyncio.gather(*(send(number) for number in range(20)))
+            held = [task for task in tasks if task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"]
+            for task in held:
+                await sdk.cancel_task(CancelTaskRequest(id=task["id"]))
+            return tasks
+
+    states = [task["status"]["state"] for task in asyncio.run(story())]
+    assert states.count("TASK_STATE_AUTH_REQUIRED") == HELD_OF_ONE and states.count("TASK_STATE_FAILED") == 12, states
+
+
+def test_mutated_messages_are_other_calls(host: Host, front: int) -> None:
+    """A letter or a space more: each waits for itself; approved is the one that was shown, and it passes once."""
+
+    async def sent(sdk: Any, message: SendMessageRequest) -> dict[str, Any]:
+        (event,) = [MessageToDict(event) async for event in sdk.send_message(message)]
+        task: dict[str, Any] = event["task"]
+        return task
+
+    async def story() -> None:
+        async with web_of() as web:
+            sdk = await client_of(web, front, "1.0", "JSONRPC", streaming=False)
+            first = await sent(sdk, sending("shown"))
+            approval_id = approval_of(first["status"])
+            await sdk.cancel_task(CancelTaskRequest(id=first["id"]))
+            await asyncio.to_thread(decided, host, approval_id)
+            for text in ("shown ", " shown", "Shown", "shown\u200b", "shown\n", "show", "shown shown"):
+                task = await sent(sdk, sending(text))
+                assert approval_of(task["status"]) != approval_id
+                await sdk.cancel_task(CancelTaskRequest(id=task["id"]))
+            assert (await sent(sdk, sending("shown")))["status"]["state"] == "TASK_STATE_COMPLETED"
+            last = await sent(sdk, sending("shown"))
+            assert approval_of(last["status"]) != approval_id, "once"
+            await sdk.cancel_task(CancelTaskRequest(id=last["id"]))
+
+    asyncio.run(story())
+
+
+def test_what_the_agent_may_its_front_may_not(host: Host, front: int) -> None:
+    """Approved for the agent that its certificate proves: the same call of the front's client, in its name, waits."""
+    with caller(host) as client:
+        reply = client.call(host.uri, "ECHO", "/text", {"text": "native"})
+        assert reply.approval is not None
+        native = reply.approval.approval_id
+    decided(host, native)
+
+    async def story() -> None:
+        async with web_of() as web:
+            sdk = await client_of(web, front, "1.0", "JSONRPC", streaming=False)
+            (event,) = [MessageToDict(event) async for event in sdk.send_message(sending("native"))]
+            assert approval_of(event["task"]["status"]) != native
+            await sdk.cancel_task(CancelTaskRequest(id=event["task"]["id"]))
+
+    asyncio.run(story())
+    with caller(host) as client:
+        assert client.call(host.uri, "ECHO", "/text", {"text": "native"}).ok
