@@ -125,7 +125,8 @@ def test_control_a_parser_that_depends_on_portions_is_found(monkeypatch: pytest.
             check(octets, random)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(150, 6000), deadline=None)
 @given(TOKEN, PATH, st.none() | QUERY, FIELDS, st.binary(max_size=64))
 def test_legal_requests_survive(
     method: str, path: str, query: str | None, fields: list[tuple[str, str]], body: bytes
@@ -136,7 +137,8 @@ def test_legal_requests_survive(
     assert [event(message) for message in outcome.messages] == [request]
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(150, 6000), deadline=None)
 @given(
     st.integers(100, 999),
     st.text([chr(n) for n in range(32, 127)], min_size=1, max_size=30),
@@ -151,7 +153,8 @@ def test_legal_responses_survive(status: int, text: str, fields: list[tuple[str,
     assert [event(message) for message in outcome.messages] == [response]
 
 
-@settings(max_examples=500, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(250, 10000), deadline=None)
 @given(ANYTHING, ANYTHING, st.lists(st.tuples(ANYTHING, ANYTHING), max_size=4), st.integers(-10, 1500))
 def test_anything_survives_or_is_refused(word: str, text: str, fields: list[tuple[str, str]], status: int) -> None:
     """T-HI: whatever strings a handler produces, the octets mean exactly them, or are never made."""
@@ -169,7 +172,8 @@ def test_anything_survives_or_is_refused(word: str, text: str, fields: list[tupl
         assert [event(again) for again in outcome.messages] == [message]
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(150, 6000), deadline=None)
 @given(st.binary(max_size=80), st.integers(0, 2**32))
 def test_any_octets_behind_a_version(octets: bytes, seed: int) -> None:
     """P3: arbitrary octets where a request line goes on, where fields stand, and where a request starts."""

@@ -28,6 +28,7 @@ from tests.dispatch.hosts import Recorder
 from tests.identity.issued import BARE, CALLER, DESK, STRANGER, agent, of_agent, of_key
 from tests.memory import body_of
 from tests.methods.hosts import MCP, MethodHost, Toolbox
+from tests.programmes import length
 
 AS_CALLER = of_agent(CALLER.agent_id)
 BY_NAME = {"Agent-ID": CALLER.agent_id}
@@ -138,7 +139,8 @@ def contradictions(posture: TrustPosture) -> list[str]:
     return wrong + [f"search: {name}" for name in shown if candidate.get(name) != served.get(name)]
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(40, 1200), deadline=None)
 @given(posture=POSTURES)
 def test_lists_never_disagree_with_the_identity_document(posture: TrustPosture) -> None:
     """API-046, API-045: for any posture, a warning below and beside tier 2 included."""
@@ -319,7 +321,8 @@ def disagreements(situation: dict[str, Any]) -> list[str]:
     return wrong
 
 
-@settings(max_examples=120, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(60, 2400), deadline=None)
 @given(situation=situations())
 def test_listed_if_and_only_if_callable(situation: dict[str, Any]) -> None:
     """

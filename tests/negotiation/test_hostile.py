@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory import body_of
 from tests.negotiation.hosts import BOOK_ROOM, LOCATE, OPEN, OUTLOOK, NegotiatingHost, granting
+from tests.programmes import length
 
 EXPECTED = {261, 262, 263, 400, 459, 460, 463}
 MEMBERS = (
@@ -53,7 +55,8 @@ def propose(parameters: dict[str, Any]) -> int:
     return int(answer.status)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(120, 6000), deadline=None)
 @given(
     base=st.sampled_from([BOOK_ROOM, LOCATE, OUTLOOK]),
     inside=st.dictionaries(st.sampled_from(MEMBERS), values, max_size=3),
@@ -76,7 +79,8 @@ def test_the_control_reaches_approval() -> None:
     assert propose({"endpoint": dict(BOOK_ROOM)}) == 263
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.programme
+@settings(max_examples=length(80, 3000), deadline=None)
 @given(header=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80))
 def test_no_presented_identifier_breaks_the_host(header: str) -> None:
     """Any value of Contract-Synthesized and Negotiation-ID is refused with a specified status."""
