@@ -117,14 +117,41 @@ async def chain(ask: Asker, keys: Keys, name: str, limit: int, before: int | Non
     :param before: a number in the chain; None for its end.
     :raises Refused: they are not shown.
     """
-    listed = _told(await ask.inspect("chain", **_named(name), before=before, limit=min(limit, MOST_RECORDS)))
-    records = [_shown(entry) for entry in listed.entries("records")]
+    listed, damaged = await _readable(ask, name, min(limit, MOST_RECORDS), before)
+    records = [_shown(entry) for entry in listed]
     return {
         **_known(keys),
         "chain": "" if name == HOST else name,
         "records": records,
+        **({"damaged": damaged} if damaged else {}),
         **(await _included(ask, str(records[0]["audit_id"])) if records else {}),
     }
+
+
+async def _readable(ask: Asker, name: str, limit: int, before: int | None) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """
+    The newest records, as far back as they are what was signed, and what the host says of the one before these.
+
+    Of one that is not, the host refuses all that are asked for with it: it is looked for by halves, ten times at most.
+
+    :return: the second is empty where there is no such record.
+    :raises Refused: for any other reason.
+    """
+    asked: dict[str, Any] = {**_named(name), "before": before}
+    reply = await ask.inspect("chain", **asked, limit=limit)
+    if reply.ok or reply.reason != Reason.RECORD_DAMAGED:
+        return _told(reply).entries("records"), ""
+    found = (await ask.inspect("chain", **asked, limit=1)).entries("records")
+    if found:
+        # Each question is a record as well: from here on the same records are asked for.
+        asked["before"] = int(found[0]["seq"]) + 1
+        good, bad = 1, limit
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            tried = await ask.inspect("chain", **asked, limit=middle)
+            good, bad = (middle, bad) if tried.ok else (good, middle)
+            found = tried.entries("records") if tried.ok else found
+    return found, reply.explanation
 
 
 async def proof(ask: Asker, audit_id: str) -> dict[str, Any]:

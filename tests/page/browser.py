@@ -72,6 +72,7 @@ class Browser:
     :param folder: the browser's own.
     :param scripts: False for a browser that runs none.
     :param names: addresses that names of others are bound to.
+    :param any_certificate: for a window that is shown several hosts, one after the other.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Browser:
         *,
         scripts: bool = True,
         names: Mapping[str, str] | None = None,
+        any_certificate: bool = False,
     ) -> None:
         browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
         if browser is None or driver is None:
@@ -88,6 +90,7 @@ class Browser:
         options = ChromeOptions()
         options.binary_location = browser
         trust = () if certificate is None else (f"--ignore-certificate-errors-spki-list={spki(certificate)}",)
+        trust = ("--ignore-certificate-errors",) if any_certificate else trust
         bound = ", ".join(f"MAP {name} {address}" for name, address in (names or {}).items())
         for word in (*QUIET, *trust, f"--host-resolver-rules={bound}", f"--user-data-dir={folder}"):
             options.add_argument(word)
@@ -152,7 +155,8 @@ class Browser:
 
         :param expected: parts of what may be there: a refusal that is looked at is one line.
         """
-        assert [line for line in self.said() if not any(part in line for part in expected)] == []
+        wrong = [line for line in self.said() if not any(part in line for part in expected)]
+        assert not wrong, "\n".join(wrong)
 
     def findings(self) -> list[str]:
         """Serious and critical findings of axe-core in the view as it is."""

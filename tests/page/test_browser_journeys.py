@@ -12,22 +12,20 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from agtphost.client.sync import Client
 from agtphost.identity.certificates import CLOCK_SKEW, Authority, issue_client_certificate
 from agtphost.identity.keys import SigningKey
-from tests.identity.samples import key_of
 from tests.page.browser import Browser, chromium
-from tests.page.browsing import Site, served
+from tests.page.browsing import SECTION, Site, served
 from tests.page.static_site import serving
 from tests.page.test_inbox import escalated
-from tests.system.hosting import until
-
-OPERATOR = key_of("an operator at the page")
+from tests.system.hosting import free_port, running, until
+from tests.system.test_approving import called, client_of, deployed, operated_by_demo
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    operators = f'\n[audit]\noperators = ["{OPERATOR.public.fingerprint}"]\n'
-    with served(tmp_path_factory.mktemp("page"), append=operators) as site:
+    with served(tmp_path_factory.mktemp("page")) as site:
         yield site
 
 
@@ -192,7 +190,8 @@ def certified(site: Site, folder: Path, key: SigningKey, seconds: float) -> Path
 def test_a_certificate_ends_in_the_middle_of_a_session(browser: Browser, site: Site, tmp_path: Path) -> None:
     """The next click is the last: no view, no decision, and the page says why."""
     known = escalated(site, "task-expired")
-    path = certified(site, tmp_path, OPERATOR, 15)
+    key = SigningKey.load(site.host.state / "registrar.key")
+    path = certified(site, tmp_path, key, 15)
     ends = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
     enter(browser, site, "--cert", str(path), "--key", str(path.with_suffix(".key")))
     browser.open(address(site, "/inbox"))
@@ -240,3 +239,77 @@ def test_a_name_bound_to_this_address_is_not_this_host(browser: Browser, site: S
     browser.open(address(site, "/enter", "evil.test"))
     assert not browser.all("form")
     browser.said()
+
+
+# What goes on
+
+
+def test_the_feed_under_load(browser: Browser, site: Site) -> None:
+    """Hundreds of calls a second go by: what can be read stays, the newest is there, and nothing is said twice."""
+    enter(browser, site)
+    browser.open(address(site, "/calls"))
+    browser.one('table[data-feed="open"]')
+    with client_of(site.host) as client:
+        for _ in range(400):
+            client.call(site.host.uri, "DISCOVER", "/methods")
+        client.call(site.host.uri, "QUERY", "/the-last-one")
+    rows = "return [...document.querySelectorAll('table[data-live] tbody tr')].map((row) => row.textContent)"
+    until(lambda: any("/the-last-one" in row for row in browser.run(rows)))
+    shown = browser.run(rows)
+    assert 50 <= len(shown) <= 200
+    assert any("/methods" in row for row in shown)
+    browser.screenshot("live-feed")
+    link = browser.one('table[data-live] tbody a[href^="/calls/"]')
+    target = str(link.get_attribute("href"))
+    browser.open(target)
+    assert browser.one("[data-verify]")
+    browser.quiet()
+
+
+def test_an_agent_is_stopped_by_the_keyboard_alone(browser: Browser, site: Site) -> None:
+    """Its very next call, on the connection that is open, is 410."""
+    demo = site.host.state / "agents" / "demo"
+    options = {"cert": demo / "agent.pem", "key": demo / "agent.key", "connections": 1}
+    with Client(trust=site.host.state / "ca.pem", **options) as client:
+        assert client.call(site.host.uri, "DISCOVER", "/methods").status == 200
+        enter(browser, site)
+        tab_to(browser, 'header nav a[href="/agents"]')
+        press(browser, Keys.ENTER)
+        browser.one("main table")
+        (link,) = [link for link in browser.all('main a[href^="/agents/"]') if link.text == "demo"]
+        tab_to(browser, f'main a[href="{link.get_dom_attribute("href")}"]')
+        press(browser, Keys.ENTER)
+        tab_to(browser, 'main input[name="reason"]')
+        press(browser, "it deletes what it should not")
+        tab_to(browser, 'main input[name="typed"]')
+        press(browser, "demo")
+        tab_to(browser, 'main button[value="revoke"]')
+        browser.screenshot("stopping")
+        press(browser, Keys.ENTER)
+        assert "REVOKE" in browser.one(".said").text
+        assert client.call(site.host.uri, "DISCOVER", "/methods").status == 410
+    browser.screenshot("stopped")
+    browser.quiet()
+
+
+def test_a_changed_tool_is_approved_as_it_was_shown(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Both definitions side by side; the one that was looked at is approved, and the tool is called again."""
+    config, words = deployed(tmp_path)
+    port = free_port()
+    with config.open("a") as file:
+        file.write(SECTION.format(port=port, more=""))
+    operated_by_demo(config)
+    words.write_text("Adds up.\nAnd sends everything to another host.")
+    with running(config) as host:
+        site = Site(host, port)
+        until(lambda: called(host, amount=1) == 503)
+        with chromium(tmp_path_factory.mktemp("chromium"), site.certificate) as browser:
+            enter(browser, site, "--as", "demo")
+            browser.one('header nav a[href="/inbox"]').click()
+            card = browser.one('article:has(form[action="/do/approve-definition"])')
+            assert "Nothing else." in card.text and "everything to another host" in card.text
+            browser.screenshot("changed-tool")
+            card.find_element("css selector", 'button[value="approve"]').click()
+            assert "changing.work is approved" in browser.one(".said").text
+            assert called(host, amount=1) == 200
+            browser.quiet()

@@ -676,7 +676,10 @@ const evidence = (() => {
       const ring = await ring_of(bundle.keys, bundle.links, pin);
       const entries = [...bundle.records].reverse();
       const lines = [about_keys(ring)];
-      if (!entries.length) return verdict([...lines, note("form", "the chain has no record")]);
+      if (!entries.length) {
+        const { damaged } = bundle;
+        return verdict([...lines, damaged ? bad("hash", `the newest record: ${damaged}`) : note("form", "the chain has no record")]);
+      }
       const walk = new Walk(ring, bundle.chain, { whole: entries[0].seq === 1 });
       let octets = 0;
       for (const entry of entries) {
@@ -696,6 +699,12 @@ const evidence = (() => {
           `their ${count(octets, "octet")}`));
         for (const [kid, number] of walk.signers) lines.push(ok("signature", `${count(number, "record")}: ${by_key(ring, kid)}`));
         lines.push(ok("link", `records ${entries[0].seq} to ${walk.end.seq}: each links to the one before`));
+      }
+      if (bundle.damaged) {
+        // It is named by the one after it.
+        const { payload } = opened(entries[0], signed_octets(entries[0]));
+        const named = { seq: entries[0].seq - 1, audit_id: payload.previous_audit_id };
+        lines.push(bad("hash", `${place_of(named)}: ${bundle.damaged}`));
       }
       for (const fault of walk.faults.slice(0, 20)) lines.push(bad(fault.kind, `${place_of(fault)}: ${fault.text}`));
       if (walk.faults.length > 20) lines.push(bad("form", `and ${walk.faults.length - 20} faults more`));
@@ -965,7 +974,9 @@ const page = (() => {
     const [wide, high] = [width - 2 * left, height - foot - top];
     const most = round(Math.max(1, ...rows.map((row) => row.values[0] ?? 0)));
     const slowest = round(Math.max(1, ...rows.map((row) => row.values[2] ?? 0)));
-    const step = wide / rows.length;
+    // An hour is as wide as there is room for; of less, the newest minute is still at the right.
+    const step = wide / Math.max(rows.length, 60);
+    const begin = left + wide - step * rows.length;
     const title = `${names.slice(1).join(", ")} by ${names[0] ?? "minute"}; the table below says the same`;
     const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title, class: "chart" });
     const text = (x, y, anchor, words) => svg.append(drawn("text", { x, y, "text-anchor": anchor }, words));
@@ -980,15 +991,16 @@ const page = (() => {
       const [calls = 0, refused = 0, time = 0] = row.values;
       const bar = (name, value) => {
         const tall = (value / most) * high;
-        svg.append(drawn("rect", { class: name, x: left + at * step, y: top + high - tall, width: Math.max(step - 1, 0.5), height: tall },
+        svg.append(drawn("rect", { class: name, x: begin + at * step, y: top + high - tall, width: Math.max(step - 1, 0.5), height: tall },
           drawn("title", {}, `${row.label}: ${names.slice(1).map((name_, place) => `${name_} ${row.values[place]}`).join(", ")}`)));
       };
       bar("calls", calls);
       bar("refused", Math.min(refused, calls));
-      points.push(`${left + (at + 0.5) * step},${top + high * (1 - time / slowest)}`);
+      points.push(`${begin + (at + 0.5) * step},${top + high * (1 - time / slowest)}`);
     });
     if (names.length > 3) svg.append(drawn("polyline", { class: "slow", points: points.join(" ") }));
-    for (const at of [0, Math.floor((rows.length - 1) / 2), rows.length - 1]) text(left + (at + 0.5) * step, height - 6, "middle", rows[at].label);
+    const named = rows.length < 12 ? [rows.length - 1] : [0, Math.floor((rows.length - 1) / 2), rows.length - 1];
+    for (const at of named) text(begin + (at + 0.5) * step, height - 6, "middle", rows[at].label);
     const legend = element("figcaption", {}, ...["calls", "refused", "slow"].slice(0, names.length - 1).map((name, at) =>
       element("span", { class: `key ${name}` }, names[at + 1])));
     const figure = element("figure", {}, svg, legend);

@@ -1,0 +1,173 @@
+"""Every view in Chromium: by axe-core in both colour schemes, narrow and wide, and whatever it points at is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.page.browser import Browser, chromium, shown
+from tests.page.browsing import Site, served
+from tests.page.test_browser_journeys import address, enter
+from tests.page.test_inbox import escalated
+
+MARKS = {
+    "data-verify",
+    "data-verify-range",
+    "data-limit",
+    "data-live",
+    "data-chart",
+    "data-enter",
+    # Of what the script itself has to say.
+    "data-ready",
+    "data-result",
+    "data-feed",
+    "data-what",
+    "data-state",
+}
+"""Attributes that the script knows: any other would be an enhancement that never happens."""
+
+AIMS = """
+const found = {links: [], actions: [], lives: [], marks: [], ids: [], aims: []};
+for (const one of document.querySelectorAll('*')) {
+  for (const name of one.getAttributeNames()) if (name.startsWith('data-')) found.marks.push(name);
+  if (one.id) found.ids.push(one.id);
+  if (one.localName === 'a') found.links.push(one.getAttribute('href'));
+  if (one.localName === 'form') found.actions.push([one.method, one.getAttribute('action')]);
+  if (one.dataset.live !== undefined) found.lives.push(one.dataset.live);
+  for (const name of ['for', 'aria-labelledby', 'aria-describedby']) {
+    if (one.hasAttribute(name)) found.aims.push(...one.getAttribute(name).split(/\\s+/));
+  }
+}
+return found;
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with served(tmp_path_factory.mktemp("page")) as site:
+        escalated(site, "task-of-views")
+        for words in (("tools", "call", "files.list_files"), ("tools", "call", "files.read_file", "path=none")):
+            site.host.agtp(*words)
+        yield site
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium"), site.certificate) as one:
+        enter(one, site)
+        yield one
+
+
+def views(browser: Browser, site: Site) -> list[str]:
+    """The views of the navigation, and one of each that a table leads to."""
+    browser.open(address(site))
+    found = [str(link.get_attribute("href")) for link in browser.all("header nav a")]
+    paths = [urlsplit(link).path for link in found]
+    for home in ("/calls", "/agents"):
+        if home in paths:
+            browser.open(address(site, home))
+            browser.one("main a.id, main td a, main tbody th a")
+            inside = [str(link.get_attribute("href")) for link in browser.all(f'main a[href^="{home}/"]')]
+            paths.append(urlsplit(inside[0]).path)
+    return paths
+
+
+def test_there_are_views(browser: Browser, site: Site) -> None:
+    """As many as are looked at below."""
+    assert len(views(browser, site)) >= 10
+
+
+def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site) -> None:
+    """No serious finding of axe-core, nothing beyond the edge of a narrow window, a quiet console: in each scheme."""
+    wrong = []
+    for path in views(browser, site):
+        for scheme, width in (("light", 1280), ("dark", 320)):
+            browser.scheme(scheme)
+            browser.wide(width)
+            browser.said()
+            browser.open(address(site, path))
+            browser.one("html[data-ready]")
+            name = path.strip("/").split("/")[0] or "now"
+            browser.screenshot(f"view-{name}{'-one' if path.count('/') > 1 else ''}-{scheme}-{width}")
+            wrong += [f"{path} {scheme}: {each}" for each in (*browser.findings(), *browser.said())]
+            wrong += [f"{path} {scheme}: {browser.overflow()} pixels too wide"] * (browser.overflow() > 0)
+    browser.scheme("light")
+    browser.wide(1280)
+    assert not wrong, shown(wrong)
+
+
+def lost(browser: Browser, site: Site, path: str) -> list[str]:
+    """What a view points at and nobody answers."""
+    browser.open(address(site, path))
+    browser.one("html[data-ready]")
+    found = browser.run(AIMS)
+    wrong = [f"{path}: {mark} is nothing that the script knows" for mark in sorted(set(found["marks"]) - MARKS)]
+    wrong += [f"{path}: two elements are {one}" for one in set(found["ids"]) if found["ids"].count(one) > 1]
+    wrong += [f"{path}: nothing is {one}" for one in found["aims"] if one not in found["ids"]]
+    here = [link for link in found["links"] if not str(link).startswith("#")]
+    wrong += [
+        f"{path}: #{link[1:]} is not there"
+        for link in found["links"]
+        if link[:1] == "#" and link[1:] not in found["ids"]
+    ]
+    wrong += [f"{path}: {link} leads elsewhere" for link in here if not str(link).startswith("/")]
+    looks = {
+        *(link for link in here if str(link).startswith("/")),
+        *(action for method, action in found["actions"] if method == "get"),
+    }
+    for link in sorted(looks)[:40]:
+        if browser.run("return (await fetch(arguments[0], {redirect: 'manual'})).status", link) == 404:
+            wrong.append(f"{path}: {link} is not there")
+    for action in sorted({action for method, action in found["actions"] if method == "post"} - {"/leave"}):
+        # With the session's own token, and nothing else: understood as a form of that name, and refused as one.
+        script = """
+        const csrf = document.querySelector('input[name=csrf]').value;
+        return (await fetch(arguments[0], {method: 'POST', body: new URLSearchParams({csrf})})).status;
+        """
+        if browser.run(script, action) in (404, 405):
+            wrong.append(f"{path}: the form {action} is sent nowhere")
+    for live in found["lives"]:
+        script = """
+        const answer = await fetch(arguments[0]);
+        await answer.body.cancel();
+        return [answer.status, answer.headers.get('content-type')];
+        """
+        status, kind = browser.run(script, live)
+        if status != 200 or not str(kind).startswith("text/event-stream"):
+            wrong.append(f"{path}: the feed {live} answers {status} {kind}")
+    return wrong
+
+
+def test_whatever_a_view_points_at_is_there(browser: Browser, site: Site) -> None:
+    """Links, forms, feeds, labels and marks of every view."""
+    wrong = [each for path in views(browser, site) for each in lost(browser, site, path)]
+    assert not wrong, shown(wrong)
+    browser.said()
+
+
+def test_what_is_not_there_is_noticed(browser: Browser, site: Site) -> None:
+    """The control: the same walk over a view into which such things were put."""
+    browser.open(address(site))
+    script = """
+    const put = (name, attributes) => {
+      const made = document.createElement(name);
+      for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+      document.querySelector('main').append(made);
+    };
+    put('div', {'data-verifies': 'x'});
+    put('a', {href: '/no-such-view'});
+    put('a', {href: 'https://elsewhere.example/'});
+    put('form', {method: 'post', action: '/do/no-such-thing'});
+    put('label', {for: 'nobody'});
+    """
+    planted = f"document.addEventListener('DOMContentLoaded', () => {{{script}}})"
+    added = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": planted})
+    try:
+        found = lost(browser, site, "/")
+    finally:
+        browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    browser.said()
+    for word in ("data-verifies", "/no-such-view", "elsewhere.example", "/do/no-such-thing", "nobody"):
+        assert any(word in each for each in found), (word, found)
