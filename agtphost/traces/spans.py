@@ -29,6 +29,9 @@ from agtphost.handlers.tracing import Attributes, Fields
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE, TraceContext
 
 SYSTEM = "agtp"
+KNOWN_FLAGS = 0x03
+"""That a trace is recorded, and that its id is random (level 2 of W3C Trace Context)."""
+
 UNNAMED = "AGTP"
 """The name of the span of a request that names nothing that can be called here."""
 
@@ -48,7 +51,7 @@ def beneath(place: TraceContext, *, remote: bool) -> Context:
         span_id=int(place.parent_id, 16),
         is_remote=remote,
         # What the other bits will mean, nobody knows yet: they are not passed on.
-        trace_flags=TraceFlags(place.flags & TraceFlags.SAMPLED),
+        trace_flags=TraceFlags(place.flags & KNOWN_FLAGS),
         trace_state=TraceState.from_header([place.state]) if place.state else TraceState(),
     )
     return set_span_in_context(NonRecordingSpan(context), Context())
@@ -91,7 +94,7 @@ class CallSpan:
 
     def __init__(self, tracer: Tracer, exchange: Exchange, place: TraceContext | None, *, agents: bool) -> None:
         self._tracer = tracer
-        self._exchange = exchange
+        self._exchange: Exchange | None = exchange
         self._agents = agents
         self.reason = ""
         # A call that another one makes is at this host, however it is carried.
@@ -136,15 +139,17 @@ class CallSpan:
     def finish(self, status: int) -> None:
         """The call is answered."""
         span = self._span
-        if self._recorded:
+        if self._recorded and self._exchange is not None:
             self._part.end()
-            span.set_attributes(self._attributes(int(status)))
+            span.set_attributes(self._attributes(self._exchange, int(status)))
             if status >= 500:
                 span.set_status(Status(StatusCode.ERROR))
         span.end()
+        # It leads back here: a call leaves no circle behind (agtphost.host.root).
+        self._exchange = None
 
-    def _attributes(self, status: int) -> dict[str, str | int | bool]:
-        exchange, binding = self._exchange, self._exchange.binding
+    def _attributes(self, exchange: Exchange, status: int) -> dict[str, str | int | bool]:
+        binding = exchange.binding
         told: dict[str, str | int | bool] = {
             "rpc.system.name": SYSTEM,
             "rpc.response.status_code": str(status),
@@ -158,15 +163,15 @@ class CallSpan:
         if self.reason and status >= 500:
             told["error.type"] = self.reason
         if binding is not None:
-            tool = exchange.method == "EXECUTE" and binding.tier == "B" and binding.name
-            name = f"{exchange.method} {tool or binding.path}"
+            # Of a resource, a prompt, or a tool that its server has not listed yet the name is the caller's word.
+            tool = str((binding.extra or {}).get("mcp_tool", "")) if "mcp" in binding.details else ""
+            name = f"{exchange.method} {binding.name if tool else binding.path}"
             self._span.update_name(name)
             told.update({"rpc.method": name, "agtp.method": exchange.method, "agtp.path": binding.path})
             if tool:
-                told["agtp.tool"] = tool
-            if binding.extra and "mcp_tool" in binding.extra:
+                told["agtp.tool"] = binding.name
                 told["gen_ai.operation.name"] = "execute_tool"
-                told["gen_ai.tool.name"] = str(binding.extra["mcp_tool"])
+                told["gen_ai.tool.name"] = tool
         if self._agents and exchange.caller is not None:
             told["agtp.agent"] = exchange.caller.name
         if exchange.agent is not None:

@@ -15,6 +15,12 @@ def meta(context: Context, secret: str = "") -> str:  # type: ignore[type-arg]
     return json.dumps(dict(context.request_context.meta or {}), default=str)
 
 
+@server.resource("note://{name}/tell-no-one")
+def note(name: str) -> str:
+    """A note."""
+    return f"the note {name}"
+
+
 @server.tool(structured_output=False)
 def broken(context: Context) -> str:  # type: ignore[type-arg]
     """Fail."""

@@ -15,7 +15,7 @@ from agtphost.client.sync import Client
 from agtphost.identity.jws import parse_unverified
 from tests import forking
 from tests.system.collector import Collector, collecting
-from tests.system.hosting import BIN, Host, running, sample
+from tests.system.hosting import BIN, Host, running, sample, until
 
 MCP = "application/vnd.mcp.tools+json"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -25,6 +25,17 @@ SERVER = f"""
 [[mcp.server]]
 name = "meta"
 command = {json.dumps(forking.mcp_server(Path(__file__).with_name("meta_server.py")))}
+
+[[mcp.server]]
+name = "older"
+command = {json.dumps(forking.mcp_server(Path(__file__).with_name("meta_server.py")))}
+protocol = "2025-06-18"
+
+[[mcp.server]]
+name = "down"
+command = ["false"]
+start = "lazy"
+start_timeout = 5
 """
 
 
@@ -100,6 +111,44 @@ def test_a_trace_that_a_caller_writes_into_meta_does_not_reach_the_server(
     assert told["traceparent"].split("-")[1] == recorded["trace_id"] != "1" * 32
     assert "tracestate" not in told
     assert collector.wait(recorded["trace_id"], "tools/call meta")
+
+
+def test_servers_of_the_handshake_era_are_told_alike(host: Host, demo: Client, collector: Collector) -> None:
+    """``_meta`` is theirs too."""
+    given = {"action": "mcp.tools.call", "payload_type": MCP, "payload": {"tool": "older.meta", "arguments": {}}}
+    reply = demo.call(host.uri, "EXECUTE", input=given)
+    told = json.loads(reply.result["tool_response"]["content"][0]["text"])
+    spans = collector.wait(trace_of(reply)["trace_id"], "EXECUTE older.meta", "tools/call meta")
+    request = spans["tools/call meta"]
+    assert told["traceparent"].rpartition("-")[0] == f"00-{request.trace_id}-{request.span_id}"
+    assert request.attributes["mcp.protocol.version"] == "2025-06-18"
+
+
+def test_what_is_read_is_in_no_span(host: Host, demo: Client, collector: Collector) -> None:
+    """Reads and prompts have spans by their kind: a URI is the caller's word."""
+    uri = "note://x/tell-no-one"
+    given = {
+        "action": "mcp.resources.read",
+        "payload_type": "application/vnd.mcp.resources+json",
+        "payload": {"uri": uri, "server": "meta"},
+    }
+    reply = demo.call(host.uri, "EXECUTE", input=given)
+    assert reply.result["mcp_response"]["contents"][0]["text"] == "the note x", reply.body
+    spans = collector.wait(trace_of(reply)["trace_id"], "resources/read", "ledger")
+    assert spans["resources/read"].kind == "client"
+    until(lambda: any(span.kind == "server" for span in collector.of(trace_of(reply)["trace_id"])))
+    assert b"tell-no-one" not in collector.octets
+
+
+def test_a_tool_that_nobody_listed_is_in_no_span(host: Host, demo: Client, collector: Collector) -> None:
+    """Of a server that is down nobody knows whether it has such a tool: its name is the caller's word."""
+    given = {"action": "mcp.tools.call", "payload_type": MCP, "payload": {"tool": "down.tell-no-one", "arguments": {}}}
+    reply = demo.call(host.uri, "EXECUTE", input=given)
+    assert reply.status >= 500
+    spans = collector.wait(trace_of(reply)["trace_id"], "EXECUTE /mcp/down", "tools/call")
+    assert spans["EXECUTE /mcp/down"].error and spans["tools/call"].error
+    assert spans["EXECUTE /mcp/down"].attributes["error.type"] == reply.reason
+    assert b"tell-no-one" not in collector.octets
 
 
 def test_a_tool_that_fails_is_an_error_of_its_request_alone(host: Host, demo: Client, collector: Collector) -> None:

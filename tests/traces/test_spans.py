@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,10 +18,12 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
 from agtphost import EndpointContext
 from agtphost.client.requests import Identity, prepare
+from agtphost.dispatch.exchange import Exchange
 from agtphost.testing import MemoryHost
 from agtphost.testing.connection import Answer
 from agtphost.testing.identities import TestAgent
 from agtphost.traces.service import Traces
+from agtphost.traces.spans import CallSpan
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -220,6 +223,27 @@ def test_spans_of_a_function_belong_to_its_call(traced: Traced) -> None:
     assert ids(own)[::2] == (TRACE, ids(traced.named("handler"))[1])
     assert answer.result["carried"] == f"00-{TRACE}-{ids(own)[1]}-01"
     assert not trace.get_current_span().get_span_context().is_valid
+
+
+def alive() -> int:
+    """Calls, and spans of calls, that something refers to."""
+    return sum(type(each) in (CallSpan, Exchange) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("sample", [0.0, 1.0])
+def test_a_traced_call_leaves_no_circle_behind(sample: float) -> None:
+    """The collector of a host runs rarely, because calls leave it nothing: traced ones neither."""
+    traced = Traced(sample=sample).begin()
+    traced.call("QUERY", "/outer")
+    gc.collect()
+    gc.disable()
+    try:
+        before = alive()
+        for _ in range(5):
+            traced.call("QUERY", "/outer")
+        assert alive() == before
+    finally:
+        gc.enable()
 
 
 def functions(host: MemoryHost, demo: TestAgent) -> set[str]:

@@ -38,11 +38,12 @@ class ToolCall:
     :param meta: the caller's ``_meta`` for this call.
     :param again: the caller's ``inputResponses`` and ``requestState``.
     :param output: what results are checked against; None where they are not.
+    :param listed: whether the server has a tool of that name: what it has not listed is the caller's word.
     """
 
     kind = "mcp"
     member = "tool_response"
-    __slots__ = ("_output", "_tool", "again", "meta", "server")
+    __slots__ = ("_listed", "_output", "_tool", "again", "meta", "server")
 
     def __init__(
         self,
@@ -51,7 +52,10 @@ class ToolCall:
         meta: Mapping[str, Any] = _NOTHING,
         again: Mapping[str, Any] = _NOTHING,
         output: CompiledSchema | None = None,
+        *,
+        listed: bool = False,
     ) -> None:
+        self._listed = listed
         self.server = server
         self._tool = tool
         self.meta = meta
@@ -65,13 +69,13 @@ class ToolCall:
 
     def given(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
         """The same call with what its caller says besides."""
-        return ToolCall(self.server, self._tool, meta, again, self._output)
+        return ToolCall(self.server, self._tool, meta, again, self._output, listed=self._listed)
 
     def perform(
         self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.requests.Call`."""
-        span = request_span(instance, "tools/call", self._tool)
+        span = request_span(instance, "tools/call", self._tool if self._listed else "")
         if span is None:
             return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
         meta = linked(self.meta, span)
@@ -237,7 +241,7 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     operator_says_harmless = override is not None and override.impact == "informational"
     return replace(
         unlisted_binding(server, tool.name),
-        handler=ToolCall(server, tool.name, output=tool.output if settings.validate_output else None),
+        handler=ToolCall(server, tool.name, output=tool.output if settings.validate_output else None, listed=True),
         description=str(tool.definition.get("description") or ""),
         input_schema=tool.schema,
         # Records of a tool carry an action_id unless the operator, not the server, calls it harmless.
