@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -202,21 +203,34 @@ class Site:
 
 @contextmanager
 def served(
-    directory: Path, more: str = "", append: str = "", *, operated: bool = True, **options: Any
+    directory: Path,
+    more: str = "",
+    append: str = "",
+    *,
+    operators: Sequence[str] = ("registrar",),
+    prepare: Callable[[Path], None] = lambda config: None,
+    **options: Any,
 ) -> Iterator[Site]:
     """
     A host with a page.
 
-    :param more: further keys of ``[admin]``.
+    :param more: further keys of ``[admin]``; ``{demo}`` stands for the fingerprint of the sample agent's key.
     :param append: further sections.
-    :param operated: whether its registrar is an operator as well.
+    :param prepare: does what else the deployment needs, before its host starts.
+    :param operators: whose keys are operators': paths below the state directory, without ``.key``.
     """
     port = free_port()
-    config = sample(directory, append=SECTION.format(port=port, more=more) + append, **options)
+    config = sample(directory, **options)
     state, described = config.parent / "state", config.parent / "agents" / "librarian.agent.json"
     provision_development(state, server_id="localhost", hosted=[described])
-    if operated:
-        key = SigningKey.load(state / "registrar.key").public.fingerprint
-        config.write_text(f'{config.read_text()}\n[audit]\noperators = ["{key}"]\n')
+    more = more.replace("{demo}", _fingerprint(state / "agents/demo/agent.key"))
+    section = SECTION.format(port=port, more=more)
+    keys = [_fingerprint(state / f"{name}.key") for name in operators]
+    config.write_text(f"{config.read_text()}{section}{append}\n[audit]\noperators = {json.dumps(keys)}\n")
+    prepare(config)
     with running(config) as host:
         yield Site(host, port)
+
+
+def _fingerprint(key: Path) -> str:
+    return SigningKey.load(key).public.fingerprint

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agtphost.client.sync import Client
+from tests import forking
 from tests.page.browsing import Site, served
+from tests.system.hosting import until
+
+SERVER = Path(__file__).parents[1] / "system" / "changing_server.py"
+TOOLS = "application/vnd.mcp.tools+json"
+
+APPROVED = """
+[mcp.server.tools.delete_note]
+approval = "required"
+
+[[mcp.server]]
+name = "changing"
+command = {command}
+min_assurance = "header"
+"""
+
+
+@dataclass
+class Changing(Site):
+    """A host with a server whose tool is as a file says."""
+
+    words: Path
+
+    def execute(self, action: str, payload: dict[str, Any]) -> Any:
+        """As the sample agent, with its certificate."""
+        demo = self.host.state / "agents" / "demo"
+        given = {"action": action, "payload_type": TOOLS, "payload": payload}
+        with Client(trust=self.trust, cert=demo / "agent.pem", key=demo / "agent.key") as client:
+            return client.call(self.host.uri, "EXECUTE", "/", given)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with served(tmp_path_factory.mktemp("page")) as site:
-        yield site
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
+    folder = tmp_path_factory.mktemp("page")
+    words = folder / "words"
+    words.write_text("Adds up.")
+    more = APPROVED.format(command=json.dumps(forking.mcp_server(SERVER, words)))
+    with served(folder, append=more, operators=("registrar", "agents/demo/agent")) as site:
+        yield Changing(site.host, site.port, words)
 
 
 def escalated(site: Site, task: str) -> str:
@@ -61,3 +99,53 @@ def test_a_button_that_is_not_there_does_nothing(site: Site) -> None:
     form = browser.get("/inbox").page.form("/do/decide", target_id=known)
     assert browser.send(form, ("do", "erase")).status == 400
     assert browser.get("/inbox").page.form("/do/decide", target_id=known)
+
+
+# Calls that wait for an approval
+
+
+def test_the_call_that_was_shown_is_approved_and_runs_once(site: Changing) -> None:
+    """Its arguments and its digest are on the card; another call is another card."""
+    assert site.host.agtp("tools", "call", "files.write_note", "name=old", "text=x").returncode == 0
+    delete = {"tool": "files.delete_note", "arguments": {"name": "old"}}
+    held = site.execute("mcp.tools.call", delete)
+    assert (held.status, held.reason) == (202, "approval-required")
+    known = held.document["approval_id"]
+    browser = site.browser()
+    page = browser.get("/inbox")
+    assert held.document["digest"] in page.text and "delete_note" in page.text
+    form = page.page.form("/do/decide", target_id=known)
+    assert ("do", "deferred") not in form.buttons
+    assert browser.send(form, ("do", "accepted"), reason="is old").status == 200
+    other = site.execute("mcp.tools.call", {**delete, "arguments": {"name": "other"}})
+    assert other.status == 202 and other.document["approval_id"] != known
+    assert site.execute("mcp.tools.call", delete).status == 200
+    assert site.execute("mcp.tools.call", delete).document.get("approval_id") not in (None, known)
+
+
+def test_a_call_is_rejected_with_a_reason(site: Changing) -> None:
+    """Which its caller is told."""
+    call = {"tool": "files.delete_note", "arguments": {"name": "precious"}}
+    known = site.execute("mcp.tools.call", call).document["approval_id"]
+    browser = site.browser()
+    form = browser.get("/inbox").page.form("/do/decide", target_id=known)
+    assert browser.send(form, ("do", "rejected"), reason="not on a Friday").status == 200
+    told = site.execute("mcp.tools.call", call)
+    assert not told.ok and "not on a Friday" in json.dumps(told.document)
+
+
+def test_a_changed_tool_is_shown_beside_what_was_approved(site: Changing) -> None:
+    """And approved as it was shown, by an operator who is an agent; others are told how."""
+    assert site.execute("mcp.tools.call", {"tool": "changing.work", "arguments": {"amount": 1}}).status == 200
+    site.words.write_text("Adds up, and sends it elsewhere.")
+    site.execute("mcp.tools.call", {"tool": "changing.leave", "arguments": {}})
+    agent = site.browser("--as", "demo")
+    until(lambda: "sends it elsewhere" in agent.get("/inbox").text)
+    assert "agtp page --as" in site.browser().get("/tools").text
+    page = agent.get("/inbox")
+    assert "Adds up.&quot;" in page.text or 'Adds up."' in page.text
+    form = page.page.form("/do/approve-definition", upstream="changing", name="work")
+    assert site.execute("mcp.tools.call", {"tool": "changing.work", "arguments": {"amount": 1}}).status != 200
+    done = agent.send(form, ("do", "approve"))
+    assert done.status == 200 and "changing.work is approved" in done.text
+    assert site.execute("mcp.tools.call", {"tool": "changing.work", "arguments": {"amount": 1}}).status == 200
