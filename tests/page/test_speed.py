@@ -77,7 +77,7 @@ def spent(site: Site) -> float:
 
 @pytest.mark.parametrize(
     "path",
-    [*VIEWS, "/calls?reason=scope-insufficient", "/calls?task_id=task-7", "/calls?method=NEVER"],
+    [*VIEWS, "/calls?reason=scope-insufficient", "/calls?task_id=task-777", "/calls?method=NEVER"],
 )
 def test_a_view_is_drawn_in_time(
     path: str, site: Site, browser: Browser, record_property: pytest.RecordProperty

@@ -1,0 +1,146 @@
+"""One viewer's feed, on a clock that the test moves: how much it is sent, and when it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
+
+from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.page.live import LIFE, LINES, MOST_UNREAD, TICK, VIEWERS, Viewings
+
+
+class Channel:
+    """As far as a feed asks."""
+
+    ending = False
+
+
+class Reading:
+    """A request whose answer is kept; its peer reads, or does not."""
+
+    def __init__(self) -> None:
+        self.responseHeaders = Headers()
+        self.channel = Channel()
+        self.written: list[bytes] = []
+        self.lost = self.finished = False
+        self.producer: Any = None
+        self._ended: Deferred[None] = Deferred()
+
+    def notifyFinish(self) -> Deferred[None]:
+        return self._ended
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self.producer = producer
+
+    def unregisterProducer(self) -> None:
+        self.producer = None
+
+    def write(self, octets: bytes) -> None:
+        self.written.append(octets)
+
+    def finish(self) -> None:
+        self.finished = True
+        self._ended.callback(None)
+
+    def loseConnection(self) -> None:
+        self.lost = True
+
+    def leave(self) -> None:
+        self._ended.errback(Failure(ConnectionError()))
+
+
+def group(count: int, path: str = "/a") -> ObservedGroup:
+    members = {"method": "QUERY", "path": path, "status": 200}
+    records = [ObservedRecord("a" * 64, "2026-11-22T00:00:00Z", "", n + 1, members=members) for n in range(count)]
+    return ObservedGroup(records, 0.001)
+
+
+def opened(closed: Callable[[], object] = lambda: None) -> tuple[Clock, Viewings, Reading]:
+    clock = Clock()
+    viewings = Viewings(clock)  # type: ignore[arg-type]
+    request = Reading()
+    viewings.open(request, closed)  # type: ignore[arg-type]
+    return clock, viewings, request
+
+
+def test_there_are_four_updates_a_second() -> None:
+    """However often something is committed; each is one write."""
+    clock, viewings, request = opened()
+    begun = len(request.written)
+    for _ in range(100):
+        viewings.saw(group(1))
+        clock.advance(0.01)
+    assert len(request.written) - begun == 4
+    assert b"".join(request.written).count(b"data: {") == 100 - viewings_waiting(request)
+
+
+def viewings_waiting(request: Reading) -> int:
+    """Lines that the next update will have."""
+    return len(request.producer._waiting)
+
+
+def test_what_is_not_shown_is_counted() -> None:
+    """The newest lines are shown, after the number of the others."""
+    clock, viewings, request = opened()
+    viewings.saw(group(LINES * 3, "/old"))
+    viewings.saw(group(LINES, "/new"))
+    clock.advance(TICK)
+    last = request.written[-1]
+    assert last.startswith(b"event: skipped\ndata: %d\n\n" % (LINES * 3))
+    assert last.count(b"/new") == LINES and b"/old" not in last
+
+
+def test_a_viewer_that_does_not_read_is_let_go() -> None:
+    """After 1 MiB; one that pauses and reads again is not."""
+    over: list[int] = []
+    clock, viewings, request = opened(lambda: over.append(1))
+    request.producer.pauseProducing()
+    sent = 0
+    while not request.lost:
+        viewings.saw(group(LINES, "/" + "x" * 190))
+        clock.advance(TICK)
+        sent += 1
+        assert sent < 1_000
+    assert sum(map(len, request.written)) <= MOST_UNREAD + 1_000
+    assert (over, len(viewings)) == ([1], 0)
+    clock, viewings, request = opened()
+    for _ in range(sent * 2):
+        request.producer.pauseProducing()
+        viewings.saw(group(LINES, "/" + "x" * 190))
+        clock.advance(TICK)
+        request.producer.resumeProducing()
+    assert not request.lost
+
+
+def test_a_feed_ends_after_five_minutes_and_with_its_connection() -> None:
+    """Then it is asked for anew, by whoever may still look; what closes it is told once."""
+    over: list[int] = []
+    clock, viewings, request = opened(lambda: over.append(1))
+    clock.pump([TICK] * int(LIFE / TICK + 1))
+    assert request.finished and over == [1] and len(viewings) == 0
+    assert clock.getDelayedCalls() == []
+    clock, viewings, request = opened(lambda: over.append(1))
+    request.channel.ending = True
+    clock.advance(TICK)
+    assert request.finished and over == [1, 1]
+    clock, viewings, request = opened(lambda: over.append(1))
+    request.leave()
+    assert over == [1, 1, 1] and len(viewings) == 0 and clock.getDelayedCalls() == []
+
+
+def test_there_is_room_for_sixteen() -> None:
+    """And for one more once one is gone."""
+    clock = Clock()
+    viewings = Viewings(clock)  # type: ignore[arg-type]
+    requests = [Reading() for _ in range(VIEWERS)]
+    for request in requests:
+        assert not viewings.full
+        viewings.open(request, lambda: None)  # type: ignore[arg-type]
+    assert viewings.full
+    requests[0].leave()
+    assert not viewings.full
