@@ -292,5 +292,7 @@ def _named(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key_of(exchange: Exchange) -> str:
-    key = exchange.idempotency_key
-    return "" if key is None else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    """The hash of the call's Idempotency-Key, where that counts (:mod:`agtphost.dispatch.gates.idempotency`)."""
+    key, binding = exchange.idempotency_key, exchange.binding
+    counts = binding is not None and binding.state_changing and not binding.server_level
+    return "" if key is None or not counts else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -140,7 +140,7 @@ def test_optional_fields_may_be_left_out(name: str) -> None:
         ("errors", 'errors = "a"', "errors is not a list"),
         ("required_scopes", 'required_scopes = ["booking"]', "required_scopes holds 'booking'"),
         ("required_scopes", 'required_scopes = ["Booking:Room"]', "is not a scope token"),
-        ("min_assurance", 'min_assurance = "high"', "min_assurance is not one of none, gateway, header"),
+        ("min_assurance", 'min_assurance = "high"', "min_assurance is not one of none, header, gateway"),
         ("timeout", "timeout = 0", "timeout is not a number of seconds"),
         ("timeout", "timeout = true", "timeout is not a number of seconds"),
         ("timeout", "timeout = nan", "timeout is not a number of seconds"),
@@ -436,3 +436,20 @@ def test_every_place_where_a_schema_breaks_its_dialect_is_told() -> None:
         assert f"{pointer}: breaks the dialect" in said, said
     lines = {problem.line for problem in problems if "breaks the dialect" in problem.message}
     assert text[: text.index("nights =")].count("\n") + 1 in lines
+
+
+def test_an_endpoint_says_that_a_person_approves_its_calls() -> None:
+    """``required``, or nothing; by ``[approvals] irreversible`` what is irreversible does without saying so."""
+    declared = sound('approval = "required"\n' + SOUND)
+    assert declared.approval and declared.projection()["approval"] == "required"
+    binding = declared.bind(object(), ["a" * 64])  # type: ignore[arg-type]
+    assert binding.approval and binding.details["approval"] == "required"
+    assert not sound(SOUND).approval and "approval" not in sound(SOUND).projection()
+    rules = dataclasses.replace(RULES, irreversible_approved=True)
+    for impact, expected in (("irreversible", True), ("reversible", False), ("informational", False)):
+        assert sound(changed("impact", f'impact = "{impact}"'), rules).approval is expected
+    for value in ('"optional"', "true", "1"):
+        endpoints, (problem, *_) = read(f"approval = {value}\n" + SOUND)
+        assert endpoints == [] and problem.message.endswith("approval is not required")
+    _, (problem, *_) = read('approval = "required"\n' + changed("min_assurance", 'min_assurance = "none"'))
+    assert "min_assurance is none, and an approval is for a caller" in problem.message

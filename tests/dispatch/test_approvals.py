@@ -394,3 +394,14 @@ def test_a_call_that_needs_nobody_pays_a_microsecond_at_the_most() -> None:
     best = min(timeit.repeat(once, number=10_000, repeat=7)) / 10_000
     print(f"{best * 1e9:.0f} ns")
     assert best < 1e-6
+
+
+def test_a_key_that_counts_for_nothing_is_no_claim_to_an_answer() -> None:
+    """Of what changes nothing no answer is kept: the repeat waits for an approval of its own."""
+    host = ApprovalHost(bindings=(endpoint("QUERY", "/secrets", approval=True),))
+    key = {"Idempotency-Key": "k-1"}
+    first = body_of(host.ask("QUERY", "/secrets", {"intent": "all"}, headers=key))
+    assert host.decide(first["approval_id"]).status == 200
+    assert host.ask("QUERY", "/secrets", {"intent": "all"}, headers=key).status == 200
+    again = host.ask("QUERY", "/secrets", {"intent": "all"}, headers=key)
+    assert (again.status, body_of(again)["reason"]) == (202, "approval-required")
