@@ -22,7 +22,7 @@ from tests.system.trail import database, marks, stored, traced, verified
 
 pytestmark = pytest.mark.slow
 
-KILLS = length(3, 60)
+KILLS = length(3, 40)
 SEED = 20_261_122
 CALLS = 6
 """Approved calls that are made at once in each life of the host."""
@@ -148,6 +148,7 @@ class Repeater(threading.Thread):
             self._link.close()
 
 
+@pytest.mark.programme
 def test_kills_at_any_moment_run_nothing_twice_and_lose_nothing(tmp_path: Path) -> None:
     """
     Calls that are approved are made by two callers at once each, and the host is killed meanwhile, and once more.
