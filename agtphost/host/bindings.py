@@ -152,8 +152,13 @@ def endpoints(
     for endpoint in settled:
         if endpoint.handler.recipe:
             prepare(endpoint, book)
-    bound = [ready[endpoint.name] for endpoint in settled if endpoint.name in ready]
+    bound = [_settled(ready[endpoint.name], endpoint) for endpoint in settled if endpoint.name in ready]
     return [prepared.endpoint for prepared in bound], bound, book
+
+
+def _settled(prepared: handler_factory.Prepared, endpoint: Endpoint) -> handler_factory.Prepared:
+    """With what an approval of it is bound to: known once all that it leads to is."""
+    return replace(prepared, endpoint=replace(prepared.endpoint, definition=endpoint.definition))
 
 
 def _plugin_line(endpoint: Endpoint) -> int:

@@ -184,7 +184,8 @@ def test_kills_at_any_moment_run_nothing_twice_and_lose_nothing(tmp_path: Path) 
         before = marks(config)
         for name in asked:
             answer = stay(link, name)
-            assert answer.status in (200, 202), answer.body
+            # Of those that ran, so many wait for another approval as may.
+            assert answer.status in (200, 202, 429), answer.body
             if answer.status == 200:
                 assert before[name] == 0, f"seed {SEED}: {name} ran already"
         assert all(count == 1 for count in marks(config).values()), f"seed {SEED}"
