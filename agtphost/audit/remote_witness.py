@@ -132,7 +132,7 @@ class RemoteWitness:
 
     @property
     def age(self) -> float:
-        """Seconds since it cosigned, or since the start where it has not; 0 where it has cosigned what there is."""
+        """Seconds for which a checkpoint waits for it; 0 where none does."""
         caught_up = self._pending is None and self._running is None
         return 0.0 if caught_up else max(self._reactor.seconds() - self._since, 0.0)
 
@@ -175,6 +175,8 @@ class RemoteWitness:
         """Have a checkpoint sent, soon, unless a newer one waits."""
         if self._stopped or (self._pending is not None and self._pending.size >= issued.size):
             return
+        if self._pending is None and self._running is None:
+            self._since = self._reactor.seconds()
         self._pending = issued
         if self._running is None and self._timer is None:
             self._later(max(0.0, self._next - self._reactor.seconds()))

@@ -72,6 +72,7 @@ class TreeKeeper:
         self._size = 0
         self._growth = Growth(store.tile, 0)
         self._last = 0.0
+        self._since = 0.0  # when the first record came that no checkpoint covers
         self._recent: OrderedDict[int, CheckpointRow] = OrderedDict()
         self._cosignatures: SimpleQueue[tuple[int, str]] = SimpleQueue()
         self._cosigned_size = 0
@@ -85,10 +86,10 @@ class TreeKeeper:
         return self._growth.size
 
     def checkpoint_age(self) -> float | None:
-        """Seconds since the newest checkpoint, 0 where it covers every record; None where there is none."""
+        """Seconds for which a record waits that no checkpoint covers; 0 where none does, None where none is there."""
         if self._growth.size == self._size:
             return 0.0 if self._size else None
-        return max(self._now() - self._last, 0.0)
+        return max(self._now() - self._since, 0.0)
 
     def adopt(self, key: SigningKey) -> None:
         """Sign checkpoints with another key from now on."""
@@ -163,6 +164,8 @@ class TreeKeeper:
 
     def note(self, audit_ids: Sequence[bytes]) -> None:
         """Records that were just committed, in the order of their numbers."""
+        if self._growth.size == self._size:
+            self._since = self._now()
         for audit_id in audit_ids:
             self._growth.add(audit_id)
 

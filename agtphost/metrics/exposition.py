@@ -64,10 +64,10 @@ class HostCollector:
         yield _gauge("agtphost_records", "Records in the store.", seen.records)
         yield _gauge("agtphost_ledger_healthy", "1 while the ledger takes records.", int(seen.healthy))
         if seen.checkpoint_age is not None:
-            text = "Age of the newest checkpoint; 0 while it covers every record."
+            text = "For how long a record waits that no checkpoint covers; 0 while none does."
             yield _gauge("agtphost_checkpoint_age_seconds", text, seen.checkpoint_age)
         ages = ((name, age) for name, age in seen.witness_ages.items())
-        text = "Since each witness cosigned; 0 while nothing waits for it."
+        text = "For how long a checkpoint waits for each witness; 0 while none does."
         yield _gauges("agtphost_witness_age_seconds", text, ("witness",), ages)
         if seen.free_octets is not None:
             yield _gauge("agtphost_store_free_bytes", "Free on the store's disk.", seen.free_octets)

@@ -45,10 +45,10 @@ class Vitals:
     """In the store."""
 
     checkpoint_age: float | None
-    """Of the newest checkpoint; 0 where it covers every record."""
+    """For how long a record waits that no checkpoint covers; None where there are no records."""
 
     witness_ages: Mapping[str, float]
-    """Since each witness cosigned; 0 where nothing waits for it."""
+    """For how long a checkpoint waits for each witness."""
 
     open_items: Mapping[str, int]
     """State items that wait for somebody, by kind."""

@@ -42,6 +42,24 @@ def test_items_survive_a_restart_with_their_versions(tmp_path: Path) -> None:
     assert table.get("contract", "a") is None
 
 
+def test_open_items_are_those_that_have_not_finished() -> None:
+    """Whatever their number, counted without going through them; what has expired is none."""
+    now = [1.0]
+    table = StateTable(lambda: now[0])
+    rows = [
+        ItemRow("escalation", key, bytes.fromhex(ALICE), 1, ends, b'{"status": "%s"}' % status.encode())
+        for key, status, ends in (
+            *(("a", "pending", None), ("b", "pending", 5_000), ("c", "accepted", None), ("d", "rejected", None)),
+        )
+    ]
+    table.apply(rows)
+    assert table.open("escalation") == 2 and table.count("escalation") == 4
+    now[0] = 6.0
+    assert table.open("escalation") == 1
+    table.apply([rows[0]._replace(version=2, value=b'{"status": "accepted"}')])
+    assert table.open("escalation") == 0 == table.open("proposal")
+
+
 def test_of_two_changes_decided_on_one_version_the_second_fails_whole(tmp_path: Path) -> None:
     """In one group or in two: neither its record nor any of its other changes is written."""
     writer = group_writer(sqlite_store(tmp_path))

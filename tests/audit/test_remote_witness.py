@@ -119,6 +119,27 @@ def test_a_dead_witness_is_asked_after_ever_longer_pauses() -> None:
     assert setup.witness.state == "idle"
 
 
+def test_it_is_told_for_how_long_a_checkpoint_waits() -> None:
+    """0 as long as none does; while it is down, longer and longer; and 0 again once it has cosigned the newest."""
+    setup = WitnessSetup()
+    setup.clock.advance(5_000)
+    assert setup.witness.age == 0
+    setup.wire.answers = [WitnessUnreachable("refused")] * 3
+    setup.saw(1)
+    setup.clock.advance(3)
+    assert setup.witness.age == 3
+    while setup.wire.answers:
+        setup.clock.advance(10)
+    assert setup.witness.age > 20 and setup.cosigned == []
+    while not setup.cosigned:
+        setup.clock.advance(10)
+    assert setup.witness.age == 0
+    setup.saw(2)
+    setup.saw(3)
+    setup.clock.advance(10)
+    assert setup.cosigned == [1, 3] and setup.witness.age == 0
+
+
 def test_the_pause_has_an_end() -> None:
     """Five minutes at most."""
     setup = WitnessSetup()

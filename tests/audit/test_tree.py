@@ -196,6 +196,24 @@ def test_checkpoints_are_due_by_count_and_by_time(monkeypatch: pytest.MonkeyPatc
     assert tree.due
 
 
+def test_it_is_told_for_how_long_records_wait() -> None:
+    """From the first record that no checkpoint covers, however long the host had nothing to do before."""
+    clock = [100.0]
+    tree = TreeKeeper(MemoryStore(), "agtp.test", KEY, now=lambda: clock[0])
+    writer = group_writer(tree._store, tree=tree)  # type: ignore[arg-type]
+    assert (tree.records, tree.checkpoint_age()) == (0, None)
+    sealed(writer, draft())
+    clock[0] += 3
+    sealed(writer, draft())
+    assert (tree.records, tree.checkpoint_age()) == (2, 3.0)
+    tree.catch_up()
+    clock[0] += 10_000
+    assert tree.checkpoint_age() == 0
+    sealed(writer, draft())
+    clock[0] += 1
+    assert (tree.records, tree.checkpoint_age()) == (3, 1.0)
+
+
 def test_a_failed_checkpoint_leaves_the_tree_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one covers what this one should have."""
     store, tree, writer = writing(tmp_path)

@@ -431,6 +431,18 @@ def test_all_faulty_files_are_named(site: Site) -> None:
     assert len(caught.value.problems) == 2
 
 
+def test_the_end_of_the_first_certificate_is_known(site: Site, tmp_path: Path) -> None:
+    """Of the host's own, and of those of further names."""
+    own = {"certificate": site.files.certificate, "key": site.files.key, "client_auth": "none"}
+    (leaf, *_) = x509.load_pem_x509_certificates(site.files.certificate.read_bytes())
+    assert ServerTLS.load(TLS(**own)).until == leaf.not_valid_after_utc.timestamp()
+    sooner = issue(name="other", usage=None, end=NOW + DAY / 24)
+    certificate, key = sooner.save(tmp_path, "sooner")
+    named = {"name": "other.example", "certificate": certificate, "key": key}
+    until = ServerTLS.load(TLS(**own, server=[named])).until
+    assert until == sooner.certificate.not_valid_after_utc.timestamp() < leaf.not_valid_after_utc.timestamp()
+
+
 def test_an_authority_is_not_needed_where_nobody_is_asked(site: Site) -> None:
     """With ``client_auth = "none"`` no authority is read."""
     assert ServerTLS.load(TLS(certificate=site.files.certificate, key=site.files.key, client_auth="none"))
