@@ -154,7 +154,9 @@ class Bounded(SpanProcessor):
                 self._full = True
                 self._dropping()
             return
-        self._full = False
+        if self._full and self.waiting < MOST_WAITING // 2:
+            # Not at the first free place: a queue that is full is so again at once.
+            self._full = False
         self._ended += 1
         self._batches.on_end(span)
 

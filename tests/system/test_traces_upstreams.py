@@ -28,6 +28,8 @@ from tests.system.bridging import stdio
 from tests.system.collector import Collector, collecting
 from tests.system.hosting import BIN, Host, free_port, running, sample, until
 from tests.system.mcp_sessions import ERAS, said
+from tests.system.peers import TASK_ID, Pair
+from tests.system.peers import demo as pair_demo
 from tests.system.test_check_agrees import hidden
 from tests.system.test_traces import GIVEN, PARENT, SERVER, TRACE, traces
 
@@ -366,6 +368,28 @@ def test_a_bridge_without_a_collector_passes_its_clients_trace_on(host: Host, co
         host, "2026-07-28", {"traceparent": f"00-{'7' * 32}-{'8' * 16}-01"}, TRACEPARENT="00-malformed"
     )
     assert named["traceparent"].split("-")[1] == "7" * 32
+
+
+# Another host
+
+
+def test_two_hosts_are_one_trace(tmp_path: Path, collector: Collector) -> None:
+    """DELEGATE goes on in the trace of its caller: the call of the other host is below this one's request."""
+    pair = Pair(tmp_path)
+    for name, config in (("front", pair.front), ("back", pair.back)):
+        config.write_text(config.read_text() + traces(collector, f'service_name = "{name}"'))
+    trace_id = "9" * 32
+    with pair.running() as (front, _), pair_demo(front) as client:
+        fields = [("traceparent", f"00-{trace_id}-{PARENT}-01")]
+        reply = client.call(front.uri, "DELEGATE", input=pair.asked(pair.archivist), task_id=TASK_ID, headers=fields)
+        assert reply.ok, reply.body
+        until(lambda: {"front", "back"} <= {span.service for span in collector.of(trace_id) if span.kind == "server"})
+        until(lambda: any(span.kind == "client" for span in collector.of(trace_id)))
+        (request,) = [span for span in collector.of(trace_id) if span.kind == "client"]
+        assert (request.service, request.name) == ("front", "DELEGATE")
+        until(lambda: any(span.parent_id == request.span_id for span in collector.of(trace_id)))
+        (below,) = [span for span in collector.of(trace_id) if span.parent_id == request.span_id]
+        assert (below.service, below.kind) == ("back", "server")
 
 
 # Collectors that are none

@@ -19,6 +19,7 @@ from agtphost.config.traces import TracesSection
 from agtphost.traces import export
 from agtphost.traces.export import Bounded, Counted, exporter_of, url_of
 from tests.system.collector import collecting
+from tests.system.hosting import until
 
 MOST = 64
 
@@ -45,13 +46,13 @@ class Gated(SpanExporter):
     """Delivers nothing until it may."""
 
     def __init__(self) -> None:
-        self.may = threading.Event()
+        self.may = threading.Semaphore(0)
         self.entered = threading.Event()
         self.spans = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.entered.set()
-        self.may.wait(60)
+        self.may.acquire(timeout=60)
         self.spans += len(spans)
         return SpanExportResult.SUCCESS
 
@@ -77,13 +78,23 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_counted(monkeypatch: pytes
         tracer.start_span("more").end()
     assert queue.waiting == MOST
     assert (queue.dropped, told.dropping) == (2 * MOST, 1)
-    gate.may.set()
+    gate.may.release()
+    until(lambda: counted.taken == 16)
+    for _ in range(16):
+        tracer.start_span("more").end()
+    assert (queue.dropped, told.dropping) == (2 * MOST + 8, 1), "a queue that stays full is told once"
+    gate.may.release(100)
     assert queue.force_flush()
-    assert gate.spans == 8 + MOST
     tracer.start_span("again").end()
-    assert queue.waiting == 1 and queue.dropped == 2 * MOST
+    assert queue.waiting <= 1
+    while gate.may.acquire(blocking=False):
+        pass
+    for _ in range(3 * MOST):
+        tracer.start_span("more").end()
+    assert told.dropping == 2, "one that was empty meanwhile is told again"
+    gate.may.release(1000)
     queue.shutdown()
-    assert gate.spans == 8 + MOST + 1
+    assert queue.waiting == 0 and queue.lost == queue.dropped
 
 
 def test_a_queue_without_the_bound_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +106,7 @@ def test_a_queue_without_the_bound_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3 * MOST):
         tracer.start_span("more").end()
     assert queue.waiting > MOST and queue.dropped == 0
-    gate.may.set()
+    gate.may.release(1000)
     queue.shutdown()
 
 
