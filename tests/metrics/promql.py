@@ -1,9 +1,18 @@
-"""Which metrics and labels the expressions of alerts and dashboards name: enough of PromQL for that."""
+"""Which metrics and labels alerts and dashboard under ``etc/`` name: enough of PromQL for that."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ETC = Path(__file__).resolve().parents[2] / "etc"
+ALERTS = ETC / "prometheus" / "alerts.yml"
+DASHBOARD = ETC / "grafana" / "agtphost.json"
 
 _TOKEN = re.compile(
     r"\"(?:\\.|[^\"\\])*\"|\$\{?\w+\}?|[0-9]+(?:\.[0-9]+)?(?:ms|[smhdwy])?|[a-zA-Z_:][\w:]*|=~|!~|!=|==|<=|>=|[^\s\w]"
@@ -74,3 +83,27 @@ def wrong(expression: str, known: dict[str, set[str]]) -> Iterator[str]:
         yield f"no label {name}"
     if not metrics:
         yield "no metric at all"
+
+
+def rules() -> list[dict[str, Any]]:
+    """The alerts."""
+    (only,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    return list(only["rules"])
+
+
+def panels() -> list[dict[str, Any]]:
+    """What the dashboard shows."""
+    return list(json.loads(DASHBOARD.read_text())["panels"])
+
+
+def shown(panel: dict[str, Any]) -> Iterator[str]:
+    """The expressions of a panel, with what Grafana puts in."""
+    for target in panel["targets"]:
+        yield target["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*")
+
+
+def expressions() -> Iterator[str]:
+    """Those of alerts and dashboard."""
+    yield from (rule["expr"] for rule in rules())
+    for panel in panels():
+        yield from shown(panel)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from agtphost.metrics.counting import CallCounts
-from tests.metrics.promql import named, wrong
+from tests.metrics.promql import ALERTS, named, panels, rules, shown, wrong
 from tests.metrics.samples import METHODS, group, record, scraped, vitals
 
 ROOT = Path(__file__).resolve().parents[2]
-ALERTS = ROOT / "etc" / "prometheus" / "alerts.yml"
-DASHBOARD = ROOT / "etc" / "grafana" / "agtphost.json"
 PROMTOOL = shutil.which("promtool")
 
 
@@ -31,21 +26,6 @@ def known() -> dict[str, set[str]]:
     for name, labels in scraped(counts, vitals(open_items={"escalation": 1, "approval": 1})):
         found.setdefault(name, set()).update(label for label, _ in labels)
     return found
-
-
-def rules() -> list[dict[str, Any]]:
-    (only,) = yaml.safe_load(ALERTS.read_text())["groups"]
-    return list(only["rules"])
-
-
-def shown(panel: dict[str, Any]) -> Iterator[str]:
-    """The expressions of a panel, with what Grafana puts in."""
-    for target in panel["targets"]:
-        yield target["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*")
-
-
-def panels() -> list[dict[str, Any]]:
-    return list(json.loads(DASHBOARD.read_text())["panels"])
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))

@@ -14,6 +14,7 @@ import pytest
 from agtphost.client.reply import Reply
 from agtphost.client.sync import Client
 from agtphost.stores import Search, open_reader
+from tests.metrics.promql import expressions, named
 from tests.system.hosting import Host, free_port, running, sample, until
 from tests.system.raw_link import RawLink
 from tests.system.scraping import ask, readiness, scrape, total
@@ -242,7 +243,8 @@ start = "lazy"
                     until(lambda line=line: line in ask(port, "/readyz")[2].decode())
                 else:
                     assert f"{line}\n" in f"{said}\n", f"{line}\n{said}"
-        names = {name for name, _ in scrape(port) if name.startswith("agtphost_")}
+        every = {name for name, _ in scrape(port)}
+    names = {name for name in every if name.startswith("agtphost_")}
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
     rows = set(re.findall(r"\* - ``(agtphost_\w+)``", page))
     only_with_more = {
@@ -251,3 +253,6 @@ start = "lazy"
         "agtphost_revocation_list_days_left",
     }
     assert families | only_with_more == rows
+    # What alerts and dashboard ask for is what this host told, and not what a test made up.
+    asked = set[str]().union(*(named(expression)[0] for expression in expressions()))
+    assert len(asked) > 15 and asked - every - {"up"} <= only_with_more
