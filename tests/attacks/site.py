@@ -97,6 +97,8 @@ def made(folder: Path) -> Path:
     server = f"files={shlex.join(forking.mcp_server('mcp/files_server.py', 'mcp/files'))}"
     words = ("--production", "--server-id", "localhost", "--port", "4480", "--mcp", server)
     _succeed("init", str(place), *words)
+    # Nobody sits here who would approve the calls of honest callers; what waits for a person is attacked by itself.
+    amend(place, "approvals", "irreversible = false")
     for name in ("endpoints", "handlers", "mcp", "proposals", "recipes.toml"):
         _copy(ETC / name, place / name)
     recipes = '\n[recipes]\nfile = "recipes.toml"\n\n[policies]\nsynthesis_enabled = true\n'

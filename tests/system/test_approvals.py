@@ -215,6 +215,22 @@ def test_two_repeats_at_once_over_two_connections_run_once(host: Host) -> None:
     assert marks(host.config)["at-once"] == 1
 
 
+def test_two_that_ask_at_once_ask_for_one_approval(host: Host) -> None:
+    """Whichever the store takes first: both are told the same, and one call waits."""
+    with RawLink(host) as one, RawLink(host) as other:
+        for number in range(20):
+            mark = f"same-{number}"
+            octets = request("BOOK", "/stay", {"mark": mark})
+            one.send(octets)
+            other.send(octets)
+            answers = [one.answer(), other.answer()]
+            assert len({held(each) for each in answers if each is not None}) == 1
+    with operator(host) as person:
+        waiting = person.ask("QUERY", "/approvals", {"state": "pending", "limit": 200}).json()["result"]["approvals"]
+    marked = [each["input"].get("mark", "") for each in waiting]
+    assert sorted(mark for mark in marked if mark.startswith("same-")) == sorted(f"same-{n}" for n in range(20))
+
+
 def test_a_recipe_is_approved_as_a_whole(host: Host) -> None:
     """Its step needs an approval, so its call does before the first step; approved, it runs with all its steps."""
     night = {"isbn": "9780142437230", "room": "attic", "arrival": "2031-01-01", "departure": "2031-01-02"}
