@@ -255,6 +255,10 @@ class BoundedChannel(HTTPChannel):
             return
         super().lineReceived(line)  # type: ignore[no-untyped-call]
 
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """A line is longer than a head may be: answered as every head that is, where Twisted only hangs up."""
+        self._respondToBadRequestAndDisconnect()
+
     def headerReceived(self, line: bytes) -> bool:
         """One field: only one length, and one coding of it, are read here; any other is answered 400."""
         name, _, value = line.partition(b":")
@@ -276,6 +280,14 @@ class BoundedChannel(HTTPChannel):
         expected = request.requestHeaders.getRawHeaders(b"Expect", [b""])[0].lower()
         if expected == b"100-continue" and self._version == b"HTTP/1.1" and self.length != 0:
             self._send100Continue()
+
+    def checkPersistence(self, request: Any, version: bytes) -> bool:
+        """Whether the client lets the connection live on: it says ``close`` in a list, which Twisted does not read."""
+        said = b",".join(request.requestHeaders.getRawHeaders(b"Connection", [])).lower()
+        if b"close" in (option.strip() for option in said.split(b",")):
+            request.responseHeaders.setRawHeaders(b"Connection", [b"close"])
+            return False
+        return bool(super().checkPersistence(request, version))  # type: ignore[no-untyped-call]
 
     def allContentReceived(self) -> None:
         """A request is complete, unless it was answered before."""

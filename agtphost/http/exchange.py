@@ -11,6 +11,9 @@ LONGEST_BODY = 1 << 20
 """Octets of a request's body."""
 
 
+NOWHERE = 404
+"""The one refusal by a head alone that is nobody's mischief."""
+
 BODIES = 64 << 20
 """Octets of all bodies that one listener holds; one more is answered 503."""
 
@@ -111,9 +114,10 @@ class BoundedRequest(Request):
         self.path = uri.partition(b"?")[0]
         self.arrived = self.channel.now()
         refusal: bytes | None = self.channel.site.resource.admit(self)
-        if length == 0:
+        if length == 0 and (refusal is None or self.code == NOWHERE):
             self.refusal, self.content = refusal, _Body(self, 0)
             return True
+        # Whoever is misled about what it asks, or whom, asks nothing more on this connection.
         if refusal is None:
             keeper: Gatekeeper = self.mount.resource
             refusal, longest = keeper.admit(self), keeper.longest_body
