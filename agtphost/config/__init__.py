@@ -36,7 +36,7 @@
 
 from agtphost.config.policies import MethodPolicy, Policies, Redirect
 from agtphost.config.profiles import Profile, load_profile
-from agtphost.config.reading import Reading, examine, line_of, load
+from agtphost.config.reading import Reading, examine, line_of, load, problems_in
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
@@ -55,4 +55,5 @@ __all__ = [
     "line_of",
     "load",
     "load_profile",
+    "problems_in",
 ]

@@ -81,6 +81,16 @@ def line_of(file: Path, location: Location) -> int:
         return 0
 
 
+def problems_in(file: Path, faults: Iterable[Fault]) -> list[Problem]:
+    """
+    What is found wrong with a configuration that is in use, as reading it would tell.
+
+    :raises ConfigurationError: the file cannot be read any more.
+    """
+    found = list(faults)
+    return read(file).problems(found) if found else []
+
+
 def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
     """What the document's values are read against."""
     folder = document.file.parent

@@ -16,9 +16,10 @@ from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from zope.interface import implementer
 
-from agtphost.config import Config
+from agtphost.config import Config, problems_in
 from agtphost.config.http import Listener
-from agtphost.config.surfaces import Surface, surfaces
+from agtphost.config.surfaces import Surface, http_faults, surfaces
+from agtphost.errors import ConfigurationError
 from agtphost.host.access_log import access_log
 from agtphost.host.listener import http_limits
 from agtphost.host.loaded import mandates
@@ -64,8 +65,13 @@ def http_services(reactor: Any, config: Config, served: Iterable[Served]) -> Ite
     One service for each listener.
 
     :param served: for every surface of the configuration.
-    :raises agtphost.errors.ConfigurationError: for certificates and endpoints that cannot be used.
+    :raises agtphost.errors.ConfigurationError: for surfaces that overlap, and for certificates and endpoints that
+        cannot be used.
     """
+    # Reading the file has found these; a rehearsal goes on nevertheless, and is told the same.
+    problems = problems_in(config.file, http_faults(config))
+    if problems:
+        raise ConfigurationError(problems)
     by_name = {each.name: each for each in served}
     access = access_log() if config.log.access else None
     for listener, sharing in _by_listener(config).items():

@@ -273,7 +273,7 @@ class BoundedChannel(HTTPChannel):
     def allHeadersReceived(self) -> None:
         """A head is complete: its request is judged before its body is taken."""
         request = self.requests[-1]
-        self.persistent = self.checkPersistence(request, self._version)  # type: ignore[no-untyped-call]
+        self.persistent = self.checkPersistence(request, self._version)
         if not request.begun(self._command, self._path, self._version, self.length):
             return
         self._body, self._body_since = 0, self._clock.seconds()
