@@ -148,8 +148,12 @@ class Entrance:
 
     # Sessions
 
-    def session(self, cookie: str) -> Session | None:
-        """The session of a cookie; None where there is none, or it was idle for too long."""
+    def session(self, cookie: str, *, used: bool = True) -> Session | None:
+        """
+        The session of a cookie; None where there is none, or it was idle for too long.
+
+        :param used: whether a person asks; what a page does by itself keeps no session from being idle.
+        """
         session = self._sessions.get(cookie)
         if session is None:
             return None
@@ -157,8 +161,9 @@ class Entrance:
         if now - session.seen > self._idle:
             del self._sessions[cookie]
             return None
-        session.seen = now
-        self._sessions.move_to_end(cookie)
+        if used:
+            session.seen = now
+            self._sessions.move_to_end(cookie)
         return session
 
     def leave(self, cookie: str) -> None:

@@ -93,7 +93,8 @@ class PageResource(Resource):
         if sent and path == "/enter" and self._entrance.barred(_address(request)):
             return tail_of(request, 429, b"Too many entries failed; wait a minute.\n", ("Retry-After", "60"))
         cookie = cookie_of(request)
-        session = self._entrance.session(cookie) if cookie else None
+        # A feed connects anew every few minutes, whether anybody looks or not.
+        session = self._entrance.session(cookie, used=path != LIVE) if cookie else None
         if session is not None:
             request.channel.proven()
         if sent and session is None and path != "/enter":

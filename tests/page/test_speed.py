@@ -22,7 +22,7 @@ from tests.audit.drafting import payload
 from tests.page.browsing import Browser, Site, served
 from tests.programmes import length
 
-RECORDS, LOOKS = length((20_000, 20), (1_000_000, 200))
+RECORDS, LOOKS = length((20_000, 20), (1_000_000, 60))
 GROUP = 500
 BOUND = length(10.0, 0.05)
 """Seconds at the 95th percentile: measured on a machine that does nothing else."""
