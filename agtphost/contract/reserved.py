@@ -45,6 +45,7 @@ PAGE = (
     ("QUERY", "/page"),
     ("QUERY", "/page/feed"),
     ("SUSPEND", "/page/calls/{response_id}"),
+    ("RESUME", "/page/upstreams/{upstream}"),
 )
 """The operators' page: bound where ``[admin]`` listens."""
 

@@ -33,7 +33,7 @@ from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing, following
 from agtphost.host.metrics import metrics
 from agtphost.host.negotiation import negotiator
-from agtphost.host.page import page, tell_vitals
+from agtphost.host.page import page, restarting, tell_vitals
 from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
 from agtphost.host.revision import Watch
@@ -126,6 +126,8 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Co
     table = on.registry.freeze(methods.bindings, bound)
     admission = admitting(on, table, methods, connected, purchase, negotiating, bound)
     _tell_each_other(on, shown, methods, admission)
+    if methods.access is not None:
+        methods.access.restart_by(restarting(connected.services))
     return Core(
         on=on,
         connected=connected,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from agtphost.page.evidence import Keys
 from agtphost.page.fields import ALWAYS
 from agtphost.page.live import Viewings
 from agtphost.page.resource import PageResource
+from agtphost.upstream.service import UpstreamService
 from agtphost.vocabulary.tomltext import write_toml
 
 VITALS = (
@@ -36,6 +37,7 @@ STATEMENTS = {
     ("AUTHORIZE", "/page"): "A link to the operators' page, good once and for a minute.",
     ("QUERY", "/page"): "What the caller may see and do on the operators' page.",
     ("SUSPEND", "/page/calls/{response_id}"): "End a call that waits, for operators.",
+    ("RESUME", "/page/upstreams/{upstream}"): "Start a server behind this host anew, for operators.",
     ("QUERY", "/page/feed"): "Note that a live feed of the operators' page begins, or is over.",
 }
 
@@ -76,6 +78,21 @@ def page_bindings(
         )
         for method, path in PAGE
     )
+
+
+def restarting(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
+    """What starts an upstream anew at once; one that is idle starts with its next call anyway."""
+    known = {str(service.name): service for service in services}
+
+    def restart(name: str) -> bool:
+        service = known.get(name)
+        if service is None:
+            return False
+        service.lost("an operator restarts it")
+        service.look_again()
+        return True
+
+    return restart
 
 
 def tell_overseers(on: Foundation) -> None:

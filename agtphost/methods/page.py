@@ -25,10 +25,10 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.vocabulary import times
 from agtphost.vocabulary.reasons import Reason
 
-LINK, LOOK, FEED, END = PAGE
+LINK, LOOK, FEED, END, RESTART = PAGE
 
 ENDER = "page:operate"
-"""The scope of agents that may end calls of others."""
+"""The scope of agents that may end calls of others, and restart servers."""
 
 MOMENTS = ("opened", "closed")
 """Of a live feed, which is not recorded line by line."""
@@ -62,6 +62,7 @@ class PageAccess:
         self._link = link
         self._life = life
         self._end: Callable[[str], bool] = lambda response_id: False
+        self._restart: Callable[[str], bool] = lambda upstream: False
         self._writes = writes
         self._now = now
 
@@ -69,10 +70,16 @@ class PageAccess:
         """Have ``end`` end a call that waits, by what its response will be called; it says whether there was one."""
         self._end = end
 
+    def restart_by(self, restart: Callable[[str], bool]) -> None:
+        """Have ``restart`` start an upstream anew, by ``PROTOCOL.NAME``; it says whether there is one."""
+        self._restart = restart
+
     def handle(self, context: BuiltInContext) -> Answer:
         roles = self._roles(context)
         if context.method == END[0]:
             return self._ended(context)
+        if context.method == RESTART[0]:
+            return self._restarted(context)
         if context.method == LINK[0]:
             return self._linked(context)
         if context.path == FEED[1]:
@@ -109,6 +116,13 @@ class PageAccess:
                 Reason.TARGET_UNKNOWN, "No call of that name waits.", remedy="It is over, or was not begun here."
             )
         return Answer(result={"response_id": known, "ended": True}, extra={"ended_call": known})
+
+    def _restarted(self, context: BuiltInContext) -> Answer:
+        self._authorization.require(context, ENDER, "Servers behind this host are restarted by operators.")
+        known = str(context.path_parameters.get("upstream", ""))
+        if not self._restart(known):
+            raise Refusal(Reason.TARGET_UNKNOWN, "There is no such upstream.", remedy="INSPECT target=upstreams.")
+        return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
     def _linked(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None

@@ -116,6 +116,13 @@ def end_call(fields: Fields) -> Act:
     return Act(method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended.")
 
 
+def restart(fields: Fields) -> Act:
+    """RESUME of an upstream: it is started anew."""
+    _chosen(fields, "restart")
+    known = _word(fields, "upstream")
+    return Act(method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is started anew.")
+
+
 def revoke_contract(fields: Fields) -> Act:
     """REVOKE of a contract."""
     _chosen(fields, "revoke")
@@ -136,6 +143,7 @@ ACTIONS: Mapping[str, Callable[[Fields], Act]] = {
     "decide-proposal": decide_proposal,
     "end-call": end_call,
     "lifecycle": lifecycle,
+    "restart": restart,
     "revoke-contract": revoke_contract,
     "sweep": sweep,
 }

@@ -33,7 +33,7 @@ async def draw(visit: Visit) -> View:
     heads = ("Name", "Protocol", "State", "Restarts", "Next attempt", "Latency", "Calls", "Failed", "Tools")
     body: list[Any] = [parts.table("Servers behind this host", heads, map(_row, entries), "There are none.")]
     body += [inbox.definition(visit, each, "/tools") for each in definitions]
-    return View(title="Tools", body=[*body, *map(_server, entries[: parts.ROWS])])
+    return View(title="Tools", body=[*body, *(_server(visit, entry) for entry in entries[: parts.ROWS])])
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -54,7 +54,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _server(entry: Mapping[str, Any]) -> Tag:
+def _server(visit: Visit, entry: Mapping[str, Any]) -> Tag:
     name = str(entry.get("name"))
     lines = entry.get("stderr") or entry.get("log")
     plain = {
@@ -66,4 +66,10 @@ def _server(entry: Mapping[str, Any]) -> Tag:
     if isinstance(lines, list) and lines:
         content += [tags.h3("What it wrote last"), parts.code("\n".join(map(str, lines[-LINES:])))]
     details = tags.details(tags.summary("Particulars"), *content)
-    return parts.section(name, details, id=f"server-{parts.ident(name)}")
+    form: list[Tag] = []
+    if visit.may("operate"):
+        known = f"{str(entry.get('protocol', '')).lower()}.{name}"
+        buttons = (("restart", "Start anew"),)
+        label = f"Start {name} anew"
+        form = [parts.action("restart", visit.csrf, "/tools", {"upstream": known}, buttons=buttons, label=label)]
+    return parts.section(name, details, *form, id=f"server-{parts.ident(name)}")

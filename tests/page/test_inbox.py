@@ -149,3 +149,23 @@ def test_a_changed_tool_is_shown_beside_what_was_approved(site: Changing) -> Non
     done = agent.send(form, ("do", "approve"))
     assert done.status == 200 and "changing.work is approved" in done.text
     assert site.execute("mcp.tools.call", {"tool": "changing.work", "arguments": {"amount": 1}}).status == 200
+
+
+def test_a_server_is_started_anew(site: Changing) -> None:
+    """At once, and another process; what is no server is told so."""
+    browser = site.browser()
+
+    def pid() -> int:
+        (entry,) = (each for each in upstreams() if each["name"] == "changing")
+        return int(entry["pid"] or 0) if entry["state"] == "up" else 0
+
+    def upstreams() -> Any:
+        return site.host.agtp_json("upstreams", "ls", "--as", "registrar")
+
+    until(pid)
+    before = pid()
+    form = browser.get("/tools").page.form("/do/restart", upstream="mcp.changing")
+    done = browser.send(form, ("do", "restart"))
+    assert done.status == 200 and "mcp.changing is started anew" in done.text
+    until(lambda: pid() not in (0, before))
+    assert browser.send(form, ("do", "restart"), upstream="mcp.none").status == 404

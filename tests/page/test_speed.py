@@ -22,6 +22,8 @@ from tests.audit.drafting import payload
 from tests.page.browsing import Browser, Site, served
 from tests.programmes import length
 
+pytestmark = pytest.mark.programme
+
 RECORDS, LOOKS = length((20_000, 20), (1_000_000, 60))
 GROUP = 500
 BOUND = length(10.0, 0.05)
