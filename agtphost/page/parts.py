@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from twisted.web.template import Tag, tags
 
 from agtphost.page.asking import Reply
 from agtphost.page.text import as_json, in_path, shown
+from agtphost.vocabulary import jsontext
 
 ROWS = 200
 """Of a table, at the most; what is beyond has a link."""
@@ -109,8 +109,8 @@ def ident(text: str) -> str:
 def definition(text: str) -> Tag:
     """JSON that somebody else wrote, a member a line."""
     try:
-        return code(json.loads(text))
-    except (ValueError, RecursionError):
+        return code(jsontext.decode(text.encode()))
+    except jsontext.JSONTextError:
         return code(text)
 
 
