@@ -147,7 +147,7 @@ def test_callers_without_a_certificate_get_short_pages(asked: dict[str, int], un
         sealed(writer, draft(DESK.agent_id, caller_id=CALLER.agent_id))
     on = library.hosting()
     body = {"target": "chain", "agent_id": DESK.agent_id, **asked}
-    for certificate, count in ((None, unproven), (AS_CALLER, proven)):
+    for certificate, count in ((None, unproven), (AS_CALLER, proven), (of_key(STRANGER), proven)):
         answer = on.ask("INSPECT", body=body, certificate=certificate)
         assert len(body_of(answer)["result"]["records"]) == count
         assert (answer.headers.get("continuation-token") is None) == (count == 120)

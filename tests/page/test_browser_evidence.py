@@ -11,14 +11,15 @@ import pytest
 import rfc8785
 
 from agtphost.identity import jws
-from agtphost.identity.keys import SigningKey
+from agtphost.identity.keys import SigningKey, VerifyingKey
 from tests.identity.samples import key_of
 from tests.page.browser import Browser, chromium
-from tests.page.browsing import Site, served
+from tests.page.browsing import SECTION, Site, served
 from tests.page.stage import edited, flip, signed_of
 from tests.page.test_browser_journeys import address, enter
-from tests.system.hosting import until
+from tests.system.hosting import free_port, running, until
 from tests.system.test_approving import execute
+from tests.system.test_witness import Pair
 
 
 @pytest.fixture
@@ -131,15 +132,15 @@ def test_a_record_is_red_whose_neighbour_was_changed(browser: Browser, site: Sit
 
 
 def test_a_range_is_green_and_names_the_one_that_is_not(browser: Browser, site: Site) -> None:
-    """Thirty records of a chain; one of them changed is found among them, and those after it still hold."""
-    made = called(site, 30)
+    """Sixty records of a chain; one of them changed is found among them, and those after it still hold."""
+    made = called(site, 60)
     browser.open(address(site, "/evidence"))
     agent = '[data-verify-range]:not([data-verify-range="host"])'
     good, lines, text = verify(browser, agent)
     browser.screenshot("range-verified")
     assert good, text
-    assert re.search(r"Audit-IDs of 3[0-9] records", lines["hash"])
-    assert re.search(r"records 1 to 3[0-9]: each links", lines["link"])
+    assert re.search(r"Audit-IDs of 6[0-9] records", lines["hash"])
+    assert re.search(r"records 1 to 6[0-9]: each links", lines["link"])
     browser.quiet()
     flip(site.host, made[11])
     good, lines, text = verify(browser, agent)
@@ -181,3 +182,31 @@ def test_a_kept_proof_is_verified_without_the_host(browser: Browser, site: Site,
     words = ("audit", "prove", "--file", str(tmp_path / "proof.json"))
     done = site.host.agtp(*words, "--signing-key", str(site.host.state / "signing.pub"))
     assert done.returncode == 0 and "proven" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_witness_that_cosigned_is_named(opened: Browser, tmp_path: Path) -> None:
+    """Of two hosts one witnesses the other: the line about it is green, and has the witness's name and key."""
+    for name in ("log", "witness"):
+        (tmp_path / name).mkdir()
+    pair, port = Pair(tmp_path), free_port()
+    config = pair.witnessed()
+    with config.open("a") as file:
+        file.write(SECTION.format(port=port, more=""))
+    with running(pair.witness) as witness, running(config) as log:
+        site = Site(log, port)
+        audit_id, _ = called(site, 2)
+        enter(opened, site)
+        opened.open(address(site, f"/calls/{audit_id}"))
+
+        def cosigned() -> bool:
+            # A witness answers a moment after the checkpoint that it is sent.
+            good, lines, text = verify(opened, "[data-verify]")
+            assert good, text
+            return lines["witness"].startswith("ok ")
+
+        until(cosigned, pause=0.5)
+        _, lines, _ = verify(opened, "[data-verify]")
+        key = VerifyingKey.load(witness.state / "signing.pub")
+        assert "that witness.test" in lines["witness"] and key.kid in lines["witness"]
+        opened.screenshot("cosigned")
+        opened.quiet()

@@ -925,7 +925,7 @@ const page = (() => {
     const put = (row) => {
       waiting.push(row);
       if (waiting.length > 2 * MOST_ROWS) missed += waiting.splice(0, waiting.length - MOST_ROWS).length;
-      if (!frame && pause.getAttribute("aria-pressed") === "false") frame = setTimeout(show, 100);
+      if (!frame && pause.getAttribute("aria-pressed") === "false") frame = requestAnimationFrame(show);
     };
 
     pause.addEventListener("click", () => {
