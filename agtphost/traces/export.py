@@ -23,8 +23,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from agtphost.config.traces import TracesSection
 
-MOST_WAITING = 8192
-"""Spans that wait to be sent, of some two kilobytes each; the newest are dropped beyond that."""
+MOST_WAITING = 4096
+"""Spans that wait to be sent, of some four kilobytes each; the newest are dropped beyond that."""
 
 BATCH = 512
 """Spans of one request to the collector."""
