@@ -127,8 +127,10 @@ def called(
     :param patience: seconds to wait for the decision; None: none.
     """
     given: dict[str, Any] = {"stream": stream, **options}
-    if patience is None or stream is not None:
-        return client.call(target.uri, method, path, input, wait_for_approval=patience, **given)
+    if stream is not None:
+        return client.call(target.uri, method, path, input, wait_for_approval=patience or 0.0, **given)
+    if patience is None:
+        return client.call(target.uri, method, path, input, **given)
     reply = client.call(target.uri, method, path, input, **given)
     if reply.approval is None:
         return reply

@@ -204,7 +204,7 @@ class Calls(Generic[L]):
         :param timeout: seconds, instead of the client's.
         :param wait_for_approval: where a person has to approve the call (:attr:`.Reply.approval`), seconds to wait for
             that besides: the very same call is made again, as often as the host asks for, until it is decided.
-            None hands out the host's first answer.
+            None hands out the host's first answer; of a stream that is the one after the decision, within ``timeout``.
         :param options: see :class:`~agtphost.client.caller.CallOptions`.
         :return: the final reply, whatever its status.
         :raises ClientError: if there is none.

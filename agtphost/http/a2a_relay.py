@@ -116,7 +116,8 @@ def _request(relayed: Relayed, call: RpcCall | RestCall, extensions: str, client
     parameters = {"action": f"{ACTION}{call.operation}", "payload_type": media_types.A2A, "payload": payload}
     body: dict[str, Any] = {"method": "EXECUTE", "parameters": parameters}
     if stream:
-        body["context"] = {"stream": True}
+        # A person may take longer than a client that sees nothing yet: it is told, and sends the same again.
+        body["context"] = {"stream": True, "approval_wait": 0}
     fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
     return request_of("EXECUTE", f"{PATH}/{relayed.upstream}", fields, body)
 

@@ -358,6 +358,14 @@ def test_waiting_for_an_approval(run: Run, server: AgtpServer, command: str) -> 
     assert len({(each.request.line, each.request.body) for each in server.seen}) == 1 and len(server.seen) == 3
 
 
+@pytest.mark.parametrize(("words", "seconds"), [((), 0), (("--wait-approval", "30"), 30)])
+def test_a_stream_says_how_long_it_waits(run: Run, server: AgtpServer, words: tuple[str, ...], seconds: int) -> None:
+    """Not at all where nobody asked for it, so that a held call is told at once as it is without ``--stream``."""
+    server.answers["EXECUTE", "/"] = tool_answer("done")
+    assert run("tools", "call", "files.delete_note", "--stream", *words).exit_code == 0
+    assert server.seen[0].body["context"] == {"stream": True, "approval_wait": seconds}
+
+
 def test_waiting_in_vain(run: Run, server: AgtpServer) -> None:
     """When the seconds are over it is what it was; rejected it ends at once."""
     server.answers["REMOVE", "/files"] = holding()

@@ -16,6 +16,7 @@ import httpx
 
 from agtphost.identity.provisioning import provision_development
 from tests.adapters.peers import python
+from tests.system.held_calls import fingerprint
 from tests.system.hosting import Host, free_port, running, sample, until
 
 SCRIPT = Path(__file__).parents[1] / "adapters" / "a2a" / "servers" / "whole_agent.py"
@@ -28,6 +29,7 @@ scopes = ["mcp:tools:execute"]
 min_assurance = "gateway"
 push_origins = {origins}
 timeout = 30
+{more}
 
 [a2a.front]
 listen = "tcp:{front}:interface=127.0.0.1"
@@ -185,9 +187,13 @@ def direct(style: str = "whole") -> Iterator[Side]:
 
 
 @contextmanager
-def behind(folder: Path, style: str = "whole", *, origins: str = '["*"]', tokens: str = "") -> Iterator[Side]:
+def behind(
+    folder: Path, style: str = "whole", *, origins: str = '["*"]', tokens: str = "", more: str = ""
+) -> Iterator[Side]:
     """
-    The same behind a host.
+    The same behind a host, of which the registrar's key is an operator's.
+
+    :param more: further keys of the agent, in TOML.
 
     :param origins: where it may push to, in TOML.
     :param tokens: of clients, divided by spaces; empty: anybody calls.
@@ -204,14 +210,16 @@ def behind(folder: Path, style: str = "whole", *, origins: str = '["*"]', tokens
         file.write_text(token)
         listed.append(f'"file:{token}.token"')
     with python(SCRIPT, style) as upstream:
-        more = SETTINGS.format(
+        settings = SETTINGS.format(
             upstream=upstream,
             front=front,
             agent_id=demo,
             origins=origins,
             tokens=f"tokens = [{', '.join(listed)}]" if listed else "",
+            more=more,
         )
-        config.write_text(config.read_text() + more)
+        settings += f'\n[audit]\noperators = ["{fingerprint(state / "registrar.pem")}"]\n'
+        config.write_text(config.read_text() + settings)
         with running(config) as host:
             until(lambda: "the A2A front is served" in host.output, 40)
             base = f"http://127.0.0.1:{front}"

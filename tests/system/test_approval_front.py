@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from a2a.helpers import new_text_message
 from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest
 from google.protobuf.json_format import MessageToDict
 
+from tests.system.a2a_sides import Side, behind
 from tests.system.held_calls import caller, decide, held_sample, listed, operator
 from tests.system.hosting import Host, free_port, running, until
 
@@ -272,3 +274,37 @@ def test_what_the_agent_may_its_front_may_not(host: Host, front: int) -> None:
     asyncio.run(story())
     with caller(host) as client:
         assert client.call(host.uri, "ECHO", "/text", {"text": "native"}).ok
+
+
+@pytest.fixture(scope="module")
+def relaying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    """An agent of the official SDK behind the front, of which each message needs an approval."""
+    with behind(
+        tmp_path_factory.mktemp("relay"), tokens="first-token-0123456789", more='approval = "required"'
+    ) as side:
+        yield replace(side, token="first-token-0123456789")
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("rest", [True, False])
+def test_a_message_to_an_agent_behind_the_front(relaying: Side, streaming: bool, rest: bool) -> None:
+    """An error that names the approval, as data; the very same message passes once it is approved, and once."""
+    assert relaying.host is not None
+    operation = "SendStreamingMessage" if streaming else "SendMessage"
+    side = replace(relaying, rest=rest)
+    message = {"messageId": f"m-{rest}-{streaming}", "role": "ROLE_USER", "parts": [{"text": "echo"}]}
+
+    def approval_in(answer: Any) -> str:
+        error = answer["body"]["error"]
+        (info,) = [each for each in error.get("data", error.get("details")) if "metadata" in each]
+        assert info["metadata"]["reason"] == "approval-required" and info["metadata"]["expires_at"]
+        return str(info["metadata"]["approval_id"])
+
+    approval_id = approval_in(side.call(operation, {"message": message}))
+    assert approval_in(side.call(operation, {"message": message})) == approval_id
+    decided(relaying.host, approval_id)
+    assert approval_in(side.call(operation, {"message": {**message, "messageId": "another"}})) != approval_id
+    passed = side.call(operation, {"message": message})
+    assert passed["status"] == 200 and "error" not in (passed.get("body") or {}), passed
+    assert approval_in(side.call(operation, {"message": message})) != approval_id
+    assert "error" not in (side.call("ListTasks", {}).get("body") or {}), "reading needs nobody"
