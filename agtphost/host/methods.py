@@ -11,6 +11,7 @@ from agtphost.adapters.a2a.fronted import front_bindings
 from agtphost.audit import retention
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
+from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, a2a_front, bindings
@@ -281,6 +282,7 @@ def _inspection(
             "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
             "agents": KnownAgents(
                 *(directory.known, evidence.states.state_of, floor.sessions, on.authorization, on.continuations),
+                keys=_http_clients(on.config),
                 now=on.seconds,
             ).read,
         }
@@ -294,6 +296,14 @@ def _inspection(
         more=on.registry.targets,
         write_first=evidence.summarizing.write,
     )
+
+
+def _http_clients(config: Config) -> dict[str, list[str]]:
+    """Names of ``[[http.client]]`` by the agent that they call as."""
+    found: dict[str, list[str]] = {}
+    for client in config.http.client:
+        found.setdefault(client.agent, []).append(client.name)
+    return found
 
 
 def following(propagation: Propagation) -> Following:

@@ -86,6 +86,7 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
         ("Days of its certificate", agent.get("certificate_days")),
         ("Sessions within half an hour", agent.get("sessions")),
         ("Scopes", ", ".join(map(str, agent.get("scopes") or ())) or "-"),
+        ("Keys of HTTP clients", ", ".join(map(str, agent.get("http_clients") or ())) or "-"),
         ("Successor", agent.get("successor_agent_id") or "-"),
     )
     return parts.section("What is known", parts.facts(pairs))

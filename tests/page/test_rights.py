@@ -17,6 +17,8 @@ from tests.page.browsing import Browser, Site, served
 from tests.system.hosting import Host, until
 from tests.system.test_a2a_front import SLOW, SLOW_HANDLER
 
+TOKEN = "0123456789abcdef" * 4
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
@@ -35,7 +37,11 @@ def slow(config: Path) -> None:
     host.config = config
     done = host.agtp("cert", "crl", "--ca", str(state / "ca.pem"), "--crl", str(state / "crl.pem"))
     assert done.returncode == 0, done.stderr
-    config.write_text(config.read_text() + '\n[tls]\nclient_crl = ["state/crl.pem"]\n')
+    token = config.parent / "nightly.token"
+    token.touch(mode=0o600)
+    token.write_text(TOKEN)
+    client = '\n[[http.client]]\nname = "nightly"\ntoken = "file:nightly.token"\nagent = "demo"\n'
+    config.write_text(f'{config.read_text()}{client}\n[tls]\nclient_crl = ["state/crl.pem"]\n')
 
 
 # Viewers
@@ -65,6 +71,15 @@ def test_where_nothing_is_written_nothing_is_done(tmp_path: Path) -> None:
         csrf = browser.get("/").page.form("/leave").fields["csrf"]
         answer = browser.ask("POST", "/do/sweep", {"csrf": csrf, "do": "sweep", "back": "/contracts"})
         assert answer.status == 403 and "writes is false" in answer.text
+
+
+def test_keys_of_http_clients_are_told_by_name(site: Site) -> None:
+    """With the agent that they call as; the tokens themselves are nowhere."""
+    browser = site.browser()
+    demo = site.host.agtp_json("cert", "show", str(site.host.state / "agents/demo/agent.pem"))["agent_id"]
+    assert "nightly" in browser.get(f"/agents/{demo}").page.said
+    assert "nightly" in browser.get("/config").text
+    assert all(TOKEN not in browser.get(path).text for path in (*VIEWS, f"/agents/{demo}"))
 
 
 # Calls that wait

@@ -37,6 +37,7 @@ class KnownAgents:
 
     :param known: every agent that the host knows.
     :param states: the present state of each.
+    :param keys: names of the HTTP clients that call as an agent, by its label or Agent-ID.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class KnownAgents:
         sessions: CountsSessions,
         authorization: Authorization,
         continuations: Continuations,
+        keys: Mapping[str, Sequence[str]],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._known = known
@@ -53,6 +55,7 @@ class KnownAgents:
         self._sessions = sessions
         self._authorization = authorization
         self._continuations = continuations
+        self._keys = keys
         self._now = now
 
     async def read(self, context: BuiltInContext) -> Answer:
@@ -102,6 +105,7 @@ class KnownAgents:
             "successor_agent_id": state.successor,
             "certificate_days": left,
             "sessions": self._sessions.active(agent.agent_id, SESSION_SECONDS),
+            "http_clients": [*self._keys.get(agent.name, ()), *self._keys.get(agent.agent_id, ())],
             "registrar": is_registrar(context.peer, agent),
         }
 
