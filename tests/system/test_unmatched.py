@@ -267,3 +267,27 @@ def test_production_serves_where_rules_fit_or_need_not(production: Path) -> None
             assert reach(host) == OPEN
     finally:
         production.write_text(text)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[approvals]\nirreversible = true\n",
+        '[mcp.server.tools.list_files]\napproval = "required"\n',
+        '[[a2a.agent]]\nname = "helper"\nurl = "https://helper.example"\napproval = "required"\n',
+    ],
+    ids=["by rule", "of a tool", "of an agent"],
+)
+def test_calls_that_nobody_could_approve_are_told(tmp_path: Path, said: str) -> None:
+    """Operators approve, and none is listed: ``agtp check`` says so, and no more once a scope decides as well."""
+    config = sample(tmp_path, append=f"\n{said}")
+    remark = "[audit] operators lists none"
+    found = agtp("check", str(config))
+    assert found.returncode == 0 and remark in found.stdout + found.stderr
+    by = 'by = ["operators", "escalation:confirm"]\n'
+    text = config.read_text()
+    config.write_text(
+        text.replace("[approvals]\n", f"[approvals]\n{by}") if "[approvals]" in text else f"{text}\n[approvals]\n{by}"
+    )
+    found = agtp("check", str(config))
+    assert found.returncode == 0 and remark not in found.stdout + found.stderr
