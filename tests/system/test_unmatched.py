@@ -216,7 +216,8 @@ def reach(host: Host) -> dict[str, tuple[int, str]]:
 
 
 OPEN = {
-    "tool": (200, ""),
+    # It says nothing of its impact, so that a person approves each call.
+    "tool": (202, "approval-required"),
     "prompt": (200, ""),
     "resource": (200, ""),
     "templated": (200, ""),
