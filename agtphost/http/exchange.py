@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from twisted.web.server import Request
+
+from agtphost.vocabulary.status import phrase_of
 
 LONGEST_BODY = 1 << 20
 """Octets of a request's body."""
@@ -178,11 +181,19 @@ def tail_of(
     cache: str = "no-store",
 ) -> bytes:
     """Set the head of an answer; its body, for the caller to return or write."""
-    request.setResponseCode(status)
+    request.setResponseCode(status, _phrase(status))
     everything = (("Content-Type", kind), ("Content-Length", str(len(octets))), ("Cache-Control", cache), *fields)
     for name, value in everything:
         request.responseHeaders.setRawHeaders(name, [value])
     return b"" if request.method == b"HEAD" else octets
+
+
+def _phrase(status: int) -> bytes:
+    """The text beside a status: HTTP's own, where Twisted knows none too; AGTP's for AGTP's."""
+    try:
+        return HTTPStatus(status).phrase.encode("ascii")
+    except ValueError:
+        return phrase_of(status).encode("ascii")
 
 
 def field_of(request: Request, name: str) -> str | None:

@@ -71,6 +71,13 @@ RUN_BY: dict[tuple[str, str], str] = {
         ("docs/metrics.rst", beginning): "tests/system/test_metrics.py::test_the_page_shows_what_a_host_says"
         for beginning in ("curl -s ", '{"status":', "agtphost_")
     },
+    **{
+        (
+            "docs/http.rst",
+            beginning,
+        ): "tests/system/test_http_listeners.py::test_the_pages_command_shows_what_a_host_says"
+        for beginning in ("curl -s ", "HTTP/1.1 421")
+    },
     ("docs/recipes.rst", 'type = "external_service"'): "tests/docs/test_commands.py::"
     "test_the_handler_of_an_external_service_is_read",
     **{

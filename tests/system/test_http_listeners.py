@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
+import shlex
 import signal
 import socket
 import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +121,25 @@ def test_a_socket_of_the_file_system_is_a_listener(tmp_path: Path) -> None:
             connection.request("GET", CARD, headers={"Host": name})
             assert connection.getresponse().status == status
             connection.close()
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "http.rst"
+
+
+def test_the_pages_command_shows_what_a_host_says(tmp_path: Path) -> None:
+    """docs/http.rst: who asks by another name is told so."""
+    port = free_port()
+    (line, shown) = re.search(r"    (curl .*)\n    (HTTP.*)\n", PAGE.read_text()).groups()  # type: ignore[union-attr]
+    with running(deploy(tmp_path, f"tcp:{port}:interface=127.0.0.1")) as host:
+        until(lambda: "the A2A front is served" in host.output)
+        words = shlex.split(line.replace(":8080", f":{port}"))
+        said = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+        assert said.splitlines()[0] == shown
+        known = subprocess.run(
+            [word for word in words if word not in ("-H", "Host: rebound.example")],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        assert known.stdout.startswith("HTTP/1.1 200 ")
