@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need
+
+_HYPHENS = str.maketrans("_/", "--")
 
 Check = Callable[[Target], object]
 """Looks at the target; returns where the requirement holds."""
@@ -77,6 +80,27 @@ class Cases(list[Case]):
 
         def added(check: Check) -> Check:
             self.row(name, requirements, (check.__doc__ or "").strip(), check, needs=needs)
+            return check
+
+        return added
+
+    def each(
+        self, name: str, requirements: str, rows: Iterable[Any], *needs: Need
+    ) -> Callable[[Callable[..., object]], Callable[..., object]]:
+        """
+        Add the decorated function once for each row of a table, to be called with the target and what is in the row.
+
+        :param name: a template, as ``requirements`` and the docstring, which is the title: ``{0}`` is what stands
+            first in a row. What it becomes is in lower case, with hyphens.
+        :param rows: tuples, or values of which each is a row.
+        """
+
+        def added(check: Callable[..., object]) -> Callable[..., object]:
+            title = (check.__doc__ or "").strip()
+            for row in rows:
+                values = row if isinstance(row, tuple) else (row,)
+                of_row = name.format(*values).lower().translate(_HYPHENS)
+                self.row(of_row, requirements.format(*values), title.format(*values), check, *values, needs=needs)
             return check
 
         return added

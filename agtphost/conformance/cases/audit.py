@@ -92,15 +92,11 @@ def covers(target: Target) -> None:
     expect(not changed.covered_by(target.keys), "it does")
 
 
-for _member in PAYLOAD:
-
-    def _has(target: Target, name: str) -> None:
-        for asked, _, record in _records(target):
-            expect(name in record.payload, f"{asked}: the record lacks it")
-
-    CASES.row(
-        f"payload-{_member.replace('_', '-')}", "AGTP-303 AGTP-306", f"Every record has {_member}.", _has, _member
-    )
+@CASES.each("payload-{}", "AGTP-303 AGTP-306", PAYLOAD)
+def in_payload(target: Target, name: str) -> None:
+    """Every record has {}."""
+    for asked, _, record in _records(target):
+        expect(name in record.payload, f"{asked}: the record lacks it")
 
 
 @CASES.case("status-is-the-answers", "AGTP-303")

@@ -80,12 +80,11 @@ CASES.row(
     "demoted", "AGTP-255", "BOOK, SCHEDULE, LEARN and COLLABORATE are still in the catalog.", _recognized, DEMOTED
 )
 
-for _method in sorted(FLOOR):
 
-    def _floor(target: Target, method: str) -> None:
-        never(target.ask(method, "/", {}, who=target.best), 404, 405, 459, 501)
-
-    CASES.row(f"floor-{_method.lower()}", "AGTP-183", f"{_method} is supported on /.", _floor, _method)
+@CASES.each("floor-{}", "AGTP-183", sorted(FLOOR))
+def floor(target: Target, method: str) -> None:
+    """{} is supported on /."""
+    never(target.ask(method, "/", {}, who=target.best), 404, 405, 459, 501)
 
 
 for _name, _requirements, _title, _method in (

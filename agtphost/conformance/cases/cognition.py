@@ -52,22 +52,13 @@ _MISSING: tuple[_Row, ...] = (
     ("NOTIFY", "AGTP-226", "content", {"recipient": SOMEBODY}),
 )
 
-for _method, _ids, _missing, _given in _MISSING:
 
-    def _without(target: Target, method: str, member: str, given: Mapping[str, object]) -> None:
-        answer = answered(_ask(target, method, **given), 422, 400)
-        mentions(answer, member)
+@CASES.each("{0}-without-{2}", "{1}", _MISSING, Need.AGENT)
+def without(target: Target, method: str, _: str, member: str, given: Mapping[str, object]) -> None:
+    """{0} without {2} is refused naming it."""
+    answer = answered(_ask(target, method, **given), 422, 400)
+    mentions(answer, member)
 
-    CASES.row(
-        f"{_method.lower()}-without-{_missing.replace('_', '-')}",
-        _ids,
-        f"{_method} without {_missing} is refused naming it.",
-        _without,
-        _method,
-        _missing,
-        _given,
-        needs=[Need.AGENT],
-    )
 
 _INVALID: tuple[_Row, ...] = (
     ("QUERY", "AGTP-185", "format", {"intent": "What is here?", "format": "xml"}),
@@ -81,20 +72,11 @@ _INVALID: tuple[_Row, ...] = (
     ("DESCRIBE", "AGTP-190", "capability_domains", {"capability_domains": "astrology"}),
 )
 
-for _method, _ids, _member, _given in _INVALID:
 
-    def _invalid(target: Target, method: str, given: Mapping[str, object]) -> None:
-        answered(_ask(target, method, **given), 422, 400)
-
-    CASES.row(
-        f"{_method.lower()}-bad-{_member.replace('_', '-')}",
-        _ids,
-        f"{_method} with a {_member} that is none is refused.",
-        _invalid,
-        _method,
-        _given,
-        needs=[Need.AGENT],
-    )
+@CASES.each("{0}-bad-{2}", "{1}", _INVALID, Need.AGENT)
+def invalid(target: Target, method: str, _: str, __: str, given: Mapping[str, object]) -> None:
+    """{0} with a {2} that is none is refused."""
+    answered(_ask(target, method, **given), 422, 400)
 
 
 @CASES.case("query-answers", "AGTP-185 AGTP-186", Need.AGENT)
@@ -180,21 +162,11 @@ def domains(target: Target) -> None:
     expect("methods" in result and "modalities" not in result, f"it has {', '.join(result)}")
 
 
-for _version, _satisfied in (("0.1", True), ("99.0", False)):
-
-    def _version_min(target: Target, version: str, satisfied: bool) -> None:
-        found = answered(_ask(target, "DESCRIBE", version_min=version), 200).result.get("version_min_satisfied")
-        expect(found is satisfied, f"version_min_satisfied is {found!r}")
-
-    CASES.row(
-        f"describe-version-min-{_version}",
-        "AGTP-191",
-        f"version_min {_version} is {'' if _satisfied else 'not '}satisfied.",
-        _version_min,
-        _version,
-        _satisfied,
-        needs=[Need.AGENT],
-    )
+@CASES.each("describe-version-min-{0}", "AGTP-191", (("0.1", "", True), ("99.0", "not ", False)), Need.AGENT)
+def version_min(target: Target, version: str, _: str, satisfied: bool) -> None:
+    """version_min {0} is {1}satisfied."""
+    found = answered(_ask(target, "DESCRIBE", version_min=version), 200).result.get("version_min_satisfied")
+    expect(found is satisfied, f"version_min_satisfied is {found!r}")
 
 
 @CASES.case("delegate-bad-token", "AGTP-216 AGTP-090", Need.AGENT, Need.HOSTED, Need.SCOPED)
@@ -241,25 +213,13 @@ def notify(target: Target) -> None:
     answered(_ask(target, "NOTIFY", recipient=NOBODY, content="conformance"), 404)
 
 
-for _method in (
-    "QUERY",
-    "SUMMARIZE",
-    "PLAN",
-    "DELEGATE",
-    "ESCALATE",
-    "CONFIRM",
-    "SUSPEND",
-    "NOTIFY",
-    "PROPOSE",
-    "EXECUTE",
-):
+_NAMED = ("QUERY", "SUMMARIZE", "PLAN", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "PROPOSE", "EXECUTE")
 
-    def _anonymous(target: Target, method: str) -> None:
-        answered(target.ask(method, "/", {}, who=Who.ANONYMOUS), 401, 262, 422, 400, 463)
 
-    CASES.row(
-        f"{_method.lower()}-anonymous", "AGTP-029 AGTP-183", f"{_method} by nobody is refused.", _anonymous, _method
-    )
+@CASES.each("{}-anonymous", "AGTP-029 AGTP-183", _NAMED)
+def anonymous(target: Target, method: str) -> None:
+    """{} by nobody is refused."""
+    answered(target.ask(method, "/", {}, who=Who.ANONYMOUS), 401, 262, 422, 400, 463)
 
 
 # PROPOSE

@@ -193,18 +193,14 @@ def contracts(target: Target) -> None:
             has(entry, CONTRACT_MEMBERS, "a contract")
 
 
-for _path in ("/methods/none", "/agents-extended", "/toolset", "/patterns-none", "/contracts/none"):
-
-    def _no_variant(target: Target, path: str) -> None:
-        answered(target.ask("DISCOVER", path), 404, 405)
-
-    CASES.row(
-        f"variant-{_path[1:].replace('/', '-')}",
-        "API-054 API-060",
-        f"No endpoint of DISCOVER stands on {_path}.",
-        _no_variant,
-        _path,
-    )
+@CASES.each(
+    "variant{}",
+    "API-054 API-060",
+    ("/methods/none", "/agents-extended", "/toolset", "/patterns-none", "/contracts/none"),
+)
+def no_variant(target: Target, path: str) -> None:
+    """No endpoint of DISCOVER stands on {}."""
+    answered(target.ask("DISCOVER", path), 404, 405)
 
 
 # /
@@ -300,19 +296,10 @@ def search_limit(target: Target) -> None:
     expect(len(_search(target, max_results=1)) <= 1, "there are more than asked for")
 
 
-for _name, _value in (("empty", ""), ("number", 7), ("null", None)):
-
-    def _bad_criteria(target: Target, value: object) -> None:
-        answered(target.as_agent("DISCOVER", "/", {"criteria": value}), 422, 400)
-
-    CASES.row(
-        f"search-criteria-{_name}",
-        "AGTP-187",
-        f"The criteria {_value!r} are refused.",
-        _bad_criteria,
-        _value,
-        needs=[Need.AGENT],
-    )
+@CASES.each("search-criteria-{0}", "AGTP-187", (("empty", ""), ("number", 7), ("null", None)), Need.AGENT)
+def bad_criteria(target: Target, _: str, value: object) -> None:
+    """The criteria {1!r} are refused."""
+    answered(target.as_agent("DISCOVER", "/", {"criteria": value}), 422, 400)
 
 
 @CASES.case("search-max-results-checked", "AGTP-187", Need.AGENT)

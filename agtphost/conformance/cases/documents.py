@@ -94,21 +94,13 @@ for _name, _ids, _path in (
 
     CASES.row(_name, _ids, f"{_path[:24]} resolves to nothing.", _malformed, _path)
 
-for _suffix in ("agent", "nomo", "agtp"):
 
-    def _redirected(target: Target, suffix: str) -> None:
-        answer = answered(target.ask("DESCRIBE", f"{target.agent_path()}.{suffix}"), 301, 404, 400)
-        if answer.status == 301:
-            expect(f'.{suffix}"'.encode() not in answer.body.replace(b"path", b""), "the target still has the suffix")
-
-    CASES.row(
-        f"suffix-{_suffix}",
-        "AGTP-109 AGTP-108",
-        f"A name with .{_suffix} is redirected, or unknown; never resolved.",
-        _redirected,
-        _suffix,
-        needs=[Need.HOSTED],
-    )
+@CASES.each("suffix-{}", "AGTP-109 AGTP-108", ("agent", "nomo", "agtp"), Need.HOSTED)
+def redirected(target: Target, suffix: str) -> None:
+    """A name with .{} is redirected, or unknown; never resolved."""
+    answer = answered(target.ask("DESCRIBE", f"{target.agent_path()}.{suffix}"), 301, 404, 400)
+    if answer.status == 301:
+        expect(f'.{suffix}"'.encode() not in answer.body.replace(b"path", b""), "the target still has the suffix")
 
 
 @CASES.case("by-name-and-id", "AGTP-102 AGTP-097 AGTP-126", Need.HOSTED)
@@ -188,21 +180,12 @@ def format_types(target: Target) -> None:
 # Status and namespace
 
 
-for _member in STATUS:
-
-    def _in_status(target: Target, name: str) -> None:
-        if name == "org_domain" and not _whole(_read(target)).get("org_domain"):
-            raise Inapplicable("a hosted agent with an org_domain")
-        has(_whole(_read(target, "/status")), [name], "the status document")
-
-    CASES.row(
-        f"status-{_member.replace('_', '-')}",
-        "AGTP-157 AGTP-115",
-        f"/agents/NAME/status has {_member}.",
-        _in_status,
-        _member,
-        needs=[Need.HOSTED],
-    )
+@CASES.each("status-{}", "AGTP-157 AGTP-115", STATUS, Need.HOSTED)
+def in_status(target: Target, name: str) -> None:
+    """/agents/NAME/status has {}."""
+    if name == "org_domain" and not _whole(_read(target)).get("org_domain"):
+        raise Inapplicable("a hosted agent with an org_domain")
+    has(_whole(_read(target, "/status")), [name], "the status document")
 
 
 @CASES.case("status-values", "AGTP-157", Need.HOSTED)
@@ -217,32 +200,17 @@ def status_values(target: Target) -> None:
     expect(is_moment(found.get("generated_at")), "generated_at is not RFC 3339")
 
 
-for _method in ("DESCRIBE", "QUERY"):
+@CASES.each("namespace-{}", "AGTP-122 AGTP-130", ("DESCRIBE", "QUERY"))
+def namespace_by(target: Target, method: str) -> None:
+    """{} /agents returns the Agent Namespace Document."""
+    found = _whole(succeeded(target.ask(method, "/agents", who=target.best)))
+    expect(found.get("document_type") == "agtp-namespace", f"document_type is {found.get('document_type')!r}")
 
-    def _namespace_by(target: Target, method: str) -> None:
-        found = _whole(succeeded(target.ask(method, "/agents", who=target.best)))
-        expect(found.get("document_type") == "agtp-namespace", f"document_type is {found.get('document_type')!r}")
 
-    CASES.row(
-        f"namespace-{_method.lower()}",
-        "AGTP-122 AGTP-130",
-        f"{_method} /agents returns the Agent Namespace Document.",
-        _namespace_by,
-        _method,
-    )
-
-for _member in NAMESPACE:
-
-    def _in_namespace(target: Target, name: str) -> None:
-        has(_whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best))), [name], "the Namespace Document")
-
-    CASES.row(
-        f"namespace-{_member.replace('_', '-')}",
-        "AGTP-130",
-        f"The Namespace Document has {_member}.",
-        _in_namespace,
-        _member,
-    )
+@CASES.each("namespace-{}", "AGTP-130", NAMESPACE)
+def in_namespace(target: Target, name: str) -> None:
+    """The Namespace Document has {}."""
+    has(_whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best))), [name], "the Namespace Document")
 
 
 @CASES.case("namespace-entries", "AGTP-131 AGTP-132", Need.HOSTED)

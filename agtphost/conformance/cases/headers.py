@@ -113,30 +113,35 @@ def audit_id_form(target: Target) -> None:
 # Echoes
 
 
-for _field, _ids in (("Task-ID", "AGTP-037"), ("Request-ID", "AGTP-044")):
+_ECHOED = (("Task-ID", "AGTP-037"), ("Request-ID", "AGTP-044"))
 
-    def _echoed(target: Target, name: str) -> None:
-        for value in ("t-1", "A.b_C~9", "x" * 64):
-            got = header(target.ask("DISCOVER", "/agents", fields=[(name, value)]), name)
-            expect(got == value, f"{value!r} comes back as {got!r}")
 
-    def _not_minted(target: Target, name: str) -> None:
-        without(target.ask("DISCOVER", "/agents"), name)
+@CASES.each("{0}-echoed", "{1}", _ECHOED)
+def echoed(target: Target, name: str, _: str) -> None:
+    """{0} comes back as it was sent."""
+    for value in ("t-1", "A.b_C~9", "x" * 64):
+        got = header(target.ask("DISCOVER", "/agents", fields=[(name, value)]), name)
+        expect(got == value, f"{value!r} comes back as {got!r}")
 
-    def _on_refusals(target: Target, name: str) -> None:
-        answer = target.ask("FROBNICATE", "/", fields=[(name, "kept")])
-        expect(answer.header(name) == "kept", f"the refusal {answer} has {name} {answer.header(name)!r}")
 
-    def _no_splitting(target: Target, name: str) -> None:
-        answer = target.ask("DISCOVER", "/agents", fields=[(name, "a%0d%0aX-Injected: 1")])
-        without(answer, "X-Injected")
+@CASES.each("{0}-not-minted", "{1}", _ECHOED)
+def not_minted(target: Target, name: str, _: str) -> None:
+    """{0} is absent where the request had none."""
+    without(target.ask("DISCOVER", "/agents"), name)
 
-    CASES.row(f"{_field.lower()}-echoed", _ids, f"{_field} comes back as it was sent.", _echoed, _field)
-    CASES.row(
-        f"{_field.lower()}-not-minted", _ids, f"{_field} is absent where the request had none.", _not_minted, _field
-    )
-    CASES.row(f"{_field.lower()}-on-refusals", _ids, f"{_field} comes back on a refusal, too.", _on_refusals, _field)
-    CASES.row(f"{_field.lower()}-no-splitting", _ids, f"Escapes in {_field} never become lines.", _no_splitting, _field)
+
+@CASES.each("{0}-on-refusals", "{1}", _ECHOED)
+def on_refusals(target: Target, name: str, _: str) -> None:
+    """{0} comes back on a refusal, too."""
+    answer = target.ask("FROBNICATE", "/", fields=[(name, "kept")])
+    expect(answer.header(name) == "kept", f"the refusal {answer} has {name} {answer.header(name)!r}")
+
+
+@CASES.each("{0}-no-splitting", "{1}", _ECHOED)
+def no_splitting(target: Target, name: str, _: str) -> None:
+    """Escapes in {0} never become lines."""
+    answer = target.ask("DISCOVER", "/agents", fields=[(name, "a%0d%0aX-Injected: 1")])
+    without(answer, "X-Injected")
 
 
 @CASES.case("agent-id-echoed", "AGTP-042 AGTP-043", Need.AGENT)
@@ -156,21 +161,14 @@ def agent_id_absent(target: Target) -> None:
 # Removed, reserved and foreign fields
 
 
-for _field in ("AGTP-Method", "AGTP-Version", "AGTP-Status", "Principal-ID", "Server-Agent-ID"):
+@CASES.each("removed-{}", "AGTP-026", ("AGTP-Method", "AGTP-Version", "AGTP-Status", "Principal-ID", "Server-Agent-ID"))
+def no_effect(target: Target, name: str) -> None:
+    """The removed field {} is refused or ignored."""
+    plain = target.ask("DISCOVER", "/agents")
+    answer = target.ask("DISCOVER", "/agents", fields=[(name, "EXECUTE")])
+    answered(answer, 400, plain.status)
+    without(answer, name)
 
-    def _no_effect(target: Target, name: str) -> None:
-        plain = target.ask("DISCOVER", "/agents")
-        answer = target.ask("DISCOVER", "/agents", fields=[(name, "EXECUTE")])
-        answered(answer, 400, plain.status)
-        without(answer, name)
-
-    CASES.row(
-        f"removed-{_field.lower()}",
-        "AGTP-026",
-        f"The removed field {_field} is refused or ignored.",
-        _no_effect,
-        _field,
-    )
 
 for _field, _value in (
     ("Priority", "critical"),
@@ -319,28 +317,22 @@ def trust_warning(target: Target) -> None:
 # Scope claims
 
 
-for _name, _value in (
+_MALFORMED = (
     ("one-part", "nonsense"),
     ("upper-case", "Documents:Query"),
     ("inner-space", "documents:qu ery"),
     ("empty-part", "documents:"),
     ("space-separated", "documents:query knowledge:query"),
     ("semicolon", "documents:query;knowledge:query"),
-):
+)
 
-    def _malformed(target: Target, value: str) -> None:
-        answer = target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", value)])
-        if answered(answer, 400, 262).status == 262:
-            reason(answer, "scope-claim-invalid")
 
-    CASES.row(
-        f"scope-malformed-{_name}",
-        "AGTP-033",
-        f"The scope claim {_value!r} is refused.",
-        _malformed,
-        _value,
-        needs=[Need.AGENT],
-    )
+@CASES.each("scope-malformed-{0}", "AGTP-033", _MALFORMED, Need.AGENT)
+def malformed_claim(target: Target, _: str, value: str) -> None:
+    """The scope claim {1!r} is refused."""
+    answer = target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", value)])
+    if answered(answer, 400, 262).status == 262:
+        reason(answer, "scope-claim-invalid")
 
 
 @CASES.case("scope-overclaimed", "AGTP-030 AGTP-064", Need.AGENT)
@@ -384,22 +376,18 @@ def narrowed(target: Target) -> None:
     )
 
 
-for _name, _separator in (("comma", ","), ("comma-space", ", "), ("space-comma", " , "), ("comma-tab", ",\t")):
-
-    def _separated(target: Target, separator: str) -> None:
-        assert target.scoped is not None
-        endpoint, other = target.scoped
-        claim = separator.join([*sorted(endpoint.required_scopes), other])
-        never(target.call(endpoint, fields=[("Authority-Scope", claim)]), 262, 400, 455)
-
-    CASES.row(
-        f"scope-separator-{_name}",
-        "AGTP-034",
-        f"Scopes separated by {_separator!r} are read.",
-        _separated,
-        _separator,
-        needs=[Need.SCOPED],
-    )
+@CASES.each(
+    "scope-separator-{0}",
+    "AGTP-034",
+    (("comma", ","), ("comma-space", ", "), ("space-comma", " , "), ("comma-tab", ",\t")),
+    Need.SCOPED,
+)
+def separated(target: Target, _: str, separator: str) -> None:
+    """Scopes separated by {1!r} are read."""
+    assert target.scoped is not None
+    endpoint, other = target.scoped
+    claim = separator.join([*sorted(endpoint.required_scopes), other])
+    never(target.call(endpoint, fields=[("Authority-Scope", claim)]), 262, 400, 455)
 
 
 # Bodies

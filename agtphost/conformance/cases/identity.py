@@ -148,19 +148,10 @@ def _document(target: Target) -> Mapping[str, Any]:
     return document
 
 
-for _member in DOCUMENT:
-
-    def _has(target: Target, name: str) -> None:
-        has(_document(target), [name], "the Identity Document")
-
-    CASES.row(
-        f"document-{_member.replace('_', '-')}",
-        "AGTP-136 AGTP-153",
-        f"The Identity Document has {_member}.",
-        _has,
-        _member,
-        needs=[Need.HOSTED],
-    )
+@CASES.each("document-{}", "AGTP-136 AGTP-153", DOCUMENT, Need.HOSTED)
+def in_document(target: Target, name: str) -> None:
+    """The Identity Document has {}."""
+    has(_document(target), [name], "the Identity Document")
 
 
 @CASES.case("document-type", "AGTP-137", Need.HOSTED)

@@ -23,70 +23,36 @@ def _hosted(target: Target) -> str:
     return str(target.hosted[0]["agent_id"])
 
 
-for _method in METHODS:
+@CASES.each("{}-anonymous", "AGTP-248 AGTP-069 AGTP-246", METHODS, Need.HOSTED)
+def anonymous(target: Target, method: str) -> None:
+    """{} without a certificate is answered 401."""
+    answer = _change(target, method, _hosted(target), Who.ANONYMOUS)
+    refused(answer, 401, "genesis-issuer-cert-required", "agent-unauthenticated")
 
-    def _anonymous(target: Target, method: str) -> None:
-        refused(
-            _change(target, method, _hosted(target), Who.ANONYMOUS),
-            401,
-            "genesis-issuer-cert-required",
-            "agent-unauthenticated",
-        )
 
-    def _no_issuer(target: Target, method: str) -> None:
-        answered(_change(target, method, _hosted(target), Who.AGENT), 403, 401)
+@CASES.each("{}-by-another", "AGTP-248 AGTP-070", METHODS, Need.HOSTED, Need.AGENT)
+def by_another(target: Target, method: str) -> None:
+    """{} by a certificate that is not the issuer's is refused."""
+    answered(_change(target, method, _hosted(target), Who.AGENT), 403, 401)
 
-    def _unknown(target: Target, method: str) -> None:
-        answered(_change(target, method, NOBODY, Who.REGISTRAR), 404)
 
-    def _no_agent(target: Target, method: str) -> None:
-        mentions(answered(target.ask(method, "/", {"reason": "conformance"}, who=Who.REGISTRAR), 422, 400), "agent_id")
+@CASES.each("{}-unknown-agent", "AGTP-229 AGTP-228", METHODS[:1], Need.REGISTRAR)
+@CASES.each("{}-unknown-agent", "AGTP-248", METHODS[1:], Need.REGISTRAR)
+def unknown_agent(target: Target, method: str) -> None:
+    """{} of an agent that is not there is answered 404."""
+    answered(_change(target, method, NOBODY, Who.REGISTRAR), 404)
 
-    def _bad_agent(target: Target, method: str) -> None:
-        answered(target.ask(method, "/", {"agent_id": "label", "reason": "x"}, who=Who.REGISTRAR), 422, 400, 404)
 
-    _low = _method.lower()
-    CASES.row(
-        f"{_low}-anonymous",
-        "AGTP-248 AGTP-069 AGTP-246",
-        f"{_method} without a certificate is answered 401.",
-        _anonymous,
-        _method,
-        needs=[Need.HOSTED],
-    )
-    CASES.row(
-        f"{_low}-by-another",
-        "AGTP-248 AGTP-070",
-        f"{_method} by a certificate that is not the issuer's is refused.",
-        _no_issuer,
-        _method,
-        needs=[Need.HOSTED, Need.AGENT],
-    )
-    _ids = "AGTP-229 AGTP-228" if _method == "ACTIVATE" else "AGTP-248"
-    CASES.row(
-        f"{_low}-unknown-agent",
-        _ids,
-        f"{_method} of an agent that is not there is answered 404.",
-        _unknown,
-        _method,
-        needs=[Need.REGISTRAR],
-    )
-    CASES.row(
-        f"{_low}-without-agent",
-        "AGTP-228 AGTP-233 AGTP-241",
-        f"{_method} without agent_id is refused.",
-        _no_agent,
-        _method,
-        needs=[Need.REGISTRAR],
-    )
-    CASES.row(
-        f"{_low}-malformed-agent",
-        "AGTP-229",
-        f"{_method} of a label is refused.",
-        _bad_agent,
-        _method,
-        needs=[Need.REGISTRAR],
-    )
+@CASES.each("{}-without-agent", "AGTP-228 AGTP-233 AGTP-241", METHODS, Need.REGISTRAR)
+def without_agent(target: Target, method: str) -> None:
+    """{} without agent_id is refused."""
+    mentions(answered(target.ask(method, "/", {"reason": "conformance"}, who=Who.REGISTRAR), 422, 400), "agent_id")
+
+
+@CASES.each("{}-malformed-agent", "AGTP-229", METHODS, Need.REGISTRAR)
+def malformed_agent(target: Target, method: str) -> None:
+    """{} of a label is refused."""
+    answered(target.ask(method, "/", {"agent_id": "label", "reason": "x"}, who=Who.REGISTRAR), 422, 400, 404)
 
 
 @CASES.case("mode-named", "AGTP-249", Need.HOSTED)

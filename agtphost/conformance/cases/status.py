@@ -96,14 +96,11 @@ for _name, _title, _octets in (
 
     CASES.row(f"400-{_name}", "AGTP-068", _title, _bad_json, _octets)
 
-for _name, _octets in (("array", b"[]"), ("string", b'"x"'), ("number", b"7"), ("null", b"null")):
 
-    def _no_object(target: Target, octets: bytes) -> None:
-        answered(target.ask("INSPECT", "/", octets), 400, 422)
-
-    CASES.row(
-        f"400-{_name}", "AGTP-068 AGTP-095", f"A body that is {_octets.decode()} is refused.", _no_object, _octets
-    )
+@CASES.each("400-{0}", "AGTP-068 AGTP-095", (("array", "[]"), ("string", '"x"'), ("number", "7"), ("null", "null")))
+def no_object(target: Target, _: str, body: str) -> None:
+    """A body that is {1} is refused."""
+    answered(target.ask("INSPECT", "/", body.encode()), 400, 422)
 
 
 @CASES.case("401-unknown-agent", "AGTP-069 AGTP-159")
