@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
+from agtphost.host.looking import Looking
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.agents import reconsider
 from agtphost.identity.directory import AgentDirectory
@@ -43,7 +41,7 @@ def published_keys(octets: bytes) -> frozenset[VerifyingKey]:
     return frozenset(found)
 
 
-class AnchorKeys(Service):
+class AnchorKeys(Looking):
     """
     Keeps the keys of one identity provider, fetched at start and from time to time, never during a request.
 
@@ -54,27 +52,13 @@ class AnchorKeys(Service):
     """
 
     def __init__(self, reactor: Any, anchor: Anchor, fetch: Fetcher, changed: Callable[[], None]) -> None:
+        super().__init__(reactor, anchor.refresh_seconds)
         self.keys: frozenset[VerifyingKey] = frozenset()
         self._anchor = anchor
         self._fetch = fetch
         self._changed = changed
-        self._loop = LoopingCall(self.refresh)
-        self._loop.clock = reactor
 
-    def startService(self) -> None:
-        super().startService()  # type: ignore[no-untyped-call]
-        self._loop.start(self._anchor.refresh_seconds)
-
-    def stopService(self) -> None:
-        super().stopService()  # type: ignore[no-untyped-call]
-        if self._loop.running:
-            self._loop.stop()
-
-    def refresh(self) -> Deferred[None]:
-        """Fetch the keys; whatever goes wrong is logged, and changes nothing."""
-        return Deferred.fromCoroutine(self._refresh())
-
-    async def _refresh(self) -> None:
+    async def _look(self) -> None:
         issuer = self._anchor.trusted_issuer or ""
         try:
             keys = published_keys(await self._fetch.key_set(self._anchor.discovery_url or "", issuer))

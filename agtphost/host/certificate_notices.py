@@ -19,9 +19,7 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
@@ -29,6 +27,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
+from agtphost.host.looking import Looking
 from agtphost.host.propagation import REVOKED, Propagation
 from agtphost.host.rotation import Stamp, stamps
 from agtphost.iagtp import IAgentDirectory, ILedger
@@ -66,7 +65,7 @@ class Known:
     agent_id: str
 
 
-class CertificateNotices(Service):
+class CertificateNotices(Looking):
     """
     Compares, commits, and hands over to the queue of notices.
 
@@ -75,6 +74,7 @@ class CertificateNotices(Service):
     """
 
     name = "certificate notices"
+    trouble = "revocations could not be compared"
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class CertificateNotices(Service):
         propagation: Propagation,
         ledger: ILedger,
     ) -> None:
+        super().__init__(reactor, LOOK_EVERY)
         self._reactor = reactor
         self._lists = config.tls.client_crl
         self._folder = config.identity.known_agents
@@ -100,39 +101,15 @@ class CertificateNotices(Service):
         self._seen: object = None
         self._changed = True
         self._looks = 0
-        self._timer: IDelayedCall | None = None
-        self._looking: Deferred[None] | None = None
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state is another one now."""
         self._changed = self._changed or state.status is LifecycleStatus.RETIRED
 
-    def startService(self) -> None:
-        """Look now, and then again and again."""
-        super().startService()  # type: ignore[no-untyped-call]
-        self._timer = self._reactor.callLater(0, self._look)
-
-    def stopService(self) -> Deferred[None] | None:
-        """Look no more; what was begun is finished."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        return self._looking
-
-    def _look(self) -> None:
-        self._looking = Deferred.fromCoroutine(self._compare())
-        self._looking.addErrback(lambda failure: log.failure("revocations could not be compared", failure=failure))
-        self._looking.addCallback(self._looked)
-
-    def _looked(self, _: object) -> None:
-        self._looking = None
-        if self.running:
-            self._timer = self._reactor.callLater(LOOK_EVERY, self._look)
-
     def _aside(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
-    async def _compare(self) -> None:
+    async def _look(self) -> None:
         again = self._looks % FILES_EVERY == 0
         self._looks += 1
         if again and await self._aside(self._certificates.look):

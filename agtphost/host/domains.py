@@ -6,15 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from agtphost.audit.domains import ORG_DOMAIN, barring, due, told
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.host.looking import Looking
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
@@ -30,7 +28,7 @@ Following = Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Chang
 log = Logger()
 
 
-class DomainWatch(Service):
+class DomainWatch(Looking):
     """
     Records what is due of the agents under each domain.
 
@@ -42,6 +40,7 @@ class DomainWatch(Service):
     """
 
     name = "domains"
+    trouble = "a domain's agents were not dealt with"
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class DomainWatch(Service):
         changed: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._clock = clock
+        super().__init__(clock, LONGEST_SLEEP)
         self._held = held
         self._directory = directory
         self._states = states
@@ -64,45 +63,27 @@ class DomainWatch(Service):
         self._own_domain = own_domain
         self._changed = changed
         self._now = now
-        self._timer: IDelayedCall | None = None
-        self._working: Deferred[None] | None = None
         self._again = False
         self._withdrawn: frozenset[str] = frozenset()
 
     def startService(self) -> None:
         """Look now, and whenever something is told or due."""
-        super().startService()  # type: ignore[no-untyped-call]
         self._held.watch(ORG_DOMAIN, self._told)
-        self.look()
-
-    def stopService(self) -> Deferred[None] | None:
-        """Look no more; what was begun is finished."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        self._cancel()
-        return self._working
+        super().startService()
 
     def _told(self, domain: str, item: StateItem | None) -> None:
         self.look()
 
     def look(self) -> None:
-        """Record what is due now. What goes wrong is logged, and tried again."""
-        if not self.running:
-            return
-        self._again = self._working is not None
-        if self._again:
-            return
-        self._cancel()
-        self._withdraw()
-        self._working = Deferred.fromCoroutine(self._record())
-        self._working.addErrback(lambda failure: log.failure("a domain's agents were not dealt with", failure=failure))
-        self._working.addCallback(lambda _: self._done())
+        """Record what is due now, or once what is being recorded is. What goes wrong is logged, and tried again."""
+        self._again = self._looking is not None
+        super().look()
 
-    def _done(self) -> None:
-        self._working = None
+    def _looked(self) -> None:
+        self._every = self._until_next()
+        super()._looked()
         if self._again:
             self.look()
-        elif self.running and self._timer is None:
-            self._sleep(self._until_next())
 
     def _withdraw(self) -> None:
         """Agents without standing are in no list (core v08 section 11.8)."""
@@ -117,7 +98,8 @@ class DomainWatch(Service):
             self._directory.withdraw(withdrawn)
             self._changed()
 
-    async def _record(self) -> None:
+    async def _look(self) -> None:
+        self._withdraw()
         domains = tuple(told(self._held.of(ORG_DOMAIN)))
         found = list(due(self._directory.known(), domains, self._states, self._own_domain, self._now()))
         submitted = [(agent, event, self._ledger.submit(self._draft(agent, event))) for agent, event in found]
@@ -129,7 +111,7 @@ class DomainWatch(Service):
             except LedgerUnavailable as error:
                 log.error("{name} stays as it is for now: {why}", name=agent.name, why=str(error))
                 if self.running and self._timer is None:
-                    self._sleep(RETRY_SECONDS)
+                    self._look_in(RETRY_SECONDS)
             else:
                 log.info(
                     "{name} ({agent_id}) is {status} now: {reason}",
@@ -147,15 +129,3 @@ class DomainWatch(Service):
         now = self._now()
         moments = [at for one in told(self._held.of(ORG_DOMAIN)) for at in one.moments() if at > now]
         return min([at - now for at in moments] + [LONGEST_SLEEP])
-
-    def _sleep(self, seconds: float) -> None:
-        self._timer = self._clock.callLater(seconds, self._wake)
-
-    def _wake(self) -> None:
-        self._timer = None
-        self.look()
-
-    def _cancel(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None

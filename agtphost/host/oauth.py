@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from agtphost.config.oauth import Issuer, OAuth
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
+from agtphost.host.looking import Looking
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
 
@@ -21,7 +19,7 @@ UNKNOWN_KEY_SECONDS = 5.0
 log = Logger()
 
 
-class IssuerKeys(Service):
+class IssuerKeys(Looking):
     """
     Keeps the keys of one identity provider fresh.
 
@@ -34,36 +32,21 @@ class IssuerKeys(Service):
     def __init__(
         self, reactor: Any, settings: Issuer, issuer: TokenIssuer, fetch: Fetcher, changed: Callable[[], None]
     ) -> None:
-        self._reactor = reactor
+        super().__init__(reactor, settings.refresh_seconds)
         self._settings = settings
         self._issuer = issuer
         self._fetch = fetch
         self._changed = changed
         self._octets = b""
         self._last = float("-inf")
-        self._loop = LoopingCall(self.refresh)
-        self._loop.clock = reactor
-
-    def startService(self) -> None:
-        super().startService()  # type: ignore[no-untyped-call]
-        self._loop.start(self._settings.refresh_seconds)
-
-    def stopService(self) -> None:
-        super().stopService()  # type: ignore[no-untyped-call]
-        if self._loop.running:
-            self._loop.stop()
 
     def suspect(self) -> None:
         """A token named a key that is not here: perhaps the provider has a new one."""
-        if self.running and self._reactor.seconds() - self._last >= UNKNOWN_KEY_SECONDS:
-            self.refresh()
+        if self._clock.seconds() - self._last >= UNKNOWN_KEY_SECONDS:
+            self.look()
 
-    def refresh(self) -> Deferred[None]:
-        """Fetch the keys; whatever goes wrong is logged, and changes nothing."""
-        self._last = self._reactor.seconds()
-        return Deferred.fromCoroutine(self._refresh())
-
-    async def _refresh(self) -> None:
+    async def _look(self) -> None:
+        self._last = self._clock.seconds()
         try:
             if self._settings.jwks_uri is not None:
                 octets = await self._fetch(self._settings.jwks_uri)

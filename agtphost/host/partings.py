@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable
+from agtphost.host.looking import Looking
 from agtphost.iagtp import ILedger
 from agtphost.negotiation.negotiator import Negotiator
 
@@ -29,7 +28,7 @@ SECONDS = 60.0
 """Between two tries while nothing can be made durable."""
 
 
-class Partings(Service):
+class Partings(Looking):
     """
     Looks whenever a connection with contracts is closed.
 
@@ -37,44 +36,25 @@ class Partings(Service):
     """
 
     name = "partings"
+    trouble = "contracts of closed connections could not be ended"
 
     def __init__(self, clock: IReactorTime, negotiator: Negotiator, ledger: ILedger) -> None:
+        super().__init__(clock, SECONDS)
         self._negotiator = negotiator
         self._ledger = ledger
-        self._writing: Deferred[None] | None = None
-        self._again = LoopingCall(self.look)
-        self._again.clock = clock
 
     def startService(self) -> None:
         """End what the last run of the host left."""
-        super().startService()  # type: ignore[no-untyped-call]
         self._negotiator.watch_adrift(self.look)
-        self._again.start(SECONDS)
+        super().startService()
 
     def stopService(self) -> Deferred[None] | None:
         """The connections are closed by now: what they leave is written too."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        self._again.stop()
-        if self._writing is None:
+        if super().stopService() is None:
             self._begin()
-        return self._writing
+        return self._looking
 
-    def look(self) -> None:
-        """End what is to be ended, unless that is being done."""
-        if self.running and self._writing is None:
-            self._begin()
-
-    def _begin(self) -> None:
-        self._writing = Deferred.fromCoroutine(self._write())
-        self._writing.addErrback(
-            lambda failure: log.failure("contracts of closed connections could not be ended", failure=failure)
-        )
-        self._writing.addCallback(lambda _: self._done())
-
-    def _done(self) -> None:
-        self._writing = None
-
-    async def _write(self) -> None:
+    async def _look(self) -> None:
         while True:
             changes, events = self._negotiator.end_adrift(AT_ONCE)
             if not events:

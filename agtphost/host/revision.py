@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twisted.application.service import Service
-from twisted.internet.interfaces import IDelayedCall
-
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.looking import Looking
 from agtphost.identity import files
 
 LOOK_EVERY = 1.0
@@ -129,32 +127,21 @@ def _read(octets: bytes) -> dict[str, Any]:
     return dict(seen)
 
 
-class Watch(Service):
+class Watch(Looking):
     """
     Looks at the upstreams while the host runs.
 
     :param clock: schedules the looks.
-    :param look: compares; see :meth:`.publication.Publication.refresh`.
+    :param compare: see :meth:`.publication.Publication.refresh`.
     """
 
     name = "manifest"
 
-    def __init__(self, clock: Any, look: Callable[[], None]) -> None:
-        self._clock = clock
-        self._look = look
-        self._timer: IDelayedCall | None = None
+    trouble = "upstreams could not be compared with the manifest"
 
-    def startService(self) -> None:
-        """Look now, and then again and again."""
-        super().startService()  # type: ignore[no-untyped-call]
-        self._again()
+    def __init__(self, clock: Any, compare: Callable[[], None]) -> None:
+        super().__init__(clock, LOOK_EVERY)
+        self._compare = compare
 
-    def stopService(self) -> None:
-        """Look no more."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-
-    def _again(self) -> None:
-        self._look()
-        self._timer = self._clock.callLater(LOOK_EVERY, self._again)
+    async def _look(self) -> None:
+        self._compare()

@@ -13,9 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
@@ -23,6 +21,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEv
 from agtphost.audit.ledger import Ledger
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
+from agtphost.host.looking import Looking
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
@@ -51,7 +50,7 @@ def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
     return found
 
 
-class Rotation(Service):
+class Rotation(Looking):
     """
     Adopts what changes in files.
 
@@ -61,6 +60,7 @@ class Rotation(Service):
     """
 
     name = "rotation"
+    trouble = "a change of files was not adopted"
 
     def __init__(
         self,
@@ -71,14 +71,13 @@ class Rotation(Service):
         ledger: Ledger,
         adopted: Callable[[Succession], None],
     ) -> None:
+        super().__init__(reactor, LOOK_EVERY)
         self._reactor = reactor
         self._config = config
         self._tls = tls
         self._key = key if isinstance(key, HostKey) else None
         self._ledger = ledger
         self._adopted = adopted
-        self._timer: IDelayedCall | None = None
-        self._looking: Deferred[None] | None = None
         self._seen: dict[Path, Stamp] = {}
         self._faults: tuple[str, ...] = ()
         self._refused: Stamp = None
@@ -86,34 +85,8 @@ class Rotation(Service):
 
     def startService(self) -> None:
         """Look now, and then again and again."""
-        super().startService()  # type: ignore[no-untyped-call]
         self._seen = stamps(self._tls.files.files)
-        self._reactor.callWhenRunning(self.look)
-
-    def stopService(self) -> Deferred[None] | None:
-        """Look no more; what was begun is finished."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        self._cancel()
-        return self._looking
-
-    def look(self) -> None:
-        """Look now. What is wrong is logged; nothing is raised."""
-        if not self.running or self._looking is not None:
-            return
-        self._cancel()
-        self._looking = Deferred.fromCoroutine(self._look())
-        self._looking.addErrback(lambda failure: log.failure("a change of files was not adopted", failure=failure))
-        self._looking.addCallback(self._looked)
-
-    def _cancel(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None
-
-    def _looked(self, _: object) -> None:
-        self._looking = None
-        if self.running:
-            self._timer = self._reactor.callLater(LOOK_EVERY, self.look)
+        super().startService()
 
     def _aside(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)

@@ -44,13 +44,13 @@ async def test_keys_come_by_discovery_and_go(provider: Provider) -> None:
     """AGTP-294: the published key counts; one that was removed does not after the next refresh."""
     changes: list[int] = []
     keys = anchored(provider, changes)
-    await keys.refresh()
+    await keys._look()
     first = key_of(provider)
     assert keys.keys == {first} and changes == [1]
-    await keys.refresh()
+    await keys._look()
     assert changes == [1]
     provider.rotate()
-    await keys.refresh()
+    await keys._look()
     assert keys.keys == {key_of(provider)} and first not in keys.keys and changes == [1, 1]
 
 
@@ -59,10 +59,10 @@ async def test_an_unreachable_provider_changes_nothing(provider: Provider) -> No
     """AGTP-294: a network failure is not fatal; keys that were fetched before stay."""
     changes: list[int] = []
     keys = anchored(provider, changes)
-    await keys.refresh()
+    await keys._look()
     provider.server.shutdown()
     provider.server.server_close()
-    await keys.refresh()
+    await keys._look()
     assert keys.keys == {key_of(provider)} and changes == [1]
 
 
@@ -71,7 +71,7 @@ async def test_another_issuers_document_is_refused(provider: Provider) -> None:
     """The discovery document has to name the trusted issuer."""
     changes: list[int] = []
     keys = anchored(provider, changes, issuer="https://else.test")
-    await keys.refresh()
+    await keys._look()
     assert keys.keys == frozenset() and changes == []
 
 

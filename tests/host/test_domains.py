@@ -99,7 +99,7 @@ class DomainsHost:
         return response.status, body.get("result", body)
 
     async def settled(self) -> None:
-        while self.watch._working is not None:
+        while self.watch._looking is not None:
             pause: Deferred[None] = Deferred()
             reactor.callLater(0.005, pause.callback, None)
             await pause
