@@ -9,7 +9,7 @@ that its caller could not do step by step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from agtphost.contract.recipes.graph import SEVERITY, Needs
 from agtphost.contract.recipes.loading import RecipeRules, read_recipe
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, RecipeEndpoint
 from agtphost.contract.schemas import CompiledSchema
-from agtphost.contract.semantic import Semantic
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.fields import Field, feeds
 from agtphost.negotiation.graph import EndpointGraph, Way
@@ -151,16 +150,7 @@ class Synthesizer:
         self._require_depth(len(recipe.steps))
         needs = self._needs(recipe, floor)
         return Synthesis(
-            definition=self._definition(
-                endpoint.method,
-                endpoint.path,
-                endpoint.description,
-                endpoint.semantic,
-                endpoint.input_schema,
-                endpoint.output_schema,
-                (*endpoint.errors, COMPOSITION_FAILED),
-                needs,
-            ),
+            definition=_definition(endpoint, needs),
             recipe=_stored(recipe.source),
             lineage={"recipe_name": recipe.name, "recipe_version": recipe.version},
             needs=needs,
@@ -173,16 +163,7 @@ class Synthesizer:
 
     def _require_fit(self, proposal: Proposal, endpoint: RecipeEndpoint, needs: Needs) -> None:
         """The recipe must take what the agent wants to send, give what it wants to get, and do no more than it says."""
-        counter = self._definition(
-            endpoint.method,
-            endpoint.path,
-            endpoint.description,
-            endpoint.semantic,
-            endpoint.input_schema,
-            endpoint.output_schema,
-            endpoint.errors,
-            needs,
-        )
+        counter = _definition(endpoint, needs)
         if SEVERITY.index(needs.impact) > SEVERITY.index(proposal.semantic.impact):
             raise Impossible(f"What answers that endpoint here is {needs.impact.value}.", counter=counter)
         if proposal.input_schema is not None and not _takes(endpoint.input_schema, proposal.input_schema):
@@ -203,56 +184,45 @@ class Synthesizer:
                     idempotent=endpoint.semantic.is_idempotent,
                 )
             )
-        taken = proposal.input_schema or way.endpoints[0].input_schema
-        given = proposal.output_schema or way.endpoints[-1].output_schema
-        errors = (*proposal.errors, COMPOSITION_FAILED)
+        proposed = RecipeEndpoint(
+            method=proposal.method,
+            path=proposal.path,
+            description=proposal.description,
+            semantic=proposal.semantic,
+            input_schema=proposal.input_schema or way.endpoints[0].input_schema,
+            output_schema=proposal.output_schema or way.endpoints[-1].output_schema,
+            errors=tuple(dict.fromkeys((*proposal.errors, COMPOSITION_FAILED))),
+        )
         return Synthesis(
-            definition=self._definition(
-                proposal.method,
-                proposal.path,
-                proposal.description,
-                proposal.semantic,
-                taken,
-                given,
-                errors,
-                needs,
-            ),
+            definition=_definition(proposed, needs),
             recipe=way.table,
             lineage=None,
             needs=needs,
             steps=len(way.endpoints),
         )
 
-    @staticmethod
-    def _definition(
-        method: str,
-        path: str,
-        description: str,
-        semantic: Semantic,
-        taken: CompiledSchema,
-        given: CompiledSchema,
-        errors: Collection[str],
-        needs: Needs,
-    ) -> dict[str, Any]:
-        return {
-            "method": method,
-            "path": path,
-            "description": description,
-            "tier": "C",
-            "semantic": {
-                **semantic.document(),
-                # What is true of the steps, not what was claimed for them.
-                "impact": needs.impact.value,
-                "is_idempotent": needs.idempotent,
-            },
-            "input_schema": dict(taken.schema),
-            "output_schema": dict(given.schema),
-            "errors": list(dict.fromkeys(errors)),
-            "handler": {"type": "composition"},
-            "required_scopes": list(needs.required_scopes),
-            "min_assurance": needs.min_assurance.label,
-            "proposed": True,
-        }
+
+def _definition(endpoint: RecipeEndpoint, needs: Needs) -> dict[str, Any]:
+    """The complete AGTP-API definition of an endpoint that a composition answers."""
+    return {
+        "method": endpoint.method,
+        "path": endpoint.path,
+        "description": endpoint.description,
+        "tier": "C",
+        "semantic": {
+            **endpoint.semantic.document(),
+            # What is true of the steps, not what was claimed for them.
+            "impact": needs.impact.value,
+            "is_idempotent": needs.idempotent,
+        },
+        "input_schema": dict(endpoint.input_schema.schema),
+        "output_schema": dict(endpoint.output_schema.schema),
+        "errors": list(endpoint.errors),
+        "handler": {"type": "composition"},
+        "required_scopes": list(needs.required_scopes),
+        "min_assurance": needs.min_assurance.label,
+        "proposed": True,
+    }
 
 
 def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
