@@ -107,9 +107,9 @@ def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, .
     """
     Where the front has operations carried to agents behind the host; nowhere where it does not.
 
-    Clients with a token come this far, and no further than where the operator has set ``min_assurance`` of the agent
-    to ``gateway``: what an action asks of its caller is asked after this.
+    Clients of every front come this far, and no further than where the operator has set ``min_assurance`` of the agent
+    to ``gateway``, or to ``header`` for a front that asks for nothing: what an action asks is asked after this.
     """
     if all(entry.upstream is None for entry in config.a2a.front.agent):
         return ()
-    return carried_at(built_ins, "/a2a-relay/{server}", min_assurance=Assurance.GATEWAY)
+    return carried_at(built_ins, "/a2a-relay/{server}", min_assurance=Assurance.HEADER)

@@ -26,7 +26,7 @@ SETTINGS = """
 name = "whole"
 url = "http://127.0.0.1:{upstream}"
 scopes = ["mcp:tools:execute"]
-min_assurance = "gateway"
+min_assurance = "{least}"
 push_origins = {origins}
 timeout = 30
 {more}
@@ -214,6 +214,7 @@ def behind(
             upstream=upstream,
             front=front,
             agent_id=demo,
+            least="gateway" if listed else "header",
             origins=origins,
             tokens=f"tokens = [{', '.join(listed)}]" if listed else "",
             more=more,

@@ -361,7 +361,7 @@ def _malformed(explanation: str) -> Refusal:
 
 def front_bindings(tasks: FrontedTasks) -> tuple[Binding, ...]:
     """What the front asks of the dispatcher for its clients; agents with a certificate can ask it themselves."""
-    reading = {"min_assurance": Assurance.GATEWAY, "tier": "A", "server_level": True}
+    reading = {"min_assurance": Assurance.HEADER, "tier": "A", "server_level": True}
     return (
         Binding(
             method="QUERY",
