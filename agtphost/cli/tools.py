@@ -99,7 +99,7 @@ def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> No
     error, and what is approved is what was shown: the command sends its digest, and the host refuses where the tool
     has changed again. Where nobody can be asked, say --yes, or the --sha256 of what you have looked at.
 
-    For operators: agents whose certificate [audit] operators names, or with the scope mcp:tools:approve.
+    For operators, whose keys [audit] operators lists, and for agents with the scope mcp:tools:approve.
 
     \b
     Examples:

@@ -45,6 +45,9 @@ class Binding:
     """262 for endpoints, 455 for the action of EXECUTE (design decision 7)."""
 
     min_assurance: Assurance = Assurance.HEADER
+    operators: bool = False
+    """Whether operators may call it as well whose certificate names no agent: what is asked of agents is not theirs."""
+
     input_schema: CompiledSchema | None = None
     output_schema: CompiledSchema | None = None
     errors: frozenset[str] = frozenset()

@@ -73,11 +73,11 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
 
 def require_assurance(exchange: Exchange, binding: Binding) -> None:
     """
-    The caller's identity must be as sure as the binding demands.
+    The caller's identity must be as sure as the binding demands; an operator's is where the binding is for operators.
 
     :raises Refusal: 401 ``agent-unauthenticated``.
     """
-    if exchange.assurance >= binding.min_assurance:
+    if exchange.assurance >= binding.min_assurance or (binding.operators and exchange.operator):
         return
     details = {"assurance": exchange.assurance.label, "required_assurance": binding.min_assurance.label}
     if exchange.assurance is Assurance.NONE:

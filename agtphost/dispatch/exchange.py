@@ -59,6 +59,9 @@ class Exchange:
     counted: bool = False
     """Whether the request was counted for its caller's rate, or for its address's."""
 
+    operator: bool = False
+    """Whether the client certificate is an operator's, and names no agent."""
+
     acting_principal: str | None = None
     """On whose behalf the caller acts, by a credential that was validated."""
 

@@ -73,6 +73,10 @@ class Authorization:
         key = fingerprint(peer)
         return bool(key) and key in self._operators
 
+    def is_operating_person(self, peer: Peer | None) -> bool:
+        """Whether the connection is an operator's whose certificate names no agent."""
+        return bool(person_of(peer)) and self.is_operator(peer)
+
     def operates(self, context: BuiltInContext) -> bool:
         """Whether an operator calls."""
         return self.is_operator(context.peer)
@@ -84,8 +88,7 @@ class Authorization:
 
     def person(self, context: BuiltInContext) -> str:
         """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
-        certificate = context.peer.certificate if context.peer is not None else None
-        return "" if certificate is None or certificate.agent_id is not None else certificate.fingerprint
+        return person_of(context.peer)
 
     # Agents in their place
 
@@ -196,6 +199,12 @@ class Authorization:
 def fingerprint(peer: Peer | None) -> str:
     """The key fingerprint of the client certificate; empty where there is none, and for keys that are not Ed25519."""
     return peer.certificate.fingerprint if peer is not None and peer.certificate is not None else ""
+
+
+def person_of(peer: Peer | None) -> str:
+    """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
+    certificate = peer.certificate if peer is not None else None
+    return "" if certificate is None or certificate.agent_id is not None else certificate.fingerprint
 
 
 def is_registrar(peer: Peer | None, agent: Agent | None) -> bool:

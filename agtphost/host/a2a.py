@@ -100,7 +100,8 @@ def carried_at(
     """
     floor = next(binding for binding in built_ins if (binding.method, binding.path) == ("EXECUTE", "/"))
     asked = floor.min_assurance if min_assurance is None else min_assurance
-    return tuple(replace(floor, path=path, min_assurance=asked) for path in paths)
+    people = floor.operators and min_assurance is None
+    return tuple(replace(floor, path=path, min_assurance=asked, operators=people) for path in paths)
 
 
 def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, ...]:

@@ -59,6 +59,8 @@ def built_ins(
         tier="A",
         description=_statement(catalog, "EXECUTE"),
         min_assurance=execution.FLOOR,
+        # As far as their actions: the others ask for an agent once the body has named them.
+        operators=True,
     )
     return (
         *(read("DISCOVER", path, discover) for path in reserved.DISCOVERY),

@@ -143,7 +143,6 @@ class PageAccess:
                 "decide": acts,
                 "lifecycle": self._writes and "registrar" in roles,
                 "operate": self._writes and "operator" in roles,
-                # EXECUTE is for agents: of people those whose certificate names one.
-                "approve": self._writes and caller is not None and "operator" in roles,
+                "approve": self._writes and "operator" in roles,
             },
         }

@@ -154,9 +154,7 @@ def definition(visit: Visit, reply: Reply, back: str) -> Tag:
     present = given.get("present")
     digest = str(present.get("sha256", "")) if isinstance(present, dict) else ""
     form: list[Tag] = []
-    if visit.may("operate") and not visit.may("approve"):
-        form = [tags.p("An operator whose certificate names an agent approves it: ", tags.code("agtp page --as NAME"))]
-    elif visit.may("approve") and digest:
+    if visit.may("approve") and digest:
         form = [
             parts.action(
                 "approve-definition",

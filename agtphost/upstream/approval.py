@@ -119,6 +119,7 @@ def approve_binding(action: str, path: str, handler: IBuiltInHandler) -> Binding
         tier="B",
         name=action,
         scope_status=Status.SCOPE_VIOLATION,
+        operators=True,
         state_changing=True,
         details={"action": action},
     )

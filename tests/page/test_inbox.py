@@ -135,18 +135,18 @@ def test_a_call_is_rejected_with_a_reason(site: Changing) -> None:
 
 
 def test_a_changed_tool_is_shown_beside_what_was_approved(site: Changing) -> None:
-    """And approved as it was shown, by an operator who is an agent; others are told how."""
+    """And approved as it was shown, by an operator whose certificate names no agent."""
     assert site.execute("mcp.tools.call", {"tool": "changing.work", "arguments": {"amount": 1}}).status == 200
     site.words.write_text("Adds up, and sends it elsewhere.")
     site.execute("mcp.tools.call", {"tool": "changing.leave", "arguments": {}})
-    agent = site.browser("--as", "demo")
-    until(lambda: "sends it elsewhere" in agent.get("/inbox").text)
-    assert "agtp page --as" in site.browser().get("/tools").text
-    page = agent.get("/inbox")
+    browser = site.browser()
+    until(lambda: "sends it elsewhere" in browser.get("/inbox").text)
+    assert browser.get("/tools").page.form("/do/approve-definition", upstream="changing", name="work")
+    page = browser.get("/inbox")
     assert "Adds up.&quot;" in page.text or 'Adds up."' in page.text
     form = page.page.form("/do/approve-definition", upstream="changing", name="work")
     assert site.execute("mcp.tools.call", {"tool": "changing.work", "arguments": {"amount": 1}}).status != 200
-    done = agent.send(form, ("do", "approve"))
+    done = browser.send(form, ("do", "approve"))
     assert done.status == 200 and "changing.work is approved" in done.text
     assert site.execute("mcp.tools.call", {"tool": "changing.work", "arguments": {"amount": 1}}).status == 200
 

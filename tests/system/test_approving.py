@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.client.sync import Client
+from agtphost.identity.keys import SigningKey
 from tests import forking
 from tests.system.hosting import BIN, Host, running, sample, until
 
@@ -152,3 +153,28 @@ def test_where_only_the_digest_is_known_that_is_said(tmp_path: Path) -> None:
         assert "only the digest is known" in done.stderr and "Does anything at all." in done.stderr
         assert json.loads(done.stdout)["definition_digest"] == found["present"]["sha256"]
         assert called(host, amount=1) == 200
+
+
+def test_an_operator_approves_whose_certificate_names_no_agent(tmp_path: Path) -> None:
+    """People are known by their key: the event names it. Another key of the same authority approves nothing."""
+    config, words = deployed(tmp_path)
+    with running(config) as host:
+        assert called(host, amount=1) == 200
+        key = SigningKey.load(host.state / "registrar.key").public.fingerprint
+        host.stop()
+    words.write_text("Does anything at all.")
+    with running(config) as host:
+        refused = host.agtp("tools", "approve", "changing.work", "--sha256", "0" * 64, "--as", "registrar")
+        assert (refused.returncode, "401" in refused.stderr) == (1, True), refused.stderr
+        host.stop()
+    with config.open("a") as file:
+        file.write(f'\n[audit]\noperators = ["{key}"]\n')
+    with running(config) as host:
+        assert called(host, amount=1) == 503
+        done = host.agtp("tools", "approve", "changing.work", "--yes", "--json", "--as", "registrar")
+        assert done.returncode == 0, done.stderr
+        assert called(host, amount=1) == 200
+        told = host.agtp_json("call", "-", "INSPECT", "/", "target=chain", "chain=host", "--as", "registrar")
+        records = [each["payload"] for each in told["body"]["result"]["records"]]
+        (event,) = (each for each in records if each.get("event_type") == "upstream-definition-approved")
+        assert event["approved_by"] == key

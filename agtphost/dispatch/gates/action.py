@@ -159,6 +159,9 @@ class ActionGate:
             resolution = adapter.resolve(action, payload, self._server(exchange))
             exchange.binding = resolution.binding
             exchange.input = resolution.input
+        if exchange.operator:
+            # Who came this far for the actions of operators is told first that this is none of them.
+            authority.require_assurance(exchange, exchange.binding)
         _take_key(exchange)
 
     @staticmethod

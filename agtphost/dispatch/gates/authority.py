@@ -9,6 +9,7 @@ from zope.interface import implementer
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
@@ -21,11 +22,19 @@ _Claim = tuple[frozenset[str], str | None, frozenset[str] | None]
 
 @implementer(IGate)
 class AnonymousGate:
-    """A caller without a name gets no further than what is open to everyone: 401 (AGTP-029)."""
+    """
+    A caller without a name gets no further than what is open to everyone: 401 (AGTP-029).
+
+    An operator is no agent, and gets as far as what is for operators.
+    """
 
     name = "anonymous"
 
+    def __init__(self, authorization: Authorization) -> None:
+        self._authorization = authorization
+
     def check(self, exchange: Exchange) -> None:
+        exchange.operator = exchange.caller is None and self._authorization.is_operating_person(exchange.peer)
         binding = exchange.binding
         if exchange.assurance is Assurance.NONE and binding is not None and binding.min_assurance:
             authority.require_assurance(exchange, binding)
