@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -33,6 +33,8 @@ HINTS = {
 }
 """What to do about refused decisions, besides what the host says."""
 
+TO_DECIDE = "[approvals] by says who decides: agtp cert show FILE prints the fingerprint for [audit] operators."
+
 COMPLETION_SECONDS = 2.0
 """A shell waits no longer for what it could complete."""
 
@@ -51,7 +53,7 @@ def _pending_ids(context: click.Context, _: click.Parameter, incomplete: str) ->
     given = {name: value for name, value in context.params.items() if name in names and value is not None}
     where = Connection(**{**given, "timeout": COMPLETION_SECONDS})
     try:
-        waiting = _listed(resolve(where, identity=REGISTRAR), {"state": "pending"})
+        waiting = _listed(resolve(where, identity=REGISTRAR), {"state": "pending"}).entries
     except (click.ClickException, OSError):
         return []
     return [
@@ -64,17 +66,28 @@ def _pending_ids(context: click.Context, _: click.Parameter, incomplete: str) ->
 approval_argument = click.argument("approval_id", metavar="ID", shell_complete=_pending_ids)
 
 
-def _listed(target: Target, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+class _Listing(NamedTuple):
+    entries: list[dict[str, Any]]
+    decides: bool
+    """Whether the asker may decide; who may not sees its own calls alone."""
+
+
+def _listed(target: Target, asked: Mapping[str, Any]) -> _Listing:
+    entries: list[dict[str, Any]] = []
+    decides = True
     with connected(target) as client:
-        return [entry for page in _pages(client, target, asked) for entry in page]
+        for result in _pages(client, target, asked):
+            entries += entries_of(result.get("approvals"), "approvals")
+            decides = result.get("decides") is not False
+    return _Listing(entries, decides)
 
 
-def _pages(client: Client, target: Target, asked: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
+def _pages(client: Client, target: Target, asked: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The parts of a list, one after the other."""
     more: dict[str, Any] = {}
     for _ in range(MOST_PAGES):
         reply = require_success(client.call(target.uri, "QUERY", PATH, {**asked, **more}))
-        yield entries_of(result_of(reply).get("approvals"), "approvals")
+        yield result_of(reply)
         token = reply.headers.get("continuation-token")
         if token is None:
             return
@@ -120,7 +133,7 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
     asked: dict[str, Any] = {"state": state}
     if agent is not None:
         asked["agent"] = agent_id_of(where, agent)
-    listed = _listed(resolve(where, identity=REGISTRAR), asked)
+    listed, decides = _listed(resolve(where, identity=REGISTRAR), asked)
     if as_json:
         print_json(listed)
         return
@@ -129,7 +142,10 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
             click.echo(_line(entry.get("approval_id")))
         return
     if not listed:
-        click.echo(f"no call is {state}" if state != "all" else "no call needed an approval", err=True)
+        whose = "" if decides else " of this caller's own"
+        click.echo(f"no call{whose} {'needed an approval' if state == 'all' else f'is {state}'}", err=True)
+        if not decides:
+            click.echo(f"  Those of others are not its to decide. {TO_DECIDE}", err=True)
         return
     names = labels(where)
     print_table(
@@ -226,7 +242,7 @@ def _joined(value: Any) -> str:
 
 
 def _one(target: Target, approval_id: str) -> Mapping[str, Any]:
-    found = [entry for entry in _listed(target, {"id": approval_id}) if entry.get("approval_id") == approval_id]
+    found = [entry for entry in _listed(target, {"id": approval_id}).entries if entry.get("approval_id") == approval_id]
     if not found:
         raise HostRefused(
             "there is no such approval, or it is not this caller's to decide",
@@ -352,7 +368,7 @@ def _arriving(target: Target, every: float) -> Iterator[Mapping[str, Any]]:
     asked = away = False
     while True:
         try:
-            waiting = _listed(target, {"state": "pending"})
+            waiting = _listed(target, {"state": "pending"}).entries
         except NoConnection as error:
             if not asked:
                 raise

@@ -12,6 +12,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import COUNTERPARTY
 from agtphost.errors import Refusal
 from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
@@ -29,11 +30,13 @@ def call_document(exchange: Exchange, policy: ApprovalsSection) -> dict[str, Any
     """Everything that makes the call what it is."""
     binding = exchange.binding
     assert binding is not None
-    lineage = exchange.peer.delegation
+    lineage, link = exchange.peer.delegation, exchange.peer.link
     headers = exchange.request.headers
     fields = {name: headers.get(name.lower()) for name in COUNTERPARTY} if exchange.method == "PURCHASE" else {}
     return {
         "caller": exchange.owner,
+        # Clients of a front that call as one agent wait for an approval each.
+        "client": link.client if isinstance(link, Withdrawable) else "",
         "acting_principal": exchange.acting_principal or "",
         "delegation": [] if lineage is None else list(lineage.chain),
         "agent": "" if exchange.agent is None else exchange.agent.agent_id,

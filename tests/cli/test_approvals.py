@@ -46,8 +46,9 @@ def entry(approval_id: str = ID, **members: Any) -> dict[str, Any]:
     }
 
 
-def listing(*entries: dict[str, Any], **options: Any) -> Answer:
-    return Answer({"status": 200, "result": {"approvals": list(entries), "count": len(entries)}}, **options)
+def listing(*entries: dict[str, Any], decides: bool = True, **options: Any) -> Answer:
+    result = {"approvals": list(entries), "count": len(entries), "decides": decides}
+    return Answer({"status": 200, "result": result}, **options)
 
 
 def holding(approval_id: str = ID) -> Answer:
@@ -91,6 +92,14 @@ def test_an_empty_list_says_so(run: Run, server: AgtpServer) -> None:
     result = run("approvals", "ls", "--state", "rejected")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no call is rejected\n")
     assert json.loads(run("approvals", "ls", "--json").stdout) == []
+
+
+def test_who_does_not_decide_is_told(run: Run, server: AgtpServer) -> None:
+    """An empty list of somebody who sees its own calls alone says so, and how to become one who decides."""
+    server.answers["QUERY", "/approvals"] = listing(decides=False)
+    result = run("approvals", "ls")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "of this caller's own is pending" in result.stderr and "[audit] operators" in result.stderr
 
 
 def test_a_long_list_is_read_to_its_end(run: Run, server: AgtpServer) -> None:

@@ -230,7 +230,7 @@ def test_many_at_once_hold_no_more(host: Host, front: int) -> None:
 
 
 def test_mutated_messages_are_other_calls(host: Host, front: int) -> None:
-    """A letter or a space more: each waits for itself; approved is the one that was shown, and it passes once."""
+    """A letter more, or another client: each waits for itself; approved is what was shown, and it passes once."""
 
     async def sent(sdk: Any, message: SendMessageRequest) -> dict[str, Any]:
         (event,) = [MessageToDict(event) async for event in sdk.send_message(message)]
@@ -248,6 +248,11 @@ def test_mutated_messages_are_other_calls(host: Host, front: int) -> None:
                 task = await sent(sdk, sending(text))
                 assert approval_of(task["status"]) != approval_id
                 await sdk.cancel_task(CancelTaskRequest(id=task["id"]))
+            async with web_of("second") as elsewhere:
+                another = await client_of(elsewhere, front, "1.0", "JSONRPC", streaming=False)
+                task = await sent(another, sending("shown"))
+                assert approval_of(task["status"]) != approval_id, "it calls as the same agent, and is another client"
+                await another.cancel_task(CancelTaskRequest(id=task["id"]))
             assert (await sent(sdk, sending("shown")))["status"]["state"] == "TASK_STATE_COMPLETED"
             last = await sent(sdk, sending("shown"))
             assert approval_of(last["status"]) != approval_id, "once"

@@ -80,7 +80,11 @@ class ApprovalDecisions:
         limit = min(limit, _fitting(listed))
         part = self._continuations.part(context, listed, limit, _place)
         return Answer(
-            result={"approvals": [self._shown(item) for item in part.items], "count": len(listed)},
+            result={
+                "approvals": [self._shown(item) for item in part.items],
+                "count": len(listed),
+                "decides": self._authorization.approves(context, self._approvals.policy.by),
+            },
             headers=part.headers,
         )
 
