@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from twisted.web.template import Tag, tags
 
@@ -12,6 +12,8 @@ from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
 from agtphost.page.text import ago, brief
 from agtphost.page.visit import Visit
+
+Card: TypeAlias = Callable[[Visit, Mapping[str, Any]], Tag]
 
 DECISIONS = (("accepted", "Approve"), ("rejected", "Reject"), ("deferred", "Defer"))
 CARDS = 50
@@ -26,12 +28,7 @@ MISSING = (404, 405)
 
 async def draw(visit: Visit) -> View:
     """Cards, the most urgent first."""
-    approvals, escalations, proposals, upstreams = await together(
-        visit.ask.ask("QUERY", "/approvals", {"state": "pending", "limit": CARDS}),
-        visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": CARDS}),
-        visit.ask.ask("QUERY", "/proposals"),
-        visit.ask.inspect("upstreams"),
-    )
+    upstreams, *lists = await together(visit.ask.inspect("upstreams"), *now.waiting(visit, CARDS))
     waiting = now.changed(upstreams)
     definitions = await together(
         *(
@@ -40,15 +37,17 @@ async def draw(visit: Visit) -> View:
         )
     )
     body = [
-        _cards("Calls that wait for an approval", approvals, "approvals", _approval, visit),
-        _cards("Escalations", escalations, "escalations", _escalation, visit),
-        _cards("Proposals", proposals, "proposals", _proposal, visit),
+        *(
+            [_cards(*kind, reply, visit) for kind, reply in zip(KINDS, lists, strict=True)]
+            if visit.decides
+            else [parts.section("Calls, escalations and proposals that wait", tags.p(now.UNSHOWN))]
+        ),
         _changed(visit, upstreams, len(waiting), definitions),
     ]
     return View(title="Inbox", body=[each for each in body if each is not None])
 
 
-def _cards(title: str, reply: Reply, name: str, card: Any, visit: Visit) -> Tag | None:
+def _cards(title: str, name: str, card: Card, reply: Reply, visit: Visit) -> Tag | None:
     if reply.status in MISSING:
         return None
     if not reply.ok:
@@ -131,6 +130,14 @@ def _proposal(visit: Visit, entry: Mapping[str, Any]) -> Tag:
             )
         ]
     return parts.card(title, known, parts.facts(pairs), parts.code(entry.get("definition")), *form)
+
+
+KINDS: Sequence[tuple[str, str, Card]] = (
+    ("Calls that wait for an approval", "approvals", _approval),
+    ("Escalations", "escalations", _escalation),
+    ("Proposals", "proposals", _proposal),
+)
+"""Title, member of the answer, and what draws one; in the order of :func:`agtphost.page.now.waiting`."""
 
 
 def _changed(visit: Visit, upstreams: Reply, count: int, definitions: list[Reply]) -> Tag:

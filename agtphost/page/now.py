@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from twisted.web.template import Tag, tags
@@ -13,26 +13,42 @@ from agtphost.page.layout import View
 from agtphost.page.text import lasting, octets
 from agtphost.page.visit import Visit
 
+UNSHOWN = "What waits for a decision is shown to those who decide: operators and registrars."
+"""To viewers, in place of it."""
+
 
 async def draw(visit: Visit) -> View:
     """What there is to do, how the host is, and the calls of the last hour."""
     ask = visit.ask
-    vitals, traffic, upstreams, approvals, escalations, proposals = await together(
+    vitals, traffic, upstreams, *lists = await together(
         ask.inspect("vitals"),
         ask.inspect("traffic"),
         ask.inspect("upstreams"),
-        ask.ask("QUERY", "/approvals", {"state": "pending", "limit": 1}),
-        ask.ask("QUERY", "/escalations", {"status": "pending", "limit": 1}),
-        ask.ask("QUERY", "/proposals"),
+        *waiting(visit, 1),
     )
     return View(
         title="Now",
         body=[
-            _inbox(upstreams, approvals, escalations, proposals),
+            _inbox(upstreams, lists),
             _health(vitals, traffic),
             _upstreams(upstreams),
             *_traffic(traffic),
         ],
+    )
+
+
+def waiting(visit: Visit, limit: int) -> tuple[Awaitable[Reply], ...]:
+    """
+    Questions for what waits for a decision: approvals, escalations, proposals; none where the visitor makes none.
+
+    :param limit: entries of an answer.
+    """
+    if not visit.decides:
+        return ()
+    return (
+        visit.ask.ask("QUERY", "/approvals", {"state": "pending", "limit": limit}),
+        visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": limit}),
+        visit.ask.ask("QUERY", "/proposals"),
     )
 
 
@@ -49,15 +65,20 @@ def changed(upstreams: Reply) -> list[tuple[str, str]]:
     return found
 
 
-def _inbox(upstreams: Reply, approvals: Reply, escalations: Reply, proposals: Reply) -> Tag:
-    counts = (
-        (approvals.result.get("count", 0), "calls wait for an approval"),
-        (escalations.result.get("count", 0), "escalations wait for a decision"),
-        (len(proposals.entries("proposals")), "proposals wait for a decision"),
-        (len(changed(upstreams)), "definitions changed"),
-    )
+def _inbox(upstreams: Reply, lists: Sequence[Reply]) -> Tag:
+    counts: list[tuple[int, str]] = []
+    if lists:
+        approvals, escalations, proposals = lists
+        counts = [
+            (approvals.result.get("count", 0), "calls wait for an approval"),
+            (escalations.result.get("count", 0), "escalations wait for a decision"),
+            (len(proposals.entries("proposals")), "proposals wait for a decision"),
+        ]
+    counts.append((len(changed(upstreams)), "definitions changed"))
     items = [tags.li(tags.a(f"{count} {what}", href="/inbox")) for count, what in counts if count]
-    return parts.section("Inbox", tags.ul(*items) if items else tags.p("Nothing waits for a person.", class_="empty"))
+    said = [] if lists else [tags.p(UNSHOWN)]
+    empty = tags.p("Nothing waits for a person." if lists else "No definition changed.", class_="empty")
+    return parts.section("Inbox", tags.ul(*items) if items else empty, *said)
 
 
 def _health(vitals: Reply, traffic: Reply) -> Tag:

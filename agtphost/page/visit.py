@@ -37,6 +37,12 @@ class Visit:
         return isinstance(allowed, dict) and allowed.get(action) is True
 
     @property
+    def decides(self) -> bool:
+        """Whether what waits for operators and registrars is shown to this person; viewers see that nowhere."""
+        roles = self.person.get("roles")
+        return isinstance(roles, list) and bool({"operator", "registrar"}.intersection(roles))
+
+    @property
     def csrf(self) -> str:
         """For forms."""
         return self.session.csrf

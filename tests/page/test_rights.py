@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import Certificate
 
 from agtphost.identity.certificates import Authority, issue_client_certificate
 from agtphost.identity.keys import SigningKey
+from agtphost.page.now import UNSHOWN
 from agtphost.page.views import VIEWS
+from agtphost.testing.identities import key_of
 from tests.page.browsing import Browser, Site, served
+from tests.page.test_inbox import escalated
 from tests.system.hosting import Host, until
 from tests.system.test_a2a_front import SLOW, SLOW_HANDLER
 
@@ -24,7 +28,8 @@ TOKEN = "0123456789abcdef" * 4
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The sample agent may look; a call takes as long as it says; certificates can be revoked."""
     folder = tmp_path_factory.mktemp("page")
-    with served(folder, more='viewers = ["{demo}"]', prepare=slow) as site:
+    looker = key_of("looker").public.fingerprint
+    with served(folder, more=f'viewers = ["{{demo}}", "{looker}"]', prepare=slow) as site:
         yield site
 
 
@@ -59,6 +64,29 @@ def test_a_viewer_looks_at_everything_and_does_nothing(site: Site) -> None:
     csrf = viewer.get("/").page.form("/leave").fields["csrf"]
     answer = viewer.ask("POST", "/do/sweep", {"csrf": csrf, "do": "sweep", "back": "/contracts"})
     assert answer.status == 403, answer.text
+
+
+def test_a_viewer_is_not_shown_what_it_cannot_decide(site: Site) -> None:
+    """A sentence stands in its place, and no request is made that the host refuses; agent or not."""
+    state = site.host.state
+    key = key_of("looker")
+    key.save(state / "looker.key")
+    file = certified(site, key, "looker", datetime.now(UTC))
+    words = ("--cert", str(file), "--key", str(state / "looker.key"))
+    escalated(site, "task-unseen")
+    for viewer in (site.browser(*words), site.browser("--as", "demo")):
+        for path in ("/", "/inbox"):
+            answer = viewer.get(path)
+            assert answer.status == 200 and UNSHOWN in answer.text, path
+            assert "task-unseen" not in answer.text and "refused" not in answer.text, path
+        for path in VIEWS:
+            # Before the first checkpoint is signed there is none to show.
+            assert 'class="refused"' not in viewer.get(path).text or path == "/evidence", path
+    assert UNSHOWN not in site.browser().get("/inbox").text
+    refusals = site.host.agtp_json(
+        *("call", "-", "INSPECT", "/", "target=records", "reason=operators-only", "--as", "registrar")
+    )["body"]["result"]["records"]
+    assert [each["path"] for each in refusals if each["method"] != "REVOKE"] == []
 
 
 def test_where_nothing_is_written_nothing_is_done(tmp_path: Path) -> None:
@@ -109,17 +137,24 @@ def entered_with(site: Site, name: str, seconds: float) -> Browser:
     """A session of the registrar's key with a certificate that is valid for so long."""
     state = site.host.state
     key = SigningKey.load(state / "registrar.key")
-    authority = Authority.load(state / "ca.pem", state / "ca.key")
-
-    def issued(now: datetime) -> object:
-        return issue_client_certificate(authority, key.public, label=name, organization="x", now=now, days=1)
-
-    wanted = datetime.now(UTC) + timedelta(seconds=seconds)
-    ends = issued(wanted).not_valid_after_utc  # type: ignore[attr-defined]
-    certificate = issued(wanted - (ends - wanted))
-    file = state / f"{name}.pem"
-    file.write_bytes(certificate.public_bytes(Encoding.PEM))  # type: ignore[attr-defined]
+    now = datetime.now(UTC)
+    wanted = now + timedelta(seconds=seconds)
+    ends = issued(site, key, name, wanted).not_valid_after_utc
+    file = certified(site, key, name, wanted - (ends - wanted))
     return site.browser("--cert", str(file), "--key", str(state / "registrar.key"))
+
+
+def issued(site: Site, key: SigningKey, name: str, now: datetime) -> Certificate:
+    """A certificate of the host's authority that names no agent."""
+    authority = Authority.load(site.host.state / "ca.pem", site.host.state / "ca.key")
+    return issue_client_certificate(authority, key.public, label=name, organization="x", now=now, days=1)
+
+
+def certified(site: Site, key: SigningKey, name: str, now: datetime) -> Path:
+    """The same, as a file."""
+    file = site.host.state / f"{name}.pem"
+    file.write_bytes(issued(site, key, name, now).public_bytes(Encoding.PEM))
+    return file
 
 
 def test_a_session_ends_with_its_certificate(site: Site) -> None:
