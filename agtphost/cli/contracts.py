@@ -9,7 +9,7 @@ import click
 
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_answer, print_json, print_table
+from agtphost.cli.output import Column, print_answer, print_entries, print_json
 from agtphost.cli.target import resolve
 
 
@@ -32,27 +32,24 @@ def ls(where: Connection, as_json: bool) -> None:
       agtp contracts ls --as operator --json
     """
     listed = entries_of(ask(resolve(where), "DISCOVER", "/contracts").json(), "contracts")
-    if as_json:
-        print_json(listed)
-        return
-    print_table(
-        ("SYNTHESIS ID", "METHOD", "PATH", "RECIPE", "STATE", "EXPIRES", "AGENT"),
-        (
-            (
-                entry.get("synthesis_id"),
-                entry.get("method"),
-                entry.get("path"),
-                _recipe(entry.get("recipe_lineage")),
-                entry.get("state"),
-                entry.get("expires_at"),
-                str(entry.get("originating_agent_id", ""))[:12],
-            )
-            for entry in listed
-        ),
-    )
+    columns: dict[str, Column] = {
+        "SYNTHESIS ID": "synthesis_id",
+        "METHOD": "method",
+        "PATH": "path",
+        "RECIPE": _recipe,
+        "STATE": "state",
+        "EXPIRES": "expires_at",
+        "AGENT": _agent,
+    }
+    print_entries(listed, columns, as_json)
 
 
-def _recipe(lineage: Any) -> str:
+def _agent(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("originating_agent_id", ""))[:12]
+
+
+def _recipe(entry: Mapping[str, Any]) -> str:
+    lineage = entry.get("recipe_lineage")
     if not isinstance(lineage, Mapping):
         return "-"
     return f"{lineage.get('recipe_name')}@{lineage.get('recipe_version')}"
@@ -103,16 +100,14 @@ def sweep(mode: str | None, actor: str | None, where: Connection, as_json: bool)
     if as_json:
         print_json(result)
         return
-    print_table(
-        ("SYNTHESIS ID", "RECIPE", "CAPTURED", "CURRENT", "DISPOSITION"),
-        (
-            [
-                entry.get(name)
-                for name in ("synthesis_id", "recipe_name", "captured_version", "current_version", "disposition")
-            ]
-            for entry in result.get("contracts", ())
-        ),
-    )
+    columns = {
+        "SYNTHESIS ID": "synthesis_id",
+        "RECIPE": "recipe_name",
+        "CAPTURED": "captured_version",
+        "CURRENT": "current_version",
+        "DISPOSITION": "disposition",
+    }
+    print_entries(result.get("contracts", ()), columns, as_json)
     counts = ", ".join(f"{result.get(name)} {name}" for name in ("unchanged", "grandfathered", "evicted", "skipped"))
     click.echo(counts)
 
@@ -128,22 +123,14 @@ def proposals(where: Connection, as_json: bool) -> None:
       agtp contracts proposals --as operator
     """
     listed = result_of(ask(resolve(where), "QUERY", "/proposals")).get("proposals", [])
-    if as_json:
-        print_json(listed)
-        return
-    print_table(
-        ("PROPOSAL ID", "METHOD", "PATH", "SECONDS LEFT", "AGENT"),
-        (
-            [
-                entry.get("proposal_id"),
-                entry.get("method"),
-                entry.get("path"),
-                entry.get("estimated_seconds"),
-                str(entry.get("originating_agent_id", ""))[:12],
-            ]
-            for entry in listed
-        ),
-    )
+    columns: dict[str, Column] = {
+        "PROPOSAL ID": "proposal_id",
+        "METHOD": "method",
+        "PATH": "path",
+        "SECONDS LEFT": "estimated_seconds",
+        "AGENT": _agent,
+    }
+    print_entries(listed, columns, as_json)
 
 
 @command.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -69,14 +69,27 @@ def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
     print_json(dict(answer)) if as_json else print_summary(answer)
 
 
-def print_entries(entries: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Objects for machines, or some of their members as a table for people."""
+Column = str | Callable[[Mapping[str, Any]], object]
+"""What a column shows of each object: a member, or what is made of it."""
+
+
+def print_entries(
+    entries: Sequence[Mapping[str, Any]], columns: Sequence[str] | Mapping[str, Column], as_json: bool
+) -> None:
+    """
+    Objects for machines, or some of their members as a table for people.
+
+    :param columns: members; or titles, and what stands below each.
+    """
     if as_json:
         print_json(entries)
         return
-    titles = [column.upper().replace("_", "-") for column in columns]
-    rows = ([entry.get(column) for column in columns] for entry in entries)
-    print_table(titles, ([shown(cell) if isinstance(cell, list) else cell for cell in row] for row in rows))
+    if not isinstance(columns, Mapping):
+        columns = {column.upper().replace("_", "-"): column for column in columns}
+    rows = (
+        [entry.get(cell) if isinstance(cell, str) else cell(entry) for cell in columns.values()] for entry in entries
+    )
+    print_table(tuple(columns), ([shown(cell) if isinstance(cell, list) else cell for cell in row] for row in rows))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[str] = ()) -> None:

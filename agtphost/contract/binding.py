@@ -99,6 +99,39 @@ class Binding:
     details: Mapping[str, Any] = field(default_factory=dict)
     """What lists show besides: semantic block, schemas, annotations."""
 
+    @classmethod
+    def native(
+        cls,
+        method: str,
+        path: str,
+        handler: IHandler | IBuiltInHandler,
+        description: str,
+        least: Assurance = Assurance.HEADER,
+        *,
+        changes: bool = False,
+        server_level: bool = False,
+        vital: bool = False,
+        timeout: float | None = None,
+    ) -> Binding:
+        """
+        What the host itself answers; whatever only reads may be repeated.
+
+        :param least: how surely its caller must be known.
+        """
+        return cls(
+            method=method,
+            path=path,
+            handler=handler,
+            tier="A",
+            description=description,
+            min_assurance=least,
+            idempotent=not changes,
+            state_changing=changes,
+            server_level=server_level,
+            vital=vital,
+            timeout=timeout,
+        )
+
     def __post_init__(self) -> None:
         if self.method == "PURCHASE":
             # Nobody can bind it without (methods v01 sections 5.7 and 10.1).

@@ -215,7 +215,7 @@ def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
     floor = None if entry is None else entry.floor
     told = None if floor is None else floor["idempotent"]
     kind = str(binding.handler.kind)
-    statement = binding.description or (entry.description if entry is not None else binding.method)
+    statement = binding.description or catalog.statement(binding.method)
     return {
         "method": binding.method,
         "path": binding.path,

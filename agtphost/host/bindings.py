@@ -40,28 +40,12 @@ def built_ins(
     """Tier A: what every host of this kind answers, whatever its operator configures."""
 
     def read(method: str, path: str, handler: IBuiltInHandler, *, server_level: bool = True) -> Binding:
-        return Binding(
-            method=method,
-            path=path,
-            handler=handler,
-            tier="A",
-            description=_statement(catalog, method),
-            min_assurance=Assurance.NONE,
-            idempotent=True,
-            state_changing=False,
-            server_level=server_level,
-        )
+        statement = catalog.statement(method)
+        return Binding.native(method, path, handler, statement, Assurance.NONE, server_level=server_level)
 
-    floor = Binding(
-        method="EXECUTE",
-        path="/",
-        handler=carrier,
-        tier="A",
-        description=_statement(catalog, "EXECUTE"),
-        min_assurance=execution.FLOOR,
-        # As far as their actions: the others ask for an agent once the body has named them.
-        operators=True,
-    )
+    floor = Binding.native("EXECUTE", "/", carrier, catalog.statement("EXECUTE"), execution.FLOOR, changes=True)
+    # As far as their actions: the others ask for an agent once the body has named them.
+    floor = replace(floor, operators=True)
     return (
         *(read("DISCOVER", path, discover) for path in reserved.DISCOVERY),
         read("DESCRIBE", "/", describe, server_level=False),
@@ -80,23 +64,10 @@ def built_ins(
 def _negotiation(catalog: Catalog, propose: IBuiltInHandler) -> Iterator[Binding]:
     """Who may propose depends on what is proposed, so the handler decides (core v08 section 7.5)."""
     for method, path in reserved.NEGOTIATION:
-        reads = method == "QUERY"
-        yield Binding(
-            method=method,
-            path=path,
-            handler=propose,
-            tier="A",
-            description=_statement(catalog, method),
-            min_assurance=Assurance.HEADER if method == "CONFIRM" else Assurance.NONE,
-            idempotent=reads,
-            state_changing=not reads,
-            vital=method == "CONFIRM",
-        )
-
-
-def _statement(catalog: Catalog, method: str) -> str:
-    entry = catalog.entry(method)
-    return entry.description if entry is not None else method
+        decides = method == "CONFIRM"
+        least = Assurance.HEADER if decides else Assurance.NONE
+        statement, changes = catalog.statement(method), method != "QUERY"
+        yield Binding.native(method, path, propose, statement, least, changes=changes, vital=decides)
 
 
 @dataclass(frozen=True, kw_only=True)

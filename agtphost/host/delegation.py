@@ -240,7 +240,7 @@ def delegating(
     governance = Governance(given.governance, used, server_id)
     return Delegating(
         bindings=(
-            delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, _statement(loaded)),
+            delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, loaded.catalog.statement("DELEGATE")),
             task_binding(reading),
         ),
         service=DelegationService(tasks, links, config.limits.drain_timeout),
@@ -255,31 +255,10 @@ def delegate_binding(handler: Delegation, timeout: float, description: str = "DE
 
     Its token proves who delegates, and each call of its task is held to what that call needs.
     """
-    return Binding(
-        method="DELEGATE",
-        path="/",
-        handler=handler,
-        tier="A",
-        description=description,
-        min_assurance=Assurance.HEADER,
-        timeout=timeout,
-    )
+    return Binding.native("DELEGATE", "/", handler, description, changes=True, timeout=timeout)
 
 
 def task_binding(reading: TaskReading) -> Binding:
     """``QUERY /delegations``; the handler decides who reads whose."""
-    return Binding(
-        method="QUERY",
-        path=PATH,
-        handler=reading,
-        tier="A",
-        description="Asynchronous tasks that the calling agent delegated, and what became of them.",
-        min_assurance=Assurance.NONE,
-        idempotent=True,
-        state_changing=False,
-    )
-
-
-def _statement(loaded: Loaded) -> str:
-    entry = loaded.catalog.entry("DELEGATE")
-    return entry.description if entry is not None else "DELEGATE"
+    statement = "Asynchronous tasks that the calling agent delegated, and what became of them."
+    return Binding.native("QUERY", PATH, reading, statement, Assurance.NONE)

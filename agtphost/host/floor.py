@@ -135,14 +135,6 @@ _STATEMENTS = {
 def _binding(
     catalog: Catalog, method: str, path: str, handler: IBuiltInHandler, least: Assurance, *, changes: bool
 ) -> Binding:
-    entry = catalog.entry(method)
-    return Binding(
-        method=method,
-        path=path,
-        handler=handler,
-        tier="A",
-        description=_STATEMENTS.get((method, path)) or (entry.description if entry is not None else method),
-        min_assurance=least,
-        idempotent=not changes or method in ("ESCALATE", "CONFIRM"),
-        state_changing=changes,
-    )
+    statement = _STATEMENTS.get((method, path)) or catalog.statement(method)
+    binding = Binding.native(method, path, handler, statement, least, changes=changes)
+    return replace(binding, idempotent=True) if method in ("ESCALATE", "CONFIRM") else binding

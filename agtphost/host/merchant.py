@@ -17,7 +17,6 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.bearer import TokenIssuer
 from agtphost.identity.intent import IntentAssertions
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.peer import Assurance
 from agtphost.methods.merchant import QUOTE, Estimates, Quotation, quoting
 from agtphost.vocabulary.catalog import Catalog
 
@@ -84,15 +83,4 @@ class PurchaseFeature:
         entry = catalog.entry(QUOTE)
         if entry is None or any((each.method, each.path) == (QUOTE, "/") for each in endpoints):
             return ()
-        return (
-            Binding(
-                method=QUOTE,
-                path="/",
-                handler=self._quotation(None),
-                tier="A",
-                description=entry.description,
-                min_assurance=Assurance.HEADER,
-                idempotent=True,
-                state_changing=False,
-            ),
-        )
+        return (Binding.native(QUOTE, "/", self._quotation(None), entry.description),)

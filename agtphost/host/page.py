@@ -64,19 +64,11 @@ def page_bindings(
     if handler is None:
         return ()
     return tuple(
-        Binding(
-            method=method,
-            path=path,
-            handler=handler,
-            tier="A",
-            description=STATEMENTS[method, path],
-            # People are known by their certificate's key, and are no agents.
-            min_assurance=Assurance.NONE,
-            idempotent=method == "QUERY",
-            state_changing=method != "QUERY",
-            server_level=True,
+        # People are known by their certificate's key, and are no agents.
+        Binding.native(
+            *place, handler, STATEMENTS[place], Assurance.NONE, changes=place[0] != "QUERY", server_level=True
         )
-        for method, path in PAGE
+        for place in PAGE
     )
 
 

@@ -152,6 +152,11 @@ class Catalog:
         """What the catalog says of ``method``."""
         return self.entries.get(method)
 
+    def statement(self, method: str) -> str:
+        """What ``method`` does, in a sentence; its name where the catalog does not have it."""
+        entry = self.entry(method)
+        return method if entry is None else entry.description
+
     def document(self) -> Mapping[str, Any]:
         """The catalog as JSON members."""
         return self._document

@@ -274,14 +274,18 @@ def _own(tasks: FrontedTasks, context: BuiltInContext) -> FrontedTask:
     return task
 
 
-@implementer(IBuiltInHandler)
-class ReadTask:
-    """``QUERY /a2a-tasks/{task_id}``: GetTask."""
+class _OfTasks:
+    """What answers about tasks of the front."""
 
     kind = "built_in"
 
     def __init__(self, tasks: FrontedTasks) -> None:
         self._tasks = tasks
+
+
+@implementer(IBuiltInHandler)
+class ReadTask(_OfTasks):
+    """``QUERY /a2a-tasks/{task_id}``: GetTask."""
 
     def handle(self, context: BuiltInContext) -> Answer:
         """The task."""
@@ -290,13 +294,8 @@ class ReadTask:
 
 
 @implementer(IBuiltInHandler)
-class ListOwnTasks:
+class ListOwnTasks(_OfTasks):
     """``QUERY /a2a-tasks``: ListTasks."""
-
-    kind = "built_in"
-
-    def __init__(self, tasks: FrontedTasks) -> None:
-        self._tasks = tasks
 
     def handle(self, context: BuiltInContext) -> Answer:
         """A page of the client's tasks, the latest change first; ``pageToken`` is where it begins."""
@@ -327,13 +326,8 @@ class ListOwnTasks:
 
 
 @implementer(IBuiltInHandler)
-class WithdrawTask:
+class WithdrawTask(_OfTasks):
     """``SUSPEND /a2a-tasks/{task_id}``: CancelTask. The call that runs ends, and its record says so."""
-
-    kind = "built_in"
-
-    def __init__(self, tasks: FrontedTasks) -> None:
-        self._tasks = tasks
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -361,31 +355,14 @@ def _malformed(explanation: str) -> Refusal:
 
 def front_bindings(tasks: FrontedTasks) -> tuple[Binding, ...]:
     """What the front asks of the dispatcher for its clients; agents with a certificate can ask it themselves."""
-    reading = {"min_assurance": Assurance.HEADER, "tier": "A", "server_level": True}
+
+    def bound(method: str, path: str, handler: IBuiltInHandler, does: str) -> Binding:
+        statement, changes = f"{does} that the client began at the A2A front", method != "QUERY"
+        return Binding.native(method, path, handler, statement, changes=changes, server_level=True)
+
+    one = f"{PATH}/{{task_id}}"
     return (
-        Binding(
-            method="QUERY",
-            path=PATH,
-            handler=ListOwnTasks(tasks),
-            description="List the tasks that the client began at the A2A front",
-            idempotent=True,
-            state_changing=False,
-            **reading,  # type: ignore[arg-type]
-        ),
-        Binding(
-            method="QUERY",
-            path=f"{PATH}/{{task_id}}",
-            handler=ReadTask(tasks),
-            description="Read a task that the client began at the A2A front",
-            idempotent=True,
-            state_changing=False,
-            **reading,  # type: ignore[arg-type]
-        ),
-        Binding(
-            method="SUSPEND",
-            path=f"{PATH}/{{task_id}}",
-            handler=WithdrawTask(tasks),
-            description="Cancel a task that the client began at the A2A front",
-            **reading,  # type: ignore[arg-type]
-        ),
+        bound("QUERY", PATH, ListOwnTasks(tasks), "List the tasks"),
+        bound("QUERY", one, ReadTask(tasks), "Read a task"),
+        bound("SUSPEND", one, WithdrawTask(tasks), "Cancel a task"),
     )
