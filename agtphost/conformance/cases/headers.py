@@ -263,7 +263,15 @@ def supported_covers(target: Target) -> None:
     expect(not missing, f"it does not list {', '.join(sorted(missing)[:5])}")
 
 
-def _stamp(target: Target, name: str, allowed: set[str]) -> None:
+_STAMPS = (
+    ("Trust-Tier", "AGTP-048 API-046", "1, 2 or 3", TIERS),
+    ("Verification-Path", "AGTP-049 API-046", "a known one", VERIFICATION_PATHS),
+)
+
+
+@CASES.each("{0}", "{1}", _STAMPS, Need.HOSTED)
+def stamp(target: Target, name: str, _: str, __: str, allowed: set[str]) -> None:
+    """{0} is {2}, and what DISCOVER /agents says."""
     answer = target.ask("DESCRIBE", target.agent_path(), who=Who.AGENT)
     value = answer.header(name)
     expect(value is None or value in allowed, f"{name} is {value!r}")
@@ -271,26 +279,6 @@ def _stamp(target: Target, name: str, allowed: set[str]) -> None:
     member = name.lower().replace("-", "_")
     if value is not None and member in entry:
         expect(str(entry[member]) == value, f"{name} is {value!r}, DISCOVER /agents says {entry[member]!r}")
-
-
-CASES.row(
-    "trust-tier",
-    "AGTP-048 API-046",
-    "Trust-Tier is 1, 2 or 3, and what DISCOVER /agents says.",
-    _stamp,
-    "Trust-Tier",
-    TIERS,
-    needs=[Need.HOSTED],
-)
-CASES.row(
-    "verification-path",
-    "AGTP-049 API-046",
-    "Verification-Path is a known one, and what DISCOVER /agents says.",
-    _stamp,
-    "Verification-Path",
-    VERIFICATION_PATHS,
-    needs=[Need.HOSTED],
-)
 
 
 @CASES.case("owner-id", "AGTP-047", Need.HOSTED)

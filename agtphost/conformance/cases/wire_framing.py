@@ -9,6 +9,10 @@ CASES = Cases("wire")
 
 START = b"AGTP/1.0 QUERY /conformance\r\n"
 TYPE = b"Content-Type: application/vnd.agtp+json\r\n"
+SEVEN = b"Content-Length: 7\r\n"
+ZERO = b"Content-Length: 0\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+DISCOVER = b"AGTP/1.0 DISCOVER /agents"
 
 
 def _length(value: bytes, body: bytes = b'{"a":1}') -> bytes:
@@ -40,94 +44,57 @@ for _name, _title, _value in (
     )
 
 for _name, _title, _fields in (
-    ("equal", "Content-Length twice with one value is malformed.", b"Content-Length: 7\r\nContent-Length: 7\r\n"),
-    ("different", "Content-Length twice with two values is malformed.", b"Content-Length: 7\r\nContent-Length: 0\r\n"),
-    ("reversed", "Content-Length twice is malformed in either order.", b"Content-Length: 0\r\nContent-Length: 7\r\n"),
-    (
-        "other-case",
-        "Content-Length twice in two spellings is malformed.",
-        b"Content-Length: 7\r\ncontent-length: 7\r\n",
-    ),
-    (
-        "apart",
-        "Content-Length twice with a field between is malformed.",
-        b"Content-Length: 7\r\nX-A: 1\r\nContent-Length: 8\r\n",
-    ),
-    (
-        "space-colon",
-        "A second Content-Length hidden by a space is malformed.",
-        b"Content-Length: 7\r\nContent-Length : 0\r\n",
-    ),
+    ("equal", "Content-Length twice with one value is malformed.", SEVEN + SEVEN),
+    ("different", "Content-Length twice with two values is malformed.", SEVEN + ZERO),
+    ("reversed", "Content-Length twice is malformed in either order.", ZERO + SEVEN),
+    ("other-case", "Content-Length twice in two spellings is malformed.", SEVEN + SEVEN.lower()),
+    ("apart", "Content-Length twice with a field between is malformed.", SEVEN + b"X-A: 1\r\nContent-Length: 8\r\n"),
+    ("space-colon", "A second Content-Length hidden by a space is malformed.", SEVEN + b"Content-Length : 0\r\n"),
 ):
     CASES.row(f"length-twice-{_name}", "AGTP-012 AGTP-013", _title, refuses, START + TYPE + _fields + b'\r\n{"a":1}')
 
-_CHUNKED = b'7\r\n{"a":1}\r\n0\r\n\r\n'
 for _name, _title, _fields in (
-    ("chunked", "Transfer-Encoding: chunked is refused.", b"Transfer-Encoding: chunked\r\n"),
-    (
-        "chunked-and-length",
-        "Transfer-Encoding beside Content-Length is refused.",
-        b"Content-Length: 7\r\nTransfer-Encoding: chunked\r\n",
-    ),
-    (
-        "length-after",
-        "Content-Length after Transfer-Encoding does not rescue it.",
-        b"Transfer-Encoding: chunked\r\nContent-Length: 7\r\n",
-    ),
-    ("lower-case", "transfer-encoding in lower case is refused.", b"transfer-encoding: chunked\r\n"),
-    ("identity", "Transfer-Encoding: identity is refused.", b"Transfer-Encoding: identity\r\nContent-Length: 7\r\n"),
+    ("chunked", "Transfer-Encoding: chunked is refused.", CHUNKED),
+    ("chunked-and-length", "Transfer-Encoding beside Content-Length is refused.", SEVEN + CHUNKED),
+    ("length-after", "Content-Length after Transfer-Encoding does not rescue it.", CHUNKED + SEVEN),
+    ("lower-case", "transfer-encoding in lower case is refused.", CHUNKED.lower()),
+    ("identity", "Transfer-Encoding: identity is refused.", b"Transfer-Encoding: identity\r\n" + SEVEN),
     ("gzip", "Transfer-Encoding: gzip, chunked is refused.", b"Transfer-Encoding: gzip, chunked\r\n"),
     (
         "hidden-space",
         "Transfer-Encoding hidden by a space before the colon is refused.",
-        b"Transfer-Encoding : chunked\r\nContent-Length: 7\r\n",
+        b"Transfer-Encoding : chunked\r\n" + SEVEN,
     ),
-    (
-        "hidden-tab",
-        "Transfer-Encoding hidden by a leading tab is refused.",
-        b"\tTransfer-Encoding: chunked\r\nContent-Length: 7\r\n",
-    ),
+    ("hidden-tab", "Transfer-Encoding hidden by a leading tab is refused.", b"\t" + CHUNKED + SEVEN),
     (
         "hidden-vertical-tab",
         "Transfer-Encoding hidden by a vertical tab is refused.",
-        b"Transfer-Encoding:\x0bchunked\r\nContent-Length: 7\r\n",
+        b"Transfer-Encoding:\x0bchunked\r\n" + SEVEN,
     ),
 ):
-    CASES.row(f"encoding-{_name}", "AGTP-015", _title, refuses, START + TYPE + _fields + b"\r\n" + _CHUNKED)
-
-CASES.row(
-    "length-missing",
-    "AGTP-012",
-    "A body announced by Content-Type alone is refused, not waited for.",
-    refuses,
-    START + TYPE + b'\r\n{"a":1}',
-)
-CASES.row(
-    "length-too-large",
-    "AGTP-012",
-    "A length of nine gigabytes is refused before any of it is read.",
-    refuses,
-    START + TYPE + b"Content-Length: 9663676416\r\n\r\n",
-)
+    octets = START + TYPE + _fields + b'\r\n7\r\n{"a":1}\r\n0\r\n\r\n'
+    CASES.row(f"encoding-{_name}", "AGTP-015", _title, refuses, octets)
 
 for _name, _title, _octets in (
-    ("lf-only", "Lines that end with LF alone are malformed.", b"AGTP/1.0 DISCOVER /agents\nContent-Length: 0\n\n"),
+    ("missing", "A body announced by Content-Type alone is refused, not waited for.", b'\r\n{"a":1}'),
     (
-        "lf-request-line",
-        "A request line that ends with LF alone is malformed.",
-        b"AGTP/1.0 DISCOVER /agents\nContent-Length: 0\r\n\r\n",
+        "too-large",
+        "A length of nine gigabytes is refused before any of it is read.",
+        b"Content-Length: 9663676416\r\n\r\n",
     ),
-    (
-        "cr-only",
-        "Lines that end with CR alone are malformed.",
-        b"AGTP/1.0 DISCOVER /agents\rContent-Length: 0\r\r\n\r\n",
-    ),
+):
+    CASES.row(f"length-{_name}", "AGTP-012", _title, refuses, START + TYPE + _octets)
+
+for _name, _title, _octets in (
+    ("lf-only", "Lines that end with LF alone are malformed.", DISCOVER + b"\nContent-Length: 0\n\n"),
+    ("lf-request-line", "A request line that ends with LF alone is malformed.", DISCOVER + b"\n" + ZERO + b"\r\n"),
+    ("cr-only", "Lines that end with CR alone are malformed.", DISCOVER + b"\rContent-Length: 0\r\r\n\r\n"),
     (
         "lf-end",
         "An empty line of LF alone does not end the fields.",
-        b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\nX-A: 1\r\n\r\n",
+        DISCOVER + b"\r\n" + ZERO + b"\nX-A: 1\r\n\r\n",
     ),
-    ("crcrlf", "A second CR before the LF is malformed.", b"AGTP/1.0 DISCOVER /agents\r\r\nContent-Length: 0\r\n\r\n"),
+    ("crcrlf", "A second CR before the LF is malformed.", DISCOVER + b"\r\r\n" + ZERO + b"\r\n"),
     ("tls-record", "Binary octets are malformed.", bytes(range(1, 10)) * 3 + b"\r\n\r\n"),
     ("json-first", "A body without a head is malformed.", b'{"method":"DISCOVER"}\r\n\r\n'),
 ):
