@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from agtphost.audit.lifecycle import LifecycleState
@@ -66,6 +66,13 @@ class SessionRegistry:
         """How many sessions of an agent were used within the last ``seconds``."""
         since = self._clock() - seconds
         return sum(1 for used in self._agents.get(agent_id, {}).values() if used >= since)
+
+    def listed(self, agent_id: str | None) -> Iterator[tuple[str, str, float]]:
+        """Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all."""
+        now = self._clock()
+        for owner in self._agents if agent_id is None else (agent_id,):
+            for session_id, used in self._agents.get(owner, {}).items():
+                yield owner, session_id, max(now - used, 0.0)
 
     def knows(self, session_id: str, agent_id: str) -> bool:
         """Whether the agent was seen with the session."""
@@ -143,6 +150,11 @@ class Suspensions:
     def suspended(self, agent_id: str) -> int:
         """How many suspensions an agent has."""
         return self._of.get(agent_id, 0)
+
+    def listed(self, agent_id: str | None) -> Iterator[StateItem]:
+        """What is suspended, of one agent or of all."""
+        if agent_id is None or self._of.get(agent_id):
+            yield from (item for item in self._suspended.values() if agent_id in (None, item.owner))
 
     def refuse(self, agent_id: str, session_id: str | None, task_id: str | None) -> None:
         """

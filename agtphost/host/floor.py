@@ -37,6 +37,7 @@ class Floor:
     bindings: tuple[Binding, ...]
     gate: IGate
     sessions: SessionRegistry
+    suspensions: Suspensions
 
 
 def state_changing_floor(config: Config) -> Assurance:
@@ -119,6 +120,7 @@ def floor_methods(
         ),
         gate=SessionGate(sessions, suspensions),
         sessions=sessions,
+        suspensions=suspensions,
     )
 
 

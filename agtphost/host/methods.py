@@ -42,6 +42,7 @@ from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.calls import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
+from agtphost.methods.inspection.sessions import Sessions
 from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamReport
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.overrides import Overrides
@@ -280,6 +281,9 @@ def _inspection(
             "rcns-attempt": negotiating.attempt,
             "records": Records(evidence.records, on.authorization).read,
             "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
+            "sessions": Sessions(
+                *(floor.sessions, floor.suspensions, on.authorization, on.continuations), now=on.seconds
+            ).read,
             "agents": KnownAgents(
                 *(directory.known, evidence.states.state_of, floor.sessions, on.authorization, on.continuations),
                 keys=_http_clients(on.config),

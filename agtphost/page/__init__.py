@@ -20,6 +20,7 @@ complete HTML without a script.
 - :mod:`.calls`, :mod:`.call`: calls that wait, come and are over, and one of them
 - :mod:`.live`: the feed of calls as they are recorded
 - :mod:`.agents`: agents, and changing their state
+- :mod:`.sessions`: sessions, and what stands still
 - :mod:`.tools`: servers behind the host
 - :mod:`.chains`: chains and the tree over all records
 - :mod:`.can`: what would be decided about a call

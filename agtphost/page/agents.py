@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import calls, parts
+from agtphost.page import calls, parts, sessions
 from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
 from agtphost.page.text import in_path
@@ -50,10 +50,11 @@ async def draw(visit: Visit) -> View:
 
 async def draw_one(visit: Visit) -> View:
     """One agent, its latest calls, and the form that changes its state."""
-    known, latest, events = await together(
+    known, latest, events, active = await together(
         visit.ask.inspect("agents", agent_id=visit.rest, limit=1),
         visit.ask.inspect("records", caller_id=visit.rest, limit=20),
         visit.ask.inspect("lifecycle", agent_id=visit.rest, limit=20),
+        visit.ask.inspect("sessions", agent_id=visit.rest, limit=20),
     )
     entries = known.entries("agents")
     if not known.ok:
@@ -67,6 +68,7 @@ async def draw_one(visit: Visit) -> View:
             _facts(agent),
             *_change(visit, agent),
             _events(events),
+            parts.section("Sessions and suspended tasks", *sessions.tables(active)),
             parts.section("Calls", calls.records("What it called last", latest))
             if latest.ok
             else parts.refused("Calls", latest),

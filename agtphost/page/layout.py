@@ -16,6 +16,7 @@ NAVIGATION = (
     ("/inbox", "Inbox"),
     ("/calls", "Calls"),
     ("/agents", "Agents"),
+    ("/sessions", "Sessions"),
     ("/tools", "Tools"),
     ("/evidence", "Evidence"),
     ("/can", "Can"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.page import agents, call, calls, can, chains, configuration, contracts, inbox, now, tools
+from agtphost.page import agents, call, calls, can, chains, configuration, contracts, inbox, now, sessions, tools
 from agtphost.page.visit import Draw
 
 VIEWS: Mapping[str, Draw] = {
@@ -12,6 +12,7 @@ VIEWS: Mapping[str, Draw] = {
     "/inbox": inbox.draw,
     "/calls": calls.draw,
     "/agents": agents.draw,
+    "/sessions": sessions.draw,
     "/tools": tools.draw,
     "/evidence": chains.draw,
     "/can": can.draw,

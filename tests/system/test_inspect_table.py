@@ -41,7 +41,7 @@ DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
 
 OWN_RULES = frozenset(
     {"decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"}
-    | {"records", "running", "agents", "chains"}
+    | {"records", "running", "agents", "chains", "sessions"}
 )
 """Targets whose refusals are the same in each mode."""
 
@@ -69,6 +69,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "records": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "running": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "agents": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "sessions": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "chains": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "upstream-definition": dict.fromkeys(MODES, (NO, NO, NO, NO, NONE)),
     # Its delegator's, and for those above it; for others there is none.
@@ -162,6 +163,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "records": {"target": "records"},
         "running": {"target": "running"},
         "agents": {"target": "agents"},
+        "sessions": {"target": "sessions"},
         "chains": {"target": "chains"},
         "upstream-definition": {"target": "upstream-definition", "upstream": "mcp.none", "name": "none"},
         "delegated-task": {"target": "delegated-task", "delegation_id": delegated.result["delegation_id"]},

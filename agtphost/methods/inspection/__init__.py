@@ -9,6 +9,7 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
   document of its own
 - :mod:`.overseen`: what single parts of the host say of themselves
 - :mod:`.proofs`: INSPECT of the tree over all records: checkpoints and proofs
+- :mod:`.sessions`: sessions of all agents, and what stands still
 - :mod:`.traffic`: calls of the last hour by the minute
 - :mod:`.upstreams`: ``INSPECT target=upstreams``: what the host's upstreams are up to, for operators
 """

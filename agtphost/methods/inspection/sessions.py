@@ -1,0 +1,87 @@
+"""INSPECT ``target=sessions``: sessions of all agents, and what SUSPEND has stopped, for overseers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, Protocol
+
+from agtphost.audit.state import StateItem
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.methods.continuation import Continuations
+
+PAGE = 200
+"""Sessions of one answer, and suspensions."""
+
+SAID = "The sessions of all agents are shown to operators, and to registrars those of the agents that they issued."
+
+
+class ListsSessions(Protocol):
+    """What knows which sessions there are."""
+
+    def listed(self, agent_id: str | None) -> Iterable[tuple[str, str, float]]:
+        """Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all."""
+
+
+class ListsSuspensions(Protocol):
+    """What knows which sessions and tasks stand still."""
+
+    def listed(self, agent_id: str | None) -> Iterable[StateItem]:
+        """What is suspended, of one agent or of all."""
+
+
+class Sessions:
+    """
+    Tells overseers of sessions since the host's start, and of suspensions.
+
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(
+        self,
+        sessions: ListsSessions,
+        suspensions: ListsSuspensions,
+        authorization: Authorization,
+        continuations: Continuations,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._sessions = sessions
+        self._suspensions = suspensions
+        self._authorization = authorization
+        self._continuations = continuations
+        self._now = now
+
+    async def read(self, context: BuiltInContext) -> Answer:
+        """
+        ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent; ``agent_id`` leaves those of one.
+
+        :raises agtphost.errors.Refusal: 403 for everyone but overseers, and the registrar of the agent that is named.
+        """
+        agent_id = parameters.text(context.input, "agent_id")
+        if agent_id is None or not self._authorization.manages(context, agent_id):
+            self._authorization.require_looking(context, SAID)
+        limit = parameters.count(context.input, "limit", 50, PAGE)
+        listed = sorted(self._sessions.listed(agent_id))
+        part = self._continuations.part(context, listed, limit, lambda entry: list(entry[:2]))
+        shown = [
+            {"agent_id": agent, "session_id": session, "idle_seconds": round(idle, 1)}
+            for agent, session, idle in part.items
+        ]
+        suspended = [self._suspended(item) for item in islice(self._suspensions.listed(agent_id), PAGE)]
+        return Answer(
+            result={"sessions": shown, "count": len(listed), "suspended": suspended},
+            headers=part.headers,
+        )
+
+    def _suspended(self, item: StateItem) -> dict[str, Any]:
+        brief = item.brief
+        return {
+            "agent_id": item.owner,
+            f"{brief['of']}_id": brief["name"],
+            "suspension_id": brief["suspension_id"],
+            "resume_by": brief["resume_by"],
+            "expired": bool(brief["until"] <= self._now()),
+        }

@@ -1,0 +1,68 @@
+"""The view "Sessions": sessions of agents, and the sessions and tasks that stand still."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import parts
+from agtphost.page.asking import Reply
+from agtphost.page.layout import View
+from agtphost.page.text import lasting
+from agtphost.page.visit import Visit
+
+ENDING = "An agent suspends and resumes its sessions and tasks itself. All of them end when the agent is deactivated."
+
+
+async def draw(visit: Visit) -> View:
+    """Both tables, of all agents or of one."""
+    agent, more = visit.word("agent_id"), visit.word("more", 4_096)
+    reply = await visit.ask.inspect(
+        "sessions", agent_id=agent or None, limit=parts.ROWS, continuation_token=more or None
+    )
+    body: list[Any] = [
+        parts.search("/sessions", parts.field("agent_id", "Agent-ID", "filter-agent", agent)),
+        *tables(reply),
+    ]
+    if reply.more:
+        query = urlencode({"agent_id": agent, "more": reply.more})
+        body.append(tags.p(tags.a("More sessions", href=f"/sessions?{query}", rel="next")))
+    return View(title="Sessions", body=body)
+
+
+def tables(reply: Reply) -> list[Tag]:
+    """What ``INSPECT target=sessions`` tells."""
+    if not reply.ok:
+        return [parts.refused("Sessions", reply)]
+    going = [
+        (entry.get("session_id"), parts.brief_agent(entry.get("agent_id")), _idle(entry.get("idle_seconds")))
+        for entry in reply.entries("sessions")
+    ]
+    still = [
+        (
+            entry.get("session_id") or entry.get("task_id"),
+            "session" if "session_id" in entry else "task",
+            parts.brief_agent(entry.get("agent_id")),
+            entry.get("resume_by"),
+            parts.state("expired" if entry.get("expired") else "suspended"),
+        )
+        for entry in reply.entries("suspended")
+    ]
+    return [
+        parts.table(
+            f"{reply.result.get('count')} sessions since the host's start",
+            ("Session-ID", "Agent", "Last used"),
+            going,
+            "There are none.",
+        ),
+        parts.table(
+            "Suspended", ("Name", "What it is", "Agent", "Resumed until", "State"), still, "Nothing stands still."
+        ),
+        tags.p(ENDING),
+    ]
+
+
+def _idle(seconds: Any) -> str:
+    return f"{lasting(seconds)} ago" if isinstance(seconds, (int, float)) else "-"
