@@ -16,7 +16,7 @@ from agtphost.client.locating import UNREACHABLE, Answer, Ask, Located, check_ag
 from agtphost.client.manifests import read_manifest
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
-from agtphost.client.verification import Check, check_manifest, signing_keys_of
+from agtphost.client.verification import Check, Verification, check_manifest, signing_keys_of
 from agtphost.identity import detached, documents, encoding
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.documents import DocumentError
@@ -52,7 +52,7 @@ class TrustPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
+class Resolution(Verification):
     """What a URI addresses, and every check that it was put to."""
 
     uri: AgtpUri
@@ -77,16 +77,6 @@ class Resolution:
 
     trusted: bool = False
     """Whether a registrar that the caller trusts issued it: a signature that holds says only who signed."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether every check passed."""
-        return all(check.ok for check in self.checks)
-
-    @property
-    def failures(self) -> tuple[Check, ...]:
-        """The checks that did not pass."""
-        return tuple(check for check in self.checks if not check.ok)
 
 
 async def verifying(

@@ -41,7 +41,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The outcome of all checks of one reply."""
+    """The outcome of all checks of one reply, or of what else was verified."""
 
     checks: tuple[Check, ...]
     """In the order made; never empty."""

@@ -216,21 +216,13 @@ def _members(claims: Mapping[str, Any], required: frozenset[str], optional: froz
         raise _wrong("jti is not 1 to 128 visible ASCII characters")
 
 
-def _are_scopes(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) <= scopes.MAX_TOKENS
-        and all(isinstance(token, str) and scopes.is_token(token) for token in value)
-    )
-
-
 def _check(claims: Mapping[str, Any]) -> None:
     """:raises DelegationError: ``claims``."""
     _members(claims, _REQUIRED, _OPTIONAL, LONGEST_LIFE)
     for name in ("sub", "aud"):
         if not isinstance(claims[name], str) or not is_agent_id(claims[name]):
             raise _wrong(f"{name} is not a canonical Agent-ID")
-    if not _are_scopes(claims["scope"]):
+    if not scopes.are_tokens(claims["scope"]):
         raise _wrong(f"scope is not a list of at most {scopes.MAX_TOKENS} scope tokens")
     if not isinstance(claims["task_id"], str) or not is_opaque_id(claims["task_id"]):
         raise _wrong("task_id is not 1 to 128 visible ASCII characters")
@@ -322,7 +314,7 @@ def read_governance(token: str, issuers: Mapping[str, VerifyingKey], now: float)
     if not isinstance(claims["action"], dict):
         raise _wrong("action is not an object")
     listed = claims["action"].get("authority_scope")
-    if listed is not None and not _are_scopes(listed):
+    if listed is not None and not scopes.are_tokens(listed):
         raise _wrong("action.authority_scope is not a list of scope tokens")
     if not isinstance(claims.get("aud", ""), str):
         raise _wrong("aud is not the name of a host")

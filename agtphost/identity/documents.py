@@ -241,14 +241,6 @@ def _is_list_of_lines(value: object) -> bool:
     return isinstance(value, list) and all(_is_line(item) for item in value)
 
 
-def _is_scope_list(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) <= scopes.MAX_TOKENS
-        and all(isinstance(token, str) and scopes.is_token(token) for token in value)
-    )
-
-
 def _is_score(value: object) -> bool:
     return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]
 
@@ -271,7 +263,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "methods": (_is_list_of_lines, "an array of method names"),
     "capabilities": (_is_list_of_lines, "an array of lines of text"),
-    "scopes_accepted": (_is_scope_list, "an array of scope tokens"),
+    "scopes_accepted": (scopes.are_tokens, "an array of scope tokens"),
     "trust_score": (_is_score, "a number from 0 to 1"),
 }
 
@@ -291,7 +283,7 @@ def faults_of(document: Mapping[str, Any]) -> list[str]:
     if not isinstance(document.get("requires", {}), dict):
         faults.append("requires: it is not an object")
     required = _table(document, "requires").get("scopes")
-    if required is not None and not _is_scope_list(required):
+    if required is not None and not scopes.are_tokens(required):
         faults.append("requires.scopes: it is not an array of scope tokens")
     faults.extend(posture_faults(document))
     if not faults and _moment(document["updated_at"]) < _moment(document["issued_at"]):

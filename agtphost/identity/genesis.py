@@ -229,18 +229,10 @@ def _check_members(members: Mapping[str, Any], required: Iterable[str]) -> None:
     _require(members, "archetype", value is None or (isinstance(value, str) and value in ARCHETYPES),
              f"it is none of {', '.join(sorted(ARCHETYPES))}")  # fmt: skip
     value = members.get("scope")
-    _require(members, "scope", value is None or _is_scope_list(value), "it is not an array of scope tokens")
+    _require(members, "scope", value is None or scopes.are_tokens(value), "it is not an array of scope tokens")
     _require(members, "issued_at", is_timestamp(members["issued_at"]), "it is not an RFC 3339 time")
     _require(members, "signature", isinstance(members["signature"], str), "it is not text")
     _check_trust(members)
-
-
-def _is_scope_list(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) <= scopes.MAX_TOKENS
-        and all(isinstance(token, str) and scopes.is_token(token) for token in value)
-    )
 
 
 def _check_trust(members: Mapping[str, Any]) -> None:

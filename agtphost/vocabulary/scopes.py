@@ -31,6 +31,13 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
+def are_tokens(value: object) -> bool:
+    """Whether a member of a JSON object is a list of scope tokens, and not too long a one."""
+    if not isinstance(value, list) or len(value) > MAX_TOKENS:
+        return False
+    return all(isinstance(token, str) and is_token(token) for token in value)
+
+
 def parse(value: str) -> frozenset[str]:
     """
     Read an Authority-Scope header value.

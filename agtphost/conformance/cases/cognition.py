@@ -169,30 +169,22 @@ def version_min(target: Target, version: str, _: str, satisfied: bool) -> None:
     expect(found is satisfied, f"version_min_satisfied is {found!r}")
 
 
+def _delegate(target: Target, scope: str) -> Answer:
+    given = {"target_agent_id": SOMEBODY, "task": TASK, "authority_scope": scope, "delegation_token": "x.y.z"}
+    return _ask(target, "DELEGATE", **given)
+
+
 @CASES.case("delegate-bad-token", "AGTP-216 AGTP-090", Need.AGENT, Need.HOSTED, Need.SCOPED)
 def delegate_token(target: Target) -> None:
     """DELEGATE with a token that cannot be verified is answered 551."""
     assert target.scoped is not None
-    held = target.scoped[1]
-    given = {
-        "target_agent_id": target.hosted[0]["agent_id"],
-        "task": TASK,
-        "authority_scope": held,
-        "delegation_token": "x.y.z",
-    }
-    answered(_ask(target, "DELEGATE", **given), 551)
+    answered(_delegate(target, target.scoped[1]), 551)
 
 
 @CASES.case("delegate-overclaimed", "AGTP-214 AGTP-324", Need.AGENT, Need.HOSTED)
 def delegate_scope(target: Target) -> None:
     """DELEGATE of a scope that the agent does not hold is refused."""
-    given = {
-        "target_agent_id": target.hosted[0]["agent_id"],
-        "task": TASK,
-        "authority_scope": "conformance:none",
-        "delegation_token": "x.y.z",
-    }
-    answered(_ask(target, "DELEGATE", **given), 262, 551)
+    answered(_delegate(target, "conformance:none"), 262, 551)
 
 
 @CASES.case("confirm-unknown", "AGTP-220", Need.AGENT)
