@@ -7,7 +7,7 @@ line for each line that it shows would feed itself.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,6 +29,9 @@ TICK = 0.25
 LINES = 50
 """Of one update; of more the newest are shown, and how many were not."""
 
+REMEMBERED = 4 * LINES
+"""Lines that are kept for those who are shown them a moment later."""
+
 MOST_UNREAD = 1 << 20
 """Octets that a viewer has not taken; then its feed is closed."""
 
@@ -49,6 +52,7 @@ class Viewings:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._open: set[Viewing] = set()
+        self._lines = Lines()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -74,16 +78,35 @@ class Viewings:
             self._open.discard(feed)
             closed()
 
-        feed = Viewing(request, self._clock, over)
+        feed = Viewing(request, self._clock, over, self._lines)
         self._open.add(feed)
         feed.begin()
         return feed
 
 
+class Lines:
+    """Events as they are sent: a line is written out once for all who look, and only where somebody is shown it."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[str, bytes] = OrderedDict()
+
+    def event(self, record: Any) -> bytes:
+        """The event of one record."""
+        made = self._made.get(record.audit_id)
+        if made is None:
+            made = self._made[record.audit_id] = b"data: " + jsontext.encode(line_of(record)) + b"\n\n"
+            if len(self._made) > REMEMBERED:
+                self._made.popitem(last=False)
+        return made
+
+
 class Viewing:
     """One viewer's; a push producer, so that it hears when the viewer reads slowly."""
 
-    def __init__(self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object]) -> None:
+    def __init__(
+        self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object], lines: Lines
+    ) -> None:
+        self._lines = lines
         self._request = request
         self._clock = clock
         self._closed = closed
@@ -115,7 +138,7 @@ class Viewing:
         if self._came:
             missed = self._came - len(self._waiting)
             events = [b"event: skipped\ndata: %d\n\n" % missed] if missed else []
-            events += [b"data: " + jsontext.encode(line_of(record)) + b"\n\n" for record in self._waiting]
+            events += [self._lines.event(record) for record in self._waiting]
             self._waiting.clear()
             self._came = 0
             self._write(b"".join(events))
