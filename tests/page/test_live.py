@@ -16,6 +16,7 @@ from twisted.web.http_headers import Headers
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.page import live
 from agtphost.page.live import LIFE, LINES, MOST_UNREAD, TICK, VIEWERS, Viewings, line_of
+from tests.bench.viewed import bench
 from tests.metrics.test_cost import call_seconds
 
 
@@ -213,3 +214,12 @@ def test_a_viewer_costs_three_hundredths_of_a_call_at_most() -> None:
 def test_control_a_feed_that_writes_out_everything_is_noticed() -> None:
     """Lines of skipped records as well, for each of ten who look."""
     assert feed_seconds(2_500) > SHARE * call_seconds()
+
+
+@pytest.mark.slow
+def test_the_benchmark_measures_what_it_says() -> None:
+    """The host answers with and without a viewer, who is shown calls."""
+    found = bench(0.4, 2)
+    rates, events = found["requests_per_cpu_second"], found["events"]
+    assert isinstance(rates, dict) and set(rates) == {"alone", "viewed"} and min(rates.values()) > 10
+    assert isinstance(events, int) and events > LINES

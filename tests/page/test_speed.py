@@ -1,4 +1,8 @@
-"""What a view costs the host with many records behind it: 20,000 in the suite, 1,000,000 with ``--programmes``."""
+"""
+What a view costs the host with much behind it.
+
+In the suite 20,000 records, 250 agents and 60 tools; with ``--programmes`` 1,000,000, 1,000 and 500.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,21 @@ from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.identity.keys import SigningKey, fastest_signer
+from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
+from agtphost.page.parts import ROWS
 from agtphost.page.views import VIEWS
 from agtphost.stores import open_store
+from tests import forking
 from tests.audit.drafting import payload
 from tests.page.browsing import Browser, Site, served
 from tests.programmes import length
+from tests.system.hosting import until
 
 pytestmark = pytest.mark.programme
 
 RECORDS, LOOKS = length((20_000, 20), (1_000_000, 60))
+AGENTS, TOOLS = length((250, 60), (1_000, 500))
+SERVER = Path(__file__).with_name("many_tools_server.py")
 GROUP = 500
 BOUND = length(10.0, 0.05)
 """Seconds at the 95th percentile: measured on a machine that does nothing else."""
@@ -48,6 +58,10 @@ def filled(config: Path) -> None:
     for begin in range(0, RECORDS, GROUP):
         writer.write([Submission(draft_of(number, caller, agent)) for number in range(begin, begin + GROUP)])
     store.close()
+    registrar = SigningKey.load(state / "registrar.key")
+    for number in range(AGENTS):
+        described = AgentDescription(name=f"agent-{number:04}", description="One of many.", scopes=("docs:read",))
+        issue_agent(state / "agents" / described.name, described, registrar, issuer=registrar_url("localhost"))
 
 
 def draft_of(number: int, caller: str, agent: str) -> Draft:
@@ -62,7 +76,10 @@ def draft_of(number: int, caller: str, agent: str) -> Draft:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with served(tmp_path_factory.mktemp("page"), prepare=filled) as site:
+    command = json.dumps(forking.mcp_server(SERVER, str(TOOLS)))
+    many = f'\n[[mcp.server]]\nname = "many"\ncommand = {command}\nmin_assurance = "header"\n'
+    with served(tmp_path_factory.mktemp("page"), prepare=filled, append=many) as site:
+        until(lambda: site.host.agtp("tools", "ls").stdout.count("many.work-") >= min(TOOLS, 50))
         yield site
 
 
@@ -110,3 +127,18 @@ def test_there_are_as_many_records(browser: Browser) -> None:
     shown = browser.get("/").page.said
     counted = int(shown[shown.index("Records") + 1])
     assert counted >= RECORDS
+
+
+def test_all_agents_are_there_by_pages_of_two_hundred(browser: Browser) -> None:
+    """Each once."""
+    seen: list[str] = []
+    path = "/agents"
+    for _ in range(AGENTS // ROWS + 1):
+        page = browser.get(path).page
+        named = [each for each in page.said if each.startswith("agent-")]
+        assert len(named) <= ROWS
+        seen += named
+        path = next((each for each in page.links if each.startswith("/agents?")), "")
+        if not path:
+            break
+    assert path == "" and len(seen) == len(set(seen)) == AGENTS
