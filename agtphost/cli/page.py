@@ -35,7 +35,8 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
     """
     target = resolve(where, identity=REGISTRAR)
     with connected(target) as client:
-        result = result_of(require_success(client.call(target.uri, "AUTHORIZE", "/page")))
+        asked = {"subject": "self", "resource": "/page", "scope": "page:enter"}
+        result = result_of(require_success(client.call(target.uri, "AUTHORIZE", "/page", asked)))
         keys = KeyRing.of(signing_keys(target, client)).in_use
     url = result.get("url")
     if not isinstance(url, str) or not url.startswith("https://"):

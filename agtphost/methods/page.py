@@ -30,6 +30,9 @@ LINK, LOOK, FEED, END, RESTART = PAGE
 ENDER = "page:operate"
 """The scope of agents that may end calls of others, and restart servers."""
 
+SELF, ENTER = "self", "page:enter"
+"""Subject and scope of AUTHORIZE here."""
+
 MOMENTS = ("opened", "closed")
 """Of a live feed, which is not recorded line by line."""
 
@@ -127,6 +130,11 @@ class PageAccess:
     def _linked(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None
         assert certificate is not None, "somebody's role was told by it"
+        # What AUTHORIZE grants, and to whom: all that there is here is a link, for who asks and for nobody else.
+        agent_id = "" if context.caller is None else context.caller.agent_id
+        parameters.choice(context.input, "subject", tuple(filter(None, (SELF, certificate.fingerprint, agent_id))))
+        parameters.choice(context.input, "resource", (LINK[1],))
+        parameters.choice(context.input, "scope", (ENTER,))
         expires = times.stamp(self._now() + self._life)
         return Answer(result={"url": self._link(certificate), "expires_at": expires, "uses": 1})
 

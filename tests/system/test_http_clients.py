@@ -93,11 +93,12 @@ def test_access_lines_tell_of_each_request(host: Host, front: int) -> None:
     """One JSON object each, with the Audit-ID; no query, no token."""
     audit_id = task_of(send(front, KEY)[1])["metadata"]["agtp.audit_id"]
 
-    def lines() -> list[Any]:
-        return [json.loads(line[line.index("{") :]) for line in host.lines if "agtphost.access" in line]
+    def lines() -> dict[str, Any]:
+        every = [json.loads(line[line.index("{") :]) for line in host.lines if "agtphost.access" in line]
+        return {line["kind"]: line for line in every if line.get("audit_id") == audit_id}
 
-    until(lambda: any(line.get("audit_id") == audit_id for line in lines()))
-    line = next(line for line in lines() if line.get("audit_id") == audit_id)
+    until(lambda: lines().keys() == {"agtp", "http"})
+    line = lines()["http"]
     assert line.pop("ms") > 0
     assert line == {
         "kind": "http",
