@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from agtphost.http.exchange import BoundedRequest
 from agtphost.page.text import shown
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.newest import keep
 
 log = Logger()
 
@@ -94,9 +95,8 @@ class Lines:
         """The event of one record."""
         made = self._made.get(record.audit_id)
         if made is None:
-            made = self._made[record.audit_id] = b"data: " + jsontext.encode(line_of(record)) + b"\n\n"
-            if len(self._made) > REMEMBERED:
-                self._made.popitem(last=False)
+            line = b"data: " + jsontext.encode(line_of(record)) + b"\n\n"
+            made = keep(self._made, record.audit_id, line, REMEMBERED)
         return made
 
 

@@ -49,6 +49,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield one
 
 
+@pytest.fixture(autouse=True)
+def nothing_left() -> None:
+    """The page stays: all that these tests have of it is its script."""
+
+
 @dataclass(kw_only=True)
 class Case:
     """Records of one chain, oldest first, as INSPECT would list them."""

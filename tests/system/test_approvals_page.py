@@ -26,7 +26,7 @@ TOKENS = re.compile(
 )
 """What differs from run to run."""
 
-RETRIED = ("agtp approvals ls",)
+RETRIED = ("agtp approvals ls", "agtp explain")
 """Looks that are repeated until they show what the page shows: time has to pass."""
 
 
