@@ -85,21 +85,12 @@ def command(
       agtp mcp-bridge --http 8931 --token-file token.txt
       agtp mcp-bridge --as demo --print-config claude
     """
-    if server is not None and _SERVER.fullmatch(server) is None:
-        raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
-    if token_file is not None and http is None:
-        raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
+    _require_sound(server, token_file, http)
     target = resolve(where, uri)
     tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
-        text, file = _config_for(
-            print_config,
-            target,
-            http,
-            server,
-            token_file,
-            _flags(where, target, no_endpoints, no_verify, approval_wait),
-        )
+        flags = _flags(where, target, no_endpoints, no_verify, approval_wait)
+        text, file = _config_for(print_config, target, http, server, token_file, flags)
         if as_json:
             print_json({"client": print_config, "file": file, "config": json.loads(text)})
         else:
@@ -142,6 +133,13 @@ def command(
         raise failure_of(error) from None
     finally:
         end_traces()
+
+
+def _require_sound(server: str | None, token_file: Path | None, http: int | None) -> None:
+    if server is not None and _SERVER.fullmatch(server) is None:
+        raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
+    if token_file is not None and http is None:
+        raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
 
 
 def _on_one_loop(main: Callable[[Any], Awaitable[None]]) -> None:

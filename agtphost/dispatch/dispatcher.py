@@ -29,7 +29,7 @@ from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
 from agtphost.dispatch.standing import after_handler, stopped
-from agtphost.dispatch.store_refusals import changed_meanwhile, no_room, store_down, taken_meanwhile
+from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import bounded, resumed
@@ -404,16 +404,7 @@ class Dispatcher:
         response_id = new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.reservation = None
-        try:
-            sealed = await self._ledger.submit(draft)
-        except Stopped as error:
-            raise stopped(exchange, error, performed=True) from None
-        except StaleChange:
-            raise taken_meanwhile() from None
-        except StateFull as full:
-            raise no_room(full) from None
-        except LedgerUnavailable:
-            raise store_down() from None
+        sealed = await made_durable(self._ledger, exchange, draft, performed=True, taken=taken_meanwhile)
         if interim is not None:
             interim(self._sealer.response(exchange, outcome, response_id, sealed))
         return sealed.audit_id

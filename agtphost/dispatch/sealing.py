@@ -200,17 +200,7 @@ class Sealer:
             "request_hash": sha256(request.line + request.body).hexdigest(),
             "result_hash": sha256(outcome.body).hexdigest(),
         }
-        if caller is not None:
-            # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
-            payload["caller_principal_id"] = caller.owner_id or caller.principal
-        if exchange.session_id is not None:
-            payload["session_id"] = exchange.session_id
-        if exchange.task_id is not None:
-            payload["task_id"] = exchange.task_id
-        if exchange.acting_principal is not None:
-            payload["acting_principal_id"] = exchange.acting_principal
-        if exchange.requested_method is not None:
-            payload["requested_method"] = exchange.requested_method
+        _name(exchange, payload)
         if refused:
             payload["reason"] = outcome.reason
             evidence = evidence_of(exchange, outcome)
@@ -365,6 +355,22 @@ def new_id(now: float) -> str:
     :param now: seconds since the epoch.
     """
     return uuid7(int(now * 1000), _randomness.take(10))
+
+
+def _name(exchange: Exchange, payload: dict[str, object]) -> None:
+    """Say who answers for the caller, and what the request named."""
+    caller = exchange.caller
+    if caller is not None:
+        # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
+        payload["caller_principal_id"] = caller.owner_id or caller.principal
+    if exchange.session_id is not None:
+        payload["session_id"] = exchange.session_id
+    if exchange.task_id is not None:
+        payload["task_id"] = exchange.task_id
+    if exchange.acting_principal is not None:
+        payload["acting_principal_id"] = exchange.acting_principal
+    if exchange.requested_method is not None:
+        payload["requested_method"] = exchange.requested_method
 
 
 def _extend(payload: dict[str, Any], members: Mapping[str, Any]) -> None:

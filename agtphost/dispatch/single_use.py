@@ -6,14 +6,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange, Stopped
-from agtphost.audit.state import StateFull
+from agtphost.audit.drafts import Change
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.purchase import Purchase, replayed
 from agtphost.dispatch.release import in_use
 from agtphost.dispatch.sealing import Sealer, new_id
-from agtphost.dispatch.standing import stopped
-from agtphost.dispatch.store_refusals import no_room, store_down
+from agtphost.dispatch.store_refusals import made_durable
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 
@@ -71,13 +69,4 @@ class SingleUse:
         outcome.changes = (use,)
         draft = self._sealer.draft(exchange, outcome, new_id(exchange.now))
         draft.reservation = None
-        try:
-            await self._ledger.submit(draft)
-        except Stopped as error:
-            raise stopped(exchange, error, performed=False) from None
-        except StaleChange:
-            raise taken() from None
-        except StateFull as full:
-            raise no_room(full) from None
-        except LedgerUnavailable:
-            raise store_down() from None
+        await made_durable(self._ledger, exchange, draft, performed=False, taken=taken)

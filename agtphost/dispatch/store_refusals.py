@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from agtphost.audit.drafts import Draft, LedgerUnavailable, Sealed, StaleChange, Stopped
 from agtphost.audit.state import StateFull
+from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import RETRY_AFTER
+from agtphost.dispatch.standing import stopped
 from agtphost.errors import Refusal
+from agtphost.iagtp import ILedger
 from agtphost.vocabulary.reasons import Reason
 
 RETRY_SECONDS = 60
@@ -50,3 +56,26 @@ def changed_meanwhile() -> Refusal:
 
 def taken_meanwhile() -> Refusal:
     return Refusal(Reason.STATE_CONFLICT, remedy="Read its state and decide again.")
+
+
+async def made_durable(
+    ledger: ILedger, exchange: Exchange, draft: Draft, *, performed: bool, taken: Callable[[], Refusal]
+) -> Sealed:
+    """
+    Commit a record in the middle of a call, or end the call with what the ledger says against it.
+
+    :param performed: whether the handler may have done something already.
+    :param taken: what is answered where somebody else changed an item of it first.
+    :raises Refusal: 410 or 503 for a stopped caller, ``taken``, 429 and 503 where there is no room, 503 where nothing
+        can be made durable.
+    """
+    try:
+        return await ledger.submit(draft)
+    except Stopped as error:
+        raise stopped(exchange, error, performed=performed) from None
+    except StaleChange:
+        raise taken() from None
+    except StateFull as full:
+        raise no_room(full) from None
+    except LedgerUnavailable:
+        raise store_down() from None
