@@ -35,6 +35,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.page`: ``agtp page``: a link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
+- :mod:`.status`: ``agtp status``: how a host is; :mod:`.resting`: what the files of one say that does not run
 - :mod:`.tools`: ``agtp tools``: what a host's MCP servers offer, through AGTP
 - :mod:`.upstreams`: ``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to
 - :mod:`.wellknown`: ``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resolve": ("Show what a URI addresses, checked.", "resolve"),
     "tools": ("List, call and approve hosted tools.", "tools"),
     "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
+    "status": ("Show how a host is, and why it is not ready.", "status"),
     "upstreams": ("Show what hosted servers are up to.", "upstreams"),
     "page": ("Get a link to the page for the people who run a host.", "page"),
     "agent": ("Agents and their lifecycle.", "agent.commands"),

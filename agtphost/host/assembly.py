@@ -33,7 +33,7 @@ from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing, following
 from agtphost.host.metrics import metrics
 from agtphost.host.negotiation import negotiator
-from agtphost.host.page import page, restarting, tell_vitals
+from agtphost.host.page import page, restarting
 from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
 from agtphost.host.revision import Watch
@@ -42,7 +42,7 @@ from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.surfaces import http_services
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreams, upstreams
-from agtphost.host.vitals import looking
+from agtphost.host.vitals import looking, tell_vitals
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer

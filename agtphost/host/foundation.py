@@ -21,6 +21,7 @@ from agtphost.host.traces import tracing
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
+from agtphost.methods.inspection.traffic import Traffic
 
 if TYPE_CHECKING:
     from agtphost.traces.service import Traces
@@ -37,6 +38,9 @@ class Foundation:
     registry: Registry
     continuations: Continuations
     approvals: Approvals
+    traffic: Traffic
+    """What was answered within the last hour."""
+
     floor: Assurance
     """How surely a caller of what changes state must be known."""
 
@@ -52,16 +56,19 @@ class Foundation:
     ) -> Foundation:
         """That of one host."""
         config = loaded.config
+        traffic = Traffic(seconds)
+        evidence.ledger.watch(traffic.saw)
         return cls(
             loaded=loaded,
             reactor=reactor,
             evidence=evidence,
             authorization=Authorization(
-                config.audit.operators, loaded.directory, state_changing_floor(config), config.admin.viewers
+                config.audit.operators, loaded.directory, state_changing_floor(config), _viewers(loaded)
             ),
             registry=Registry(loaded.policy),
             continuations=Continuations(now=seconds),
             approvals=Approvals(evidence.held, config.approvals, seconds),
+            traffic=traffic,
             floor=state_changing_floor(config),
             traces=tracing(reactor, config),
             seconds=seconds,
@@ -76,3 +83,15 @@ class Foundation:
     def aside(self) -> Aside:
         """Calls a function off the reactor."""
         return partial(deferToThreadPool, self.reactor, self.reactor.getThreadPool())
+
+
+def _viewers(loaded: Loaded) -> tuple[str, ...]:
+    """
+    Whose keys look at what operators see, and do nothing.
+
+    A development host has no operators until somebody lists them, and its commands tell how it is nevertheless: the
+    key that its agents were issued with lies beside it.
+    """
+    config = loaded.config
+    issuers = (agent.issuer_fingerprint for agent in loaded.directory.known()) if config.host.development else ()
+    return (*config.admin.viewers, *(each for each in dict.fromkeys(issuers) if each))

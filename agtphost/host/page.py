@@ -16,9 +16,7 @@ from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import statements_of
 from agtphost.identity.peer import Assurance
 from agtphost.methods.inspection.overseen import Overseen
-from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.page import PageAccess
-from agtphost.metrics.vitals import Look, obstacles
 from agtphost.page.entrance import LIFE, Entrance
 from agtphost.page.evidence import Keys
 from agtphost.page.fields import ALWAYS
@@ -26,12 +24,6 @@ from agtphost.page.live import Viewings
 from agtphost.page.resource import PageResource
 from agtphost.upstream.service import UpstreamService
 from agtphost.vocabulary.tomltext import write_toml
-
-VITALS = (
-    *("waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age", "certificate_ends"),
-    *("revocation_ends", "free_octets"),
-)
-"""Members of :class:`agtphost.metrics.vitals.Vitals` that are told as they are."""
 
 STATEMENTS = {
     ("AUTHORIZE", "/page"): "A link to the operators' page, good once and for a minute.",
@@ -88,38 +80,17 @@ def restarting(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
 
 
 def tell_overseers(on: Foundation) -> None:
-    """What INSPECT tells for the page: calls by the minute, counted from now on, and the configuration."""
+    """What INSPECT tells for the page: calls by the minute, and the configuration."""
     if on.config.admin.listen is None:
         return
-    traffic = Traffic(on.seconds)
-    on.evidence.ledger.watch(traffic.saw)
     on.registry.tell(
         {
-            "traffic": Overseen(traffic.told, on.authorization, "Traffic is shown to operators.").read,
+            "traffic": Overseen(on.traffic.told, on.authorization, "Traffic is shown to operators.").read,
             "configuration": Overseen(
                 partial(masked, on.config), on.authorization, "The configuration is shown to operators."
             ).read,
         }
     )
-
-
-def tell_vitals(on: Foundation, look: Look) -> None:
-    """What INSPECT tells of the host's health, for the page."""
-    if on.config.admin.listen is None:
-        return
-
-    def told() -> Mapping[str, Any]:
-        seen = look()
-        plain = {name: getattr(seen, name) for name in VITALS}
-        return {
-            **plain,
-            "witness_ages": dict(seen.witness_ages),
-            "open_items": dict(seen.open_items),
-            "obstacles": [{"what": each.what, "why": each.why} for each in obstacles(seen)],
-        }
-
-    said = "The host's health is shown to operators."
-    on.registry.tell({"vitals": Overseen(told, on.authorization, said).read})
 
 
 def masked(config: Config) -> Mapping[str, Any]:

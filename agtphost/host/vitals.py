@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
+from agtphost import __version__
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.release import OPEN
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.host.foundation import Foundation
 from agtphost.host.upstreams import Upstreams
-from agtphost.metrics.vitals import Look, UpstreamVital, Vitals
+from agtphost.methods.inspection.overseen import Overseen
+from agtphost.metrics.vitals import Look, UpstreamVital, Vitals, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.holdings import APPROVAL
 
 STATES = tuple(state.value for state in State)
+
+TOLD = (
+    *("uptime", "serving", "waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age"),
+    *("certificate_ends", "revocation_ends", "free_octets", "recent_calls", "recent_refusals"),
+)
+"""Members of :class:`agtphost.metrics.vitals.Vitals` that are told as they are."""
 
 
 class PendingApprovals:
@@ -44,9 +55,11 @@ def looking(on: Foundation, connected: Upstreams, running: RunningCalls, listeni
     """What looks at a host each time it is called: numbers that are there, and one question to the file system."""
     evidence, tls = on.evidence, on.loaded.tls
     approvals = PendingApprovals(evidence.held, on.seconds)
+    began = on.seconds()
 
     def look() -> Vitals:
         now = on.seconds()
+        calls, refused = on.traffic.last_minute()
         until = tls.revocations.revoked.until
         return Vitals(
             serving=listening.calls,
@@ -62,11 +75,37 @@ def looking(on: Foundation, connected: Upstreams, running: RunningCalls, listeni
             certificate_ends=tls.until - now,
             revocation_ends=None if math.isinf(until) else until - now,
             free_octets=_free(on),
+            uptime=max(now - began, 0.0),
+            recent_calls=calls,
+            recent_refusals=refused,
             upstreams=tuple(_upstreams(connected)),
             states=STATES,
         )
 
     return look
+
+
+def tell_vitals(on: Foundation, look: Look) -> None:
+    """What INSPECT ``target=vitals`` tells of the host: for the page, and for ``agtp status``."""
+    config, states = on.config, on.evidence.states
+
+    def told() -> Mapping[str, Any]:
+        seen = look()
+        known = Counter(states.state_of(agent).status.value for agent in on.loaded.directory.known())
+        return {
+            "version": __version__,
+            "server_id": config.host.server_id,
+            **{name: getattr(seen, name) for name in TOLD},
+            "free_space_floor": config.store.free_space_floor,
+            "agents": dict(known),
+            "upstreams": [asdict(each) for each in seen.upstreams],
+            "witness_ages": dict(seen.witness_ages),
+            "open_items": dict(seen.open_items),
+            "obstacles": [{"what": each.what, "why": each.why} for each in obstacles(seen)],
+        }
+
+    said = "The host's health is shown to operators."
+    on.registry.tell({"vitals": Overseen(told, on.authorization, said).read})
 
 
 def _free(on: Foundation) -> int | None:
@@ -87,4 +126,6 @@ def _upstreams(connected: Upstreams) -> Iterator[UpstreamVital]:
             state=seen.state,
             restarts=seen.restarts,
             eager=service.settings.start == "eager",
+            reason=seen.reason or "",
+            next_attempt_in=seen.next_attempt_in,
         )

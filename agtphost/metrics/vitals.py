@@ -22,6 +22,12 @@ class UpstreamVital:
     eager: bool
     """Whether it is started with the host, which is ready only once it is up."""
 
+    reason: str = ""
+    """Why it is not up, where that is known."""
+
+    next_attempt_in: float | None = None
+    """Seconds until it is tried again; None where no time is set."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
@@ -61,6 +67,15 @@ class Vitals:
 
     free_octets: int | None
     """On the store's disk; None where that cannot be told."""
+
+    uptime: float = 0.0
+    """Seconds since the host was put together."""
+
+    recent_calls: int = 0
+    """Calls of the last minute that were answered."""
+
+    recent_refusals: int = 0
+    """Those of them that were refused."""
 
     upstreams: Sequence[UpstreamVital] = ()
     states: Sequence[str] = field(default=())

@@ -11,8 +11,8 @@ from twisted.web.template import Tag, tags
 from agtphost.page import parts
 from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
-from agtphost.page.text import lasting
 from agtphost.page.visit import Visit
+from agtphost.vocabulary.quantities import lasting
 
 FILTERS = (
     ("caller_id", "Caller (Agent-ID)"),

@@ -10,8 +10,9 @@ from twisted.web.template import Tag, tags
 from agtphost.page import parts
 from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
-from agtphost.page.text import lasting, octets
+from agtphost.page.text import octets
 from agtphost.page.visit import Visit
+from agtphost.vocabulary.quantities import lasting
 
 UNSHOWN = "What waits for a decision is shown to those who decide: operators and registrars."
 """To viewers, in place of it."""

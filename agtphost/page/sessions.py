@@ -10,8 +10,8 @@ from twisted.web.template import Tag, tags
 from agtphost.page import parts
 from agtphost.page.asking import Reply
 from agtphost.page.layout import View
-from agtphost.page.text import lasting
 from agtphost.page.visit import Visit
+from agtphost.vocabulary.quantities import lasting
 
 ENDING = "An agent suspends and resumes its sessions and tasks itself. All of them end when the agent is deactivated."
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.vocabulary.escaping import escape
+from agtphost.vocabulary.quantities import lasting, size
 
 LONGEST = 20_000
 """Characters of one value that are shown."""
@@ -67,22 +68,8 @@ def _seconds(stamp: object) -> float | None:
         return None
 
 
-def lasting(seconds: float) -> str:
-    """A duration in one unit."""
-    length = abs(seconds)
-    for most, unit, by in ((120, "s", 1), (7_200, "min", 60), (172_800, "h", 3_600)):
-        if length < most:
-            return f"{seconds / by:.0f} {unit}"
-    return f"{seconds / 86_400:.0f} d"
-
-
 def octets(count: object) -> str:
     """A size in one unit."""
     if not isinstance(count, (int, float)):
         return shown(count)
-    size = float(count)
-    for unit in ("octets", "KiB", "MiB", "GiB"):
-        if size < 1_024 or unit == "GiB":
-            break
-        size /= 1_024
-    return f"{size:.0f} {unit}" if unit == "octets" else f"{size:.1f} {unit}"
+    return size(float(count))

@@ -10,8 +10,8 @@ from twisted.web.template import Tag, tags
 from agtphost.page import inbox, now, parts
 from agtphost.page.asking import together
 from agtphost.page.layout import View
-from agtphost.page.text import lasting
 from agtphost.page.visit import Visit
+from agtphost.vocabulary.quantities import lasting
 
 LINES = 50
 """Of what a server wrote to its standard error."""

@@ -24,6 +24,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
 - :mod:`.mount_paths`: what part of an HTTP listener's paths a surface has
 - :mod:`.newest`: tables that keep what is newest, the one way of bounding what is remembered
+- :mod:`.quantities`: durations and sizes as text for people
 - :mod:`.reasons`: every reason that the host refuses for: token, status, meaning, remedy, source
 - :mod:`.retelling`: what a record says was asked, as a question that the gates can be asked today
 - :mod:`.steps`: long work that is cut into steps, so that others can have their turn in between

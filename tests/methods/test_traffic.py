@@ -63,3 +63,18 @@ def test_the_longest_and_the_shortest_have_their_classes() -> None:
     traffic = Traffic(Clock())
     traffic.saw(ObservedGroup([record(0.0), record(1e-9), record(1e9)], 0.001))
     assert traffic.told()["minutes"][0]["p99_ms"] is not None
+
+
+def test_the_last_minute_is_that_of_now() -> None:
+    """By the second: what is 60 s old does not count."""
+    clock = Clock()
+    traffic = Traffic(clock)
+    assert traffic.last_minute() == (0, 0)
+    traffic.saw(ObservedGroup([record(0.001), record(0.001, status=403, reason="x")], 0.001))
+    clock.now += 59.0
+    traffic.saw(ObservedGroup([record(0.001)], 0.001))
+    assert traffic.last_minute() == (3, 1)
+    clock.now += 1.0
+    assert traffic.last_minute() == (1, 0)
+    clock.now += 59.0
+    assert traffic.last_minute() == (0, 0)

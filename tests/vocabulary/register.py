@@ -101,6 +101,7 @@ CACHES: Final = (
     ),
     _cache("negotiation.compiling:Memo._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
     _cache("methods.inspection.traffic:Traffic._minutes", "calls of the last hour by the minute", 61, MIB),
+    _cache("methods.inspection.traffic:Traffic._seconds", "calls of the last minute by the second", 60, MIB),
     _cache("page.live:Viewings._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
     _cache("page.live:Lines._made", "events of live feeds, as they are sent", 200, MIB),
     _cache("page.entrance:Entrance._links", "links to the operators' page", 256, MIB, lives="ten minutes"),

@@ -14,6 +14,9 @@ from agtphost.vocabulary import times
 
 MINUTES = 60
 
+SECONDS = 60
+"""Of what counts as the last minute."""
+
 SHORTEST = 1e-4
 """Seconds of a call that falls into the first class."""
 
@@ -64,19 +67,32 @@ class Traffic:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._minutes: deque[_Minute] = deque(maxlen=MINUTES + 1)
+        self._seconds: deque[list[int]] = deque(maxlen=SECONDS)
 
     def saw(self, group: ObservedGroup) -> None:
         """A group is on disk: for :meth:`agtphost.iagtp.ILedger.watch`."""
         if group.records:
             minute = self._current()
+            calls, refused = minute.calls, minute.refused
             for record in group.records:
                 _count(minute, record)
+            second = int(self._now())
+            if not self._seconds or self._seconds[-1][0] != second:
+                self._seconds.append([second, 0, 0])
+            self._seconds[-1][1] += minute.calls - calls
+            self._seconds[-1][2] += minute.refused - refused
 
     def _current(self) -> _Minute:
         number = int(self._now() // 60)
         if not self._minutes or self._minutes[-1].number != number:
             self._minutes.append(_Minute(number))
         return self._minutes[-1]
+
+    def last_minute(self) -> tuple[int, int]:
+        """Calls of the last 60 seconds, and how many of them were refused."""
+        since = self._now() - SECONDS
+        kept = [each for each in self._seconds if each[0] > since]
+        return sum(each[1] for each in kept), sum(each[2] for each in kept)
 
     def told(self) -> Mapping[str, Any]:
         """

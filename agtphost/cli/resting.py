@@ -1,0 +1,63 @@
+"""What the files of a host say while it does not run."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import CommandError
+from agtphost.stores import Search, StoreError, open_reader
+from agtphost.stores.state_lock import StateLock
+
+if TYPE_CHECKING:
+    from agtphost.cli.options import Connection
+    from agtphost.config import Config
+
+
+def at_rest(where: Connection) -> dict[str, Any]:
+    """What can be told without the host; nothing where none is configured here. Reads, and changes nothing."""
+    path = find_config(where)
+    if path is None:
+        return {}
+    try:
+        config = load_config(path)
+    except CommandError as error:
+        return {"note": error.message}
+    holder = StateLock(config.host.state_dir, config.store.path).holder()
+    held = {} if holder is None else {"held_by": f"a host{holder} uses this state, and does not answer there".strip()}
+    return {"config": str(path), **held, **_stored(config)}
+
+
+def _stored(config: Config) -> dict[str, Any]:
+    """What the store holds."""
+    if config.store.plugin is not None:
+        return {"store": f"of the plugin {config.store.plugin}"}
+    found: dict[str, Any] = {"store": str(config.store.path)}
+    try:
+        found["free_octets"] = shutil.disk_usage(config.store.path.parent).free
+        reader = open_reader(config.store.url)
+    except (StoreError, OSError) as error:
+        return {**found, "store": str(error)}
+    try:
+        newest = reader.latest(None, 1, Search()).records
+        checkpoint = reader.checkpoint()
+    except (StoreError, sqlite3.Error) as error:
+        return {**found, "store": f"{config.store.path} cannot be read: {error}"}
+    finally:
+        reader.close()
+    found["records"] = newest[0][0] if newest else 0
+    if checkpoint is not None:
+        found["checkpoint"] = checkpoint.size
+    if newest:
+        found["newest_record"] = _issued(newest[0][1])
+    return found
+
+
+def _issued(record: Any) -> str | None:
+    """When a record was signed."""
+    from agtphost.identity import envelope
+
+    moment = envelope.parse_unverified(record.format, record.signed).get("issued_at")
+    return moment if isinstance(moment, str) else None

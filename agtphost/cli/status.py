@@ -1,0 +1,213 @@
+"""``agtp status``: how a host is, at a glance; of one that does not run, what its files say."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.exchange import connected, refusal, require_success, result_of
+from agtphost.cli.failures import CommandError, ExitStatus, HostRefused, NoConnection
+from agtphost.cli.identities import REGISTRAR
+from agtphost.cli.options import Connection, host_options
+from agtphost.cli.output import print_fields, print_json, print_table, visible
+from agtphost.cli.resting import at_rest
+from agtphost.cli.target import resolve
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.quantities import lasting, size
+
+if TYPE_CHECKING:
+    from agtphost.cli.target import Target
+
+READY, DEGRADED, ANSWERS, NOT_RUNNING = "ready", "degraded", "answers", "not running"
+
+STATUS = {
+    READY: ExitStatus.SUCCESS,
+    ANSWERS: ExitStatus.SUCCESS,
+    DEGRADED: ExitStatus.REFUSED,
+    NOT_RUNNING: ExitStatus.CONNECTION,
+}
+
+SOON = 30 * 86_400.0
+"""Seconds before the end of a certificate or a revocation list from which on it is told."""
+
+AT_HAND = frozenset({"up", "idle"})
+"""States of upstreams that nobody has to look at."""
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Look again and again, until interrupted.")
+@click.option(
+    "--every", type=click.FloatRange(0.1, 3_600), default=2.0, show_default=True, help="Seconds, for --watch."
+)
+@host_options
+def command(watch: bool, every: float, where: Connection, as_json: bool) -> None:
+    """
+    Show how a host is: ready, and if not, why.
+
+    Asks the running host, and the answer is on record. Without --cert and --as the registrar of the configured host
+    asks; health is shown to operators, agents with the scope inspect:all, and those whom [admin] viewers lists. To
+    others the command tells whether the host answers at all. Of a host that does not run, it tells what its files say.
+
+    Exit status 0 if the host is ready, 1 if it runs and is not ready, 3 if it does not run. --watch prints one JSON
+    object a line with --json.
+
+    \b
+    Examples:
+      agtp status
+      agtp status --watch
+      agtp status --json | jq .ready
+      agtp status --cert ops.pem --uri agtp://agents.example.com
+    """
+    target = resolve(where, identity=REGISTRAR)
+    if not watch:
+        seen = look(target, where)
+        _show(seen, as_json)
+        raise click.exceptions.Exit(int(STATUS[seen["state"]]))
+    state = READY
+    try:
+        while True:
+            state = _once_more(look(target, where), as_json)
+            time.sleep(every)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(int(STATUS[state])) from None
+
+
+def _once_more(seen: Mapping[str, Any], as_json: bool) -> str:
+    """One look of several; its state."""
+    if as_json:
+        click.echo(jsontext.encode(seen))
+    else:
+        if sys.stdout.isatty():
+            click.clear()
+        _show(seen, as_json)
+        click.echo("")
+    sys.stdout.flush()
+    return str(seen["state"])
+
+
+def look(target: Target, where: Connection) -> dict[str, Any]:
+    """
+    What there is to tell at this moment; ``state`` is one of :data:`STATUS`.
+
+    :raises CommandError: if the host refuses whoever was named to ask.
+    """
+    try:
+        with connected(target) as client:
+            asked = client.call(target.uri, "INSPECT", "/", {"target": "vitals"})
+            if asked.ok:
+                return told(target.uri, result_of(asked))
+            if where.identity is not None or where.cert is not None or asked.status >= 500:
+                return _refused(target.uri, refusal(asked))
+            require_success(client.call(target.uri, "DISCOVER", "/methods", anonymous=True))
+            note = "what it is up to is shown to operators: name one by --cert or --as"
+            return {"state": ANSWERS, "ready": None, "uri": target.uri, "note": note}
+    except NoConnection as error:
+        files = at_rest(where)
+        return {"state": NOT_RUNNING, "ready": False, "uri": target.uri, "why": error.message, **files}
+    except HostRefused as error:
+        return _refused(target.uri, error)
+
+
+def _refused(uri: str, error: CommandError) -> dict[str, Any]:
+    """A host that refuses because it can do nothing is not well; one that refuses this caller has said all it says."""
+    answer = error.answer if isinstance(error.answer, dict) else {}
+    if int(answer.get("status") or 0) < 500:
+        raise error
+    why = {"what": "host", "why": error.message}
+    return {"state": DEGRADED, "ready": False, "uri": uri, "obstacles": [why]}
+
+
+def told(uri: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a running host says of itself."""
+    obstacles = said.get("obstacles") or []
+    state = DEGRADED if obstacles else READY
+    return {"state": state, "ready": not obstacles, "uri": uri, **said, "warnings": list(_warnings(said))}
+
+
+def _warnings(said: Mapping[str, Any]) -> Iterator[str]:
+    """What keeps nothing from working yet."""
+    for name, what in (("certificate_ends", "the host's certificate"), ("revocation_ends", "a revocation list")):
+        left = said.get(name)
+        if isinstance(left, (int, float)) and left < SOON:
+            yield f"{what} ended {lasting(-left)} ago" if left < 0 else f"{what} ends in {lasting(left)}"
+    free, floor = said.get("free_octets"), said.get("free_space_floor")
+    if isinstance(free, (int, float)) and isinstance(floor, (int, float)) and floor <= free < 2 * floor:
+        yield f"{size(free)} are free; below {size(floor)} requests are answered 503"
+
+
+def _show(seen: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(seen)
+        return
+    rows = _of_running if "records" in seen and seen["state"] != NOT_RUNNING else _of_other
+    print_fields(rows(seen))
+    down = [each for each in seen.get("upstreams") or () if each.get("state") not in AT_HAND]
+    if down:
+        click.echo("")
+        print_table(("UPSTREAM", "STATE", "NEXT ATTEMPT", "WHY"), (_upstream(each) for each in down))
+    for warning in seen.get("warnings") or ():
+        click.echo(visible(f"note: {warning}"), err=True)
+
+
+def _of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "state", seen["state"]
+    for each in seen.get("obstacles") or ():
+        yield "  because", f"{each.get('what')}: {each.get('why')}"
+    yield "host", f"{seen.get('server_id')}, agtphost {seen.get('version')}, at {seen['uri']}"
+    yield "up for", lasting(seen.get("uptime") or 0)
+    ledger = "low on disk" if seen.get("low") else "healthy" if seen.get("healthy") else "failing"
+    yield "ledger", f"{ledger}, {seen['records']} records"
+    yield "checkpoint", _checkpoint(seen.get("checkpoint_age"))
+    for name, age in (seen.get("witness_ages") or {}).items():
+        yield f"witness {name}", "has seen all" if not age else f"is told what is {lasting(age)} old"
+    if seen.get("free_octets") is not None:
+        yield "free disk", size(seen["free_octets"])
+    yield "last minute", f"{seen.get('recent_calls')} calls, {seen.get('recent_refusals')} of them refused"
+    yield "now", f"{seen.get('connections')} connections, {seen.get('waiting')} calls that wait"
+    yield "agents", _counted(seen.get("agents") or {})
+    states: dict[str, int] = {}
+    for each in seen.get("upstreams") or ():
+        states[str(each.get("state"))] = states.get(str(each.get("state")), 0) + 1
+    yield "upstreams", _counted(states)
+    open_items = {f"{name}s": count for name, count in (seen.get("open_items") or {}).items()}
+    yield "to decide", _counted(open_items)
+
+
+def _of_other(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "state", seen["state"]
+    yield "host", seen["uri"]
+    yield "why", seen.get("why")
+    for each in seen.get("obstacles") or ():
+        yield "because", f"{each.get('why')}"
+    yield "note", seen.get("note")
+    plain: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+        ("held by", "held_by", str),
+        ("store", "store", str),
+        ("records", "records", str),
+        ("newest record", "newest_record", str),
+        ("checkpoint", "checkpoint", lambda covered: f"covers {covered} records"),
+        ("free disk", "free_octets", size),
+    )
+    for title, name, shown in plain:
+        if seen.get(name) is not None:
+            yield title, shown(seen[name])
+
+
+def _checkpoint(age: object) -> str:
+    if not isinstance(age, (int, float)):
+        return "none yet"
+    return "covers all records" if not age else f"is {lasting(age)} behind"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+
+
+def _upstream(each: Mapping[str, Any]) -> tuple[object, ...]:
+    wait = each.get("next_attempt_in")
+    next_attempt = f"in {wait:.0f} s" if isinstance(wait, (int, float)) else "-"
+    return f"{each.get('protocol')}.{each.get('name')}", each.get("state"), next_attempt, each.get("reason") or ""

@@ -1,0 +1,21 @@
+"""Durations and sizes as text for people, in one unit each."""
+
+from __future__ import annotations
+
+
+def lasting(seconds: float) -> str:
+    """A duration: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
+    length = abs(seconds)
+    for most, unit, by in ((120, "s", 1), (7_200, "min", 60), (172_800, "h", 3_600)):
+        if length < most:
+            return f"{seconds / by:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def size(octets: float) -> str:
+    """A number of octets: ``512 octets``, ``1.5 GiB``."""
+    for unit in ("octets", "KiB", "MiB", "GiB"):
+        if octets < 1_024 or unit == "GiB":
+            break
+        octets /= 1_024
+    return f"{octets:.0f} {unit}" if unit == "octets" else f"{octets:.1f} {unit}"
