@@ -165,40 +165,27 @@ def _agtp_port(config: Config) -> str:
 
 
 def _beside(first: Surface, second: Surface) -> Iterator[Fault]:
-    place = (*second.location, "listen")
-    concerns = ((*first.location, "listen"),)
+    def fault(message: str, hint: str) -> Fault:
+        place, concerns = (*second.location, "listen"), ((*first.location, "listen"),)
+        return Fault(location=place, message=message, hint=hint, concerns=concerns, beside=first.location)
+
     if (first.listener.port, first.listener.interface) != (second.listener.port, second.listener.interface):
         return
     if first.listener.kind != second.listener.kind:
         if first.listener.port != "0":
-            yield Fault(
-                location=place,
-                message=f"is the place of {_named(first)}, which is {first.listener.kind} there",
-                hint="write the same, or choose another port",
-                concerns=concerns,
-                beside=first.location,
-            )
+            message = f"is the place of {_named(first)}, which is {first.listener.kind} there"
+            yield fault(message, "write the same, or choose another port")
         return
     for mine in second.paths:
         for theirs in first.paths:
             if mine.overlaps(theirs):
-                yield Fault(
-                    location=place,
-                    message=f"is where {_named(first)} has {theirs}, which overlaps {mine} here",
-                    hint="choose another port, or another path where there is a key for it",
-                    concerns=concerns,
-                    beside=first.location,
-                )
+                message = f"is where {_named(first)} has {theirs}, which overlaps {mine} here"
+                yield fault(message, "choose another port, or another path where there is a key for it")
                 return
     mine_, theirs_ = second.section, first.section
     if second.listener.secure and (mine_.certificate, mine_.key) != (theirs_.certificate, theirs_.key):
-        yield Fault(
-            location=place,
-            message=f"is shared with {_named(first)}, which has another certificate",
-            hint="name the same certificate and key in both, or choose another port",
-            concerns=concerns,
-            beside=first.location,
-        )
+        message = f"is shared with {_named(first)}, which has another certificate"
+        yield fault(message, "name the same certificate and key in both, or choose another port")
 
 
 def _named(surface: Surface) -> str:

@@ -369,12 +369,7 @@ class FrontResource(Resource):
         request = request_of(method, path, fields, {"method": method, "parameters": given or {}})
         response: Response = await self._dispatcher.dispatch(request, client.peer())
         client.note(response.status, response.headers.get("audit-id"))
-        if response.status != 200:
-            raise messages.fault_of(response)
-        body = jsontext.decode(response.body)
-        result = body.get("result") if isinstance(body, dict) else None
-        assert isinstance(result, dict), "the host's own answer"
-        return result
+        return messages.result_of(response)
 
 
 def _configuration(params: Mapping[str, Any]) -> Mapping[str, Any]:

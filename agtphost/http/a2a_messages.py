@@ -75,6 +75,20 @@ def fault_of(response: Response) -> RpcFault:
     return RpcFault(code, f"{body.get('explanation', '')} ({response.status} {reason})".strip(), proof)
 
 
+def result_of(response: Response) -> Mapping[str, Any]:
+    """
+    What the dispatcher answered.
+
+    :raises RpcFault: a refusal, or an agent's own error.
+    """
+    if response.status != 200:
+        raise fault_of(response)
+    body = jsontext.decode(response.body)
+    result = body.get("result") if isinstance(body, dict) else None
+    assert isinstance(result, dict), "the host's own answer"
+    return result
+
+
 def invalid(message: str) -> RpcFault:
     """-32602."""
     return RpcFault(-32602, message)

@@ -68,7 +68,7 @@ class Relay:
         client.note(response.status, audit_id)
         if audit_id is not None:
             request.responseHeaders.setRawHeaders("Audit-ID", [audit_id])
-        return _result(response)["response"]
+        return messages.result_of(response)["response"]
 
     async def follow(
         self, relayed: Relayed, client: Client, call: RpcCall | RestCall, request: Request
@@ -103,7 +103,7 @@ class Relay:
         response = await self._dispatcher.dispatch(asked, peer, interim)
         client.note(response.status, response.headers.get("audit-id"))
         try:
-            _result(response)
+            messages.result_of(response)
         except RpcFault as fault:
             return stream, fault
         return stream, None
@@ -120,15 +120,6 @@ def _request(relayed: Relayed, call: RpcCall | RestCall, extensions: str, client
         body["context"] = {"stream": True, "approval_wait": 0}
     fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
     return request_of("EXECUTE", f"{PATH}/{relayed.upstream}", fields, body)
-
-
-def _result(response: Response) -> Mapping[str, Any]:
-    if response.status != 200:
-        raise messages.fault_of(response)
-    body = jsontext.decode(response.body)
-    result = body.get("result") if isinstance(body, dict) else None
-    assert isinstance(result, dict), "the host's own answer"
-    return result
 
 
 def _event(response: Response) -> Mapping[str, Any] | None:
