@@ -12,7 +12,8 @@ import httpx
 import pytest
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
-from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest
+from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, SubscribeToTaskRequest
+from a2a.utils.errors import UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
 from tests.system.a2a_sides import Side, behind
@@ -98,13 +99,19 @@ def decided(host: Host, approval_id: str, status: str = "accepted", **more: Any)
         assert reply.ok, reply.body
 
 
-async def task_until(sdk: Any, task_id: str, *states: str) -> dict[str, Any]:
-    """A task once it is in one of these states."""
-    while True:
-        task: dict[str, Any] = MessageToDict(await sdk.get_task(GetTaskRequest(id=task_id)))
-        if task["status"]["state"] in states:
-            return task
-        await asyncio.sleep(0.05)
+async def task_at_its_end(following: Any, task_id: str) -> dict[str, Any]:
+    """
+    A task once it has ended: its events are followed until there are no more.
+
+    :param following: a client that reads streams.
+    """
+    try:
+        async for _ in following.subscribe(SubscribeToTaskRequest(id=task_id)):
+            pass
+    except UnsupportedOperationError:
+        pass  # It has ended already.
+    task: dict[str, Any] = MessageToDict(await following.get_task(GetTaskRequest(id=task_id)))
+    return task
 
 
 def sending(text: str) -> SendMessageRequest:
@@ -128,7 +135,7 @@ def test_a_held_message_is_answered_and_goes_on(host: Host, front: int, version:
             seen = MessageToDict(await sdk.get_task(GetTaskRequest(id=task["id"])))
             assert approval_of(seen["status"]) == approval_id
             await asyncio.to_thread(decided, host, approval_id)
-            return await task_until(sdk, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_REJECTED")
+            return await task_at_its_end(await client_of(web, front, version, binding, streaming=True), task["id"])
 
     done = asyncio.run(story())
     assert done["status"]["state"] == "TASK_STATE_COMPLETED", done
@@ -168,7 +175,9 @@ def test_rejected_and_cancelled(host: Host, front: int) -> None:
             sdk = await client_of(web, front, "1.0", "JSONRPC", streaming=False)
             (event,) = [MessageToDict(event) async for event in sdk.send_message(sending("rejected"))]
             await asyncio.to_thread(decided, host, approval_of(event["task"]["status"]), "rejected", reason="no, Bob")
-            task = await task_until(sdk, event["task"]["id"], "TASK_STATE_REJECTED")
+            following = await client_of(web, front, "1.0", "JSONRPC", streaming=True)
+            task = await task_at_its_end(following, event["task"]["id"])
+            assert task["status"]["state"] == "TASK_STATE_REJECTED", task
             assert "approval-rejected" in task["status"]["message"]["parts"][0]["text"]
             (event,) = [MessageToDict(event) async for event in sdk.send_message(sending("cancelled"))]
             approval_id = approval_of(event["task"]["status"])
