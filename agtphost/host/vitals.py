@@ -78,6 +78,7 @@ def looking(on: Foundation, connected: Upstreams, running: RunningCalls, listeni
             uptime=max(now - began, 0.0),
             recent_calls=calls,
             recent_refusals=refused,
+            spans_lost=None if on.traces is None else on.traces.lost,
             upstreams=tuple(_upstreams(connected)),
             states=STATES,
         )

@@ -91,6 +91,9 @@ class HostCollector:
         if seen.revocation_ends is not None:
             text = "Until the first revocation list is out of date."
             yield _gauge("agtphost_revocation_list_days_left", text, seen.revocation_ends / DAY)
+        if seen.spans_lost is not None:
+            text = "Spans of traces that no collector has: dropped for want of room, or undelivered."
+            yield _counter("agtphost_spans_lost", text, ("why",), seen.spans_lost.items())
         yield _gauge("agtphost_ready", "1 while /readyz answers 200.", int(not any(obstacles(seen))))
         built = (__version__, platform.python_version(), 1)
         yield _gauges("agtphost_build_info", "Always 1.", ("version", "python"), [built])

@@ -77,6 +77,9 @@ class Vitals:
     recent_refusals: int = 0
     """Those of them that were refused."""
 
+    spans_lost: Mapping[str, int] | None = None
+    """Spans that no collector has so far, ``dropped`` for want of room or ``undelivered``; None without traces."""
+
     upstreams: Sequence[UpstreamVital] = ()
     states: Sequence[str] = field(default=())
     """Every state that an upstream can be in."""

@@ -50,9 +50,9 @@ class Traces(Service):
         """Spans that the collector did not take."""
 
     @property
-    def dropped(self) -> int:
-        """Spans that there was no room for."""
-        return 0 if self._queue is None else self._queue.dropped
+    def lost(self) -> dict[str, int]:
+        """Spans that no collector has: those that there was no room for, and those that it did not take."""
+        return {"dropped": 0 if self._queue is None else self._queue.dropped, "undelivered": self.undelivered}
 
     def begin(self, exchange: Exchange) -> CallSpan | None:
         """A call begins; see :class:`agtphost.dispatch.tracing.Tracer`."""

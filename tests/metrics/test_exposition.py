@@ -44,6 +44,7 @@ def test_a_scrape_has_calls_and_vitals() -> None:
     ):
         assert found[name, ()] == value, name
     assert found["agtphost_witness_age_seconds", (("witness", "agtp://w.example"),)] == 12
+    assert found["agtphost_spans_lost_total", (("why", "dropped"),)] == 7
     files = (("protocol", "mcp"), ("server", "files"))
     assert found["agtphost_upstream_restarts_total", files] == 2
     states = {state: found["agtphost_upstream_state", (*files, ("state", state))] for state in ("up", "idle", "failed")}

@@ -251,6 +251,7 @@ start = "lazy"
         "agtphost_agent_calls_total",
         "agtphost_witness_age_seconds",
         "agtphost_revocation_list_days_left",
+        "agtphost_spans_lost_total",
     }
     assert families | only_with_more == rows
     # What alerts and dashboard ask for is what this host told, and not what a test made up.

@@ -30,6 +30,7 @@ from tests.system.hosting import BIN, Host, free_port, running, sample, until
 from tests.system.mcp_sessions import ERAS, said
 from tests.system.peers import TASK_ID, Pair
 from tests.system.peers import demo as pair_demo
+from tests.system.scraping import scrape
 from tests.system.test_check_agrees import hidden
 from tests.system.test_traces import GIVEN, PARENT, SERVER, TRACE, traces
 
@@ -404,10 +405,13 @@ def mute() -> Iterator[int]:
 
 @pytest.mark.parametrize("kind", ["dead", "mute"])
 def test_a_collector_that_takes_nothing_holds_nobody_up(tmp_path: Path, kind: str) -> None:
-    """Calls are answered as ever, and a stop waits a second or two: not for a minute of the exporter's time."""
+    """Calls are answered as ever, metrics count what is lost, and a stop waits a second or two: not for a minute."""
     with mute() as port:
         url = f'endpoint = "http://127.0.0.1:{port if kind == "mute" else free_port()}"'
-        config = sample(tmp_path, append=f"\n[traces]\n{url}\ntimeout = {60 if kind == 'mute' else 0.2}\n")
+        watched = free_port()
+        traced = f"\n[traces]\n{url}\ntimeout = {60 if kind == 'mute' else 0.2}\n"
+        told = f'\n[metrics]\nlisten = "tcp:{watched}:interface=127.0.0.1"\n'
+        config = sample(tmp_path, append=traced + told)
         with running(config) as host:
             agent = host.state / "agents" / "demo"
             with Client(trust=host.state / "ca.pem", cert=agent / "agent.pem", key=agent / "agent.key") as client:
@@ -415,6 +419,7 @@ def test_a_collector_that_takes_nothing_holds_nobody_up(tmp_path: Path, kind: st
                     assert client.call(host.uri, "ECHO", "/text", {"text": str(number)}).ok
                 if kind == "dead":
                     until(lambda: "does not take spans" in host.output)
+                    assert scrape(watched)["agtphost_spans_lost_total", (("why", "undelivered"),)] >= 1
                     assert client.call(host.uri, "ECHO", "/text", {"text": "still"}).ok
             began = time.monotonic()
             assert host.stop() == 0
