@@ -135,12 +135,14 @@ def proposals(where: Connection, as_json: bool) -> None:
 
 @command.command()
 @click.argument("proposal_id", metavar="PROPOSAL_ID")
-@click.option("--accept/--reject", "accepted", required=True, help="What to answer the proposer.")
-@click.option("--reason", metavar="TEXT", help="Why it is rejected, for the proposer.")
+@click.option("--accept", "decision", flag_value="accept", help="Issue the contract.")
+@click.option("--reject", "decision", flag_value="reject", help="Refuse it; the proposer is told.")
+@click.option("--defer", "decision", flag_value="defer", help="Decide later: its time begins anew.")
+@click.option("--reason", metavar="TEXT", help="Why: of a rejection the proposer is told.")
 @host_options
-def decide(proposal_id: str, accepted: bool, reason: str | None, where: Connection, as_json: bool) -> None:
+def decide(proposal_id: str, decision: str | None, reason: str | None, where: Connection, as_json: bool) -> None:
     """
-    Approve or reject a proposal that waits.
+    Approve, reject or put off a proposal that waits.
 
     Proposals wait where [policies.synthesis] approval is "operator".
 
@@ -148,8 +150,12 @@ def decide(proposal_id: str, accepted: bool, reason: str | None, where: Connecti
     Examples:
       agtp contracts decide 8a41... --accept --as operator
       agtp contracts decide 8a41... --reject --reason "use BOOK /room" --as operator
+      agtp contracts decide 8a41... --defer --reason "legal looks at it" --as operator
     """
-    given = {"accepted": accepted, **_given(reason=reason)}
+    if decision is None:
+        raise click.UsageError("Say --accept, --reject or --defer.")
+    word = {"deferred": True} if decision == "defer" else {"accepted": decision == "accept"}
+    given = {**word, **_given(reason=reason)}
     print_answer(result_of(ask(resolve(where), "CONFIRM", f"/proposals/{proposal_id}", given)), as_json)
 
 

@@ -67,7 +67,9 @@ def _negotiation(catalog: Catalog, propose: IBuiltInHandler) -> Iterator[Binding
         decides = method == "CONFIRM"
         least = Assurance.HEADER if decides else Assurance.NONE
         statement, changes = catalog.statement(method), method != "QUERY"
-        yield Binding.native(method, path, propose, statement, least, changes=changes, vital=decides)
+        made = Binding.native(method, path, propose, statement, least, changes=changes, vital=decides)
+        # Operators decide, and are no agents.
+        yield replace(made, operators=decides)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -276,6 +276,7 @@ class Negotiator:
                 "originating_agent_id": pending.owner,
                 "definition": pending.value["synthesis"]["definition"],
                 "recipe_lineage": pending.value["synthesis"]["lineage"],
+                **pending.value.get("deferral", {}),
             }
             for pending in self._reviews.waiting()
             if operator or (sure and caller and pending.owner == caller)
@@ -284,24 +285,37 @@ class Negotiator:
 
     def decide(self, context: BuiltInContext) -> Answer:
         """
-        ``CONFIRM /proposals/{id}``: an operator approves or rejects.
+        ``CONFIRM /proposals/{id}``: an operator approves, rejects, or puts it off.
 
         :raises Refusal: 403 for others, 404 for what does not wait, 409 for what is decided.
         """
         if not self._authorization.oversees(context):
             raise Refusal(Reason.NOT_OPERATOR)
         pending = self._proposal(context)
-        accepted = context.input.get("accepted")
-        if not isinstance(accepted, bool):
-            told = "The parameter accepted is not true or false."
-            raise parameters.invalid("accepted", told, "Send accepted.", missing=True)
+        accepted, deferred = context.input.get("accepted"), context.input.get("deferred") is True
+        if deferred == isinstance(accepted, bool):
+            told = "Neither, or both, of accepted (true or false) and deferred (true) are there."
+            raise parameters.invalid("accepted", told, "Send accepted, or deferred in its place.", missing=True)
         if pending.decision != "pending":
             raise Refusal(
                 Reason.ALREADY_DECIDED,
                 f"The proposal is {pending.decision} already.",
                 remedy="QUERY it for the outcome.",
             )
+        if deferred:
+            return self._defer(pending, context)
         return self._accept(pending, context) if accepted else self._decline(pending, context)
+
+    def _defer(self, pending: Pending, context: BuiltInContext) -> Answer:
+        """It waits on, as long again as when it was proposed; who put it off, when, and why is shown with it."""
+        reason = parameters.text(context.input, "reason")
+        value = self._reviews.put_off(pending, self._authorization.actor(context), reason)
+        deferral = value["deferral"]
+        return Answer(
+            result={**self._reviews.progress(pending.proposal_id, value), "decision": "deferred", **deferral},
+            changes=(self._reviews.waits_on(pending, value),),
+            extra={"proposal_id": pending.proposal_id, "proposal_deferred": deferral["deferred_at"]},
+        )
 
     def _accept(self, pending: Pending, context: BuiltInContext) -> Answer:
         lifetime = dict(pending.value["lifetime"])

@@ -21,6 +21,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import Accepted
 from agtphost.negotiation.synthesis import Synthesis
+from agtphost.vocabulary import times
 from agtphost.vocabulary.reasons import Reason
 
 KIND = "proposal"
@@ -154,6 +155,27 @@ class Reviews:
         if value["decision"] == "pending" and value["review_until"] <= self._now():
             value = {**value, "decision": "rejected", "explanation": "Nobody decided about it in time."}
         return Pending(proposal_id=item.key, owner=item.owner, version=item.version, value=value)
+
+    def put_off(self, pending: Pending, actor: str, reason: str | None) -> dict[str, Any]:
+        """
+        What a proposal becomes whose decision is put off: its time begins anew.
+
+        :param actor: whose word it is.
+        """
+        now = self._now()
+        deferral = {"deferred_by": actor, "deferred_at": times.stamp(now / 1000), "deferred_reason": reason or ""}
+        return {**pending.value, "review_until": now + self._review * 1000, "deferral": deferral}
+
+    def waits_on(self, pending: Pending, value: Mapping[str, Any]) -> Change:
+        """The change that keeps what :meth:`put_off` made; a decision that was made meanwhile wins."""
+        return Change(
+            kind=KIND,
+            key=pending.proposal_id,
+            value=value,
+            owner=pending.owner,
+            expires_at=value["review_until"] + REMEMBERED * 1000,
+            expected=pending.version,
+        )
 
     def decided(self, pending: Pending, **changed: Any) -> Change:
         """The change that ends a review; one decision wins."""

@@ -65,13 +65,14 @@ def decide(fields: Fields) -> Act:
 
 def decide_proposal(fields: Fields) -> Act:
     """CONFIRM of a proposal."""
-    accepted = _chosen(fields, "accepted", "rejected") == "accepted"
+    status = _chosen(fields, "accepted", "rejected", "deferred")
     known = _word(fields, "proposal_id")
+    word = {"deferred": True} if status == "deferred" else {"accepted": status == "accepted"}
     return Act(
         method="CONFIRM",
         path=f"/proposals/{in_path(known)}",
-        given={"accepted": accepted, **_reason(fields)},
-        done=f"{known} is {'accepted' if accepted else 'rejected'}.",
+        given={**word, **_reason(fields)},
+        done=f"{known} is {status}.",
     )
 
 

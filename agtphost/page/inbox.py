@@ -10,7 +10,7 @@ from twisted.web.template import Tag, tags
 from agtphost.page import now, parts
 from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
-from agtphost.page.text import ago, brief
+from agtphost.page.text import ago, brief, lasting
 from agtphost.page.visit import Visit
 
 Card: TypeAlias = Callable[[Visit, Mapping[str, Any]], Tag]
@@ -96,6 +96,8 @@ def _approval(visit: Visit, entry: Mapping[str, Any]) -> Tag:
 def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
     known = str(entry.get("escalation_id", ""))
     title = f"Escalation {brief(known, 16)}"
+    decision = entry.get("decision")
+    put_off = decision if isinstance(decision, dict) else {}
     pairs = (
         ("Agent", parts.brief_agent(entry.get("escalated_by"))),
         ("Task", entry.get("task_id")),
@@ -103,6 +105,7 @@ def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
         ("Priority", parts.state(entry.get("priority"))),
         ("Waits for", ago(entry.get("created_at"))),
         ("Deadline", entry.get("deadline") or "-"),
+        *_deferral(put_off.get("at"), put_off.get("by"), put_off.get("reason")),
     )
     content = (parts.facts(pairs), parts.code(entry.get("context")))
     return parts.card(title, known, *content, *_form(visit, DECISIONS, known, title))
@@ -113,8 +116,10 @@ def _proposal(visit: Visit, entry: Mapping[str, Any]) -> Tag:
     title = f"Proposal {brief(known, 16)}"
     pairs = (
         ("Agent", parts.brief_agent(entry.get("originating_agent_id"))),
-        ("State", parts.state(entry.get("status") or "pending")),
+        ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
         ("Made of", entry.get("recipe_lineage")),
+        ("Decided within", lasting(float(entry.get("estimated_seconds") or 0))),
+        *_deferral(entry.get("deferred_at"), entry.get("deferred_by"), entry.get("deferred_reason")),
     )
     form: list[Tag] = []
     if visit.may("operate"):
@@ -125,11 +130,18 @@ def _proposal(visit: Visit, entry: Mapping[str, Any]) -> Tag:
                 "/inbox",
                 {"proposal_id": known},
                 parts.reason(f"reason-{known}"),
-                buttons=DECISIONS[:2],
+                buttons=DECISIONS,
                 label=f"Decide about {title}",
             )
         ]
     return parts.card(title, known, parts.facts(pairs), parts.code(entry.get("definition")), *form)
+
+
+def _deferral(at: object, by: object, why: object) -> list[tuple[str, Any]]:
+    """That somebody has put the decision off already; nothing where nobody has."""
+    if not at:
+        return []
+    return [("Put off", f"{ago(at)} ago by {brief(by, 16)}"), ("Because", why or "-")]
 
 
 KINDS: Sequence[tuple[str, str, Card]] = (

@@ -455,6 +455,24 @@ def test_a_review_can_end_with_no() -> None:
     assert table.ask("CONFIRM", other, {"accepted": True}, who=ROOT).status == 409
 
 
+def test_a_review_can_be_put_off() -> None:
+    """By an operator alone, with a reason that is shown with it: it waits on, and its time begins anew."""
+    table = NegotiatingHost(granting(OPEN, approval="operator"))
+    where = f"/proposals/{body_of(table.propose(BOOK_ROOM))['proposal_id']}"
+    assert table.ask("CONFIRM", where, {"deferred": True}).status == 403
+    for given in ({}, {"deferred": False}, {"deferred": True, "accepted": True}, {"accepted": "later"}):
+        assert table.ask("CONFIRM", where, given, who=ROOT).status == 422, given
+    table.clock.advance(3_000)
+    told = body_of(table.ask("CONFIRM", where, {"deferred": True, "reason": "Legal looks at it."}, who=ROOT))["result"]
+    assert told["decision"] == "deferred" and told["estimated_seconds"] == 3_600
+    table.clock.advance(3_000)
+    assert table.ask("QUERY", where).status == 261, "the proposer waits on"
+    (shown,) = body_of(table.ask("QUERY", "/proposals", who=ROOT))["result"]["proposals"]
+    assert shown["deferred_reason"] == "Legal looks at it." and shown["deferred_by"] and shown["deferred_at"]
+    assert table.ask("CONFIRM", where, {"accepted": True}, who=ROOT).status == 200
+    assert table.ask("CONFIRM", where, {"deferred": True}, who=ROOT).status == 409
+
+
 def test_a_keyed_proposal_is_made_once() -> None:
     """A PROPOSE with an Idempotency-Key that is repeated gets the same contract."""
     table = NegotiatingHost()

@@ -13,7 +13,7 @@ import pytest
 from agtphost.client.sync import Client
 from tests import forking
 from tests.page.browsing import Site, served
-from tests.system.hosting import until
+from tests.system.hosting import ETC, until
 
 SERVER = Path(__file__).parents[1] / "system" / "changing_server.py"
 TOOLS = "application/vnd.mcp.tools+json"
@@ -49,6 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
     words = folder / "words"
     words.write_text("Adds up.")
     more = APPROVED.format(command=json.dumps(forking.mcp_server(SERVER, words)))
+    more += '\n[policies.synthesis]\napproval = "operator"\n'
     with served(folder, append=more, operators=("registrar", "agents/demo/agent")) as site:
         yield Changing(site.host, site.port, words)
 
@@ -99,6 +100,36 @@ def test_a_button_that_is_not_there_does_nothing(site: Site) -> None:
     form = browser.get("/inbox").page.form("/do/decide", target_id=known)
     assert browser.send(form, ("do", "erase")).status == 400
     assert browser.get("/inbox").page.form("/do/decide", target_id=known)
+
+
+def test_a_proposal_is_put_off_and_then_approved(site: Site) -> None:
+    """Each by a form; who put it off, and why, stands on the card, and the decision waits on."""
+    taken = site.host.agtp("propose", str(ETC / "proposals" / "catalogue.json"), "--duration", "1h", "--json")
+    assert "261" in taken.stdout, taken.stdout + taken.stderr
+    (waiting,) = site.host.agtp_json("contracts", "proposals", "--as", "registrar")
+    known = waiting["proposal_id"]
+    browser = site.browser()
+    form = browser.get("/inbox").page.form("/do/decide-proposal", proposal_id=known)
+    after = browser.send(form, ("do", "deferred"), reason="legal looks at it")
+    assert after.status == 200 and f"{known} is deferred" in after.text
+    assert "legal looks at it" in after.page.said and any(" ago by key:" in each for each in after.page.said)
+    words = ("--defer", "--reason", "still", "--as", "registrar")
+    told = site.host.agtp_json("contracts", "decide", known, *words)
+    assert told["decision"] == "deferred" and told["deferred_reason"] == "still"
+    assert site.host.agtp("contracts", "decide", known, "--as", "registrar").returncode == 2
+    done = browser.send(browser.get("/inbox").page.form("/do/decide-proposal", proposal_id=known), ("do", "accepted"))
+    assert done.status == 200 and f"{known} is accepted" in done.text
+    assert browser.send(form, ("do", "deferred")).status == 409
+
+
+def test_an_escalation_is_put_off(site: Site) -> None:
+    """It waits on, with the reason on its card."""
+    known = escalated(site, "task-later")
+    browser = site.browser()
+    form = browser.get("/inbox").page.form("/do/decide", target_id=known)
+    after = browser.send(form, ("do", "deferred"), reason="after lunch")
+    assert after.status == 200 and "after lunch" in after.page.said
+    assert browser.send(form, ("do", "accepted")).status == 200
 
 
 # Calls that wait for an approval
