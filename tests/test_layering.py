@@ -35,7 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "traces": EVERYONE | {"config", "dispatch", "handlers"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
-    "client": EVERYONE | {"upstream", "wire", "identity"},
+    # `config` for `Client.of` alone: host.toml and profiles are read where they are asked for, and by one reader.
+    "client": EVERYONE | {"config", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
     "page": EVERYONE | {"http", "identity", "wire"},

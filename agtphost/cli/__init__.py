@@ -5,7 +5,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.failures`: exit statuses, and how errors are shown
 - :mod:`.output`: tables, JSON and untrusted text on a terminal
 - :mod:`.options`: options that several commands share
-- :mod:`.configured`, :mod:`.identities`: the host on this machine, its certificates and agents
+- :mod:`.configured`, :mod:`.identities`: the host on this machine, and its agents
 - :mod:`.target`: which host, as whom, trusting what
 - :mod:`.arguments`: ``key=value`` and ``key:=json``
 - :mod:`.local_files`: files on this machine: keys and documents

@@ -12,10 +12,11 @@ from click.shell_completion import CompletionItem
 
 from agtphost.cli.exchange import connected, entries_of, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, HostRefused, NoConnection
-from agtphost.cli.identities import REGISTRAR, agent_id_of, labels
+from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_document, print_fields, print_json, print_table, visible
 from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
 
 if TYPE_CHECKING:
     from agtphost.cli.target import Target

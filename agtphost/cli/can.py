@@ -10,10 +10,11 @@ import click
 from agtphost.cli.arguments import pairs
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import ExitStatus
-from agtphost.cli.identities import REGISTRAR, agent_id_of
+from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 ACTION = "mcp.tools.call"

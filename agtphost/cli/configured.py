@@ -12,9 +12,6 @@ from agtphost.errors import ConfigurationError
 if TYPE_CHECKING:
     from agtphost.config import Config
 
-FOUND_IN = ("host.toml", "etc/host.toml")
-"""Where a configuration is looked for, below the working directory."""
-
 NO_HOST = "Name an agtp:// URI, --config FILE or --profile NAME, or work where a host.toml is."
 
 
@@ -24,7 +21,9 @@ def find_config(where: Connection) -> Path | None:
         return where.config
     if where.profile is not None:
         return None
-    return next((path for name in FOUND_IN if (path := Path(name)).is_file()), None)
+    from agtphost.client.target import found_config
+
+    return found_config()
 
 
 def load_config(path: Path) -> Config:

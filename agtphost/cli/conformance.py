@@ -11,11 +11,11 @@ import click
 
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_file
-from agtphost.cli.identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import Target, resolve
+from agtphost.client.local_identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
 from agtphost.conformance.access import Access, Who
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
@@ -205,8 +205,8 @@ def _credentials(
     elif target.agent_id is not None:
         found[Who.AGENT] = Credentials(agent_id=target.agent_id)
     registrar, others = _beside(where, supplied, found.get(Who.AGENT))
-    registrar = _pair(supplied.registrar_cert, supplied.registrar_key, "the issuer's certificate") or registrar
-    second = _pair(supplied.second_cert, supplied.second_key, "the second agent's certificate")
+    registrar = _pair(supplied.registrar_cert, supplied.registrar_key, "The issuer's certificate") or registrar
+    second = _pair(supplied.second_cert, supplied.second_key, "The second agent's certificate")
     if registrar is not None:
         found[Who.REGISTRAR] = Credentials(cert=registrar[0], key=registrar[1])
     if second is not None:
@@ -225,9 +225,7 @@ Pair = tuple[Path, Path | None]
 def _pair(certificate: Path | None, key: Path | None, what: str) -> Pair | None:
     if certificate is None:
         return None
-    shown = present(certificate, what)
-    cert, found = pair(shown or certificate, key)
-    return (cert, found) if cert is not None else None
+    return pair(present(certificate, what), key)
 
 
 def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) -> tuple[Pair | None, list[Pair]]:
@@ -246,5 +244,5 @@ def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) ->
         for entry in known.values()
         if agent is not None and certified_agent(entry) not in (agent.agent_id, spent, None)
     ]
-    registrar = _pair(issuer, None, "the issuer's certificate") if issuer is not None and issuer.is_file() else None
+    registrar = _pair(issuer, None, "The issuer's certificate") if issuer is not None and issuer.is_file() else None
     return registrar, [(entry, entry.with_suffix(".key")) for entry in others if entry.with_suffix(".key").is_file()]

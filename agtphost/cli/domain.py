@@ -12,10 +12,10 @@ from agtphost.audit.domains import EXPIRED, ORG_DOMAIN, RENEWED
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.exchange import ask, result_of
-from agtphost.cli.identities import REGISTRAR
 from agtphost.cli.options import Connection, connection_options, host_options
 from agtphost.cli.output import print_entries, print_json
 from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import times
 
 HOURS = 24.0

@@ -45,16 +45,6 @@ def failure_of(error: errors.ClientError) -> CommandError:
     return kind(error.explanation, error.remedy)
 
 
-PARTICULARS = {
-    "missing_scopes": "missing scopes",
-    "close_matches": "close names",
-    "candidates": "candidates",
-    "supported_actions": "actions",
-}
-"""Members of refusals that are lists of words, and how they are told."""
-
-MOST_PARTICULARS = 20
-
 ANOTHER_VERSION = "Is this an AGTP host of the same version?"
 
 
@@ -90,7 +80,8 @@ def refusal(reply: Reply) -> HostRefused:
         another = "`--as NAME` asks as another agent, or as registrar; `agtp agent ls` lists them."
         remedy = f"{remedy} {another}" if remedy else another
     # Whatever the host sent stays on lines of its own below the sentence that says what happened.
-    return HostRefused(said, "\n  ".join(line for line in (remedy, *_particulars(reply)) if line), answer=answer)
+    audit = (f"Audit-ID: {reply.audit_id}",) if reply.audit_id else ()
+    return HostRefused(said, "\n  ".join(line for line in (remedy, *reply.particulars, *audit) if line), answer=answer)
 
 
 def _held(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:
@@ -137,24 +128,6 @@ def called(
     # Whoever is to decide has to hear of it while this waits.
     click.echo(visible(f"held for a person: {reply.approval.approval_id}; waiting {patience:g} s at most"), err=True)
     return client.call(target.uri, method, path, input, wait_for_approval=patience, **given)
-
-
-def _particulars(reply: Reply) -> Iterator[str]:
-    """What a refusal says beyond its explanation, where it is short: which field, which scope, which name instead."""
-    document = reply.document
-    faults = document.get("faults")
-    for fault in faults[:MOST_PARTICULARS] if isinstance(faults, list) else ():
-        if isinstance(fault, dict):
-            yield f"{fault.get('path') or '/'}: {fault.get('message', '')}"
-    for member, words in PARTICULARS.items():
-        given = document.get(member)
-        if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
-            shown = given[:MOST_PARTICULARS]
-            yield f"{words}: {', '.join(shown)}{', ...' if len(given) > len(shown) else ''}"
-    if isinstance(document.get("said"), str) and document["said"]:
-        yield f"they say: {document['said']}"
-    if reply.audit_id:
-        yield f"Audit-ID: {reply.audit_id}"
 
 
 def require_success(reply: Reply) -> Reply:

@@ -14,10 +14,11 @@ from agtphost.cli.audit.entries import Entry, entry_of, what_of
 from agtphost.cli.can import told
 from agtphost.cli.exchange import connected, inspect, result_of, signing_keys
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.identities import REGISTRAR, labels
+from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import Target, resolve
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.retelling import asked_today, claimed_of
 from agtphost.vocabulary.status import Status, phrase_of

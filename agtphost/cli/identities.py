@@ -1,4 +1,4 @@
-"""Certificates, keys and agents that lie with a host on this machine, by name."""
+"""Agents whose files lie with a host on this machine, by name."""
 
 from __future__ import annotations
 
@@ -14,90 +14,6 @@ from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 
 if TYPE_CHECKING:
     from agtphost.config import Config
-
-CALLER = "demo"
-"""The agent that the development profile creates."""
-
-REGISTRAR = "registrar"
-"""The Genesis issuer's name among identities: it has a certificate and is no agent."""
-
-
-def identities(config: Config) -> dict[str, Path]:
-    """The certificates that lie in the state directory, by the name for ``--as``."""
-    found = {}
-    registrar = config.host.state_dir / "registrar.pem"
-    if registrar.is_file():
-        found[REGISTRAR] = registrar
-    directory = config.identity.known_agents
-    if directory.is_dir():
-        for entry in sorted(directory.iterdir()):
-            if (entry / "agent.pem").is_file():
-                found[entry.name] = entry / "agent.pem"
-    return found
-
-
-def identity_of(config: Config, wanted: str | None, default: str) -> tuple[Path | None, Path | None, str | None]:
-    """Certificate, key and Agent-ID of a named identity; nothing where only the default is absent."""
-    known = identities(config)
-    name = wanted or default
-    certificate = known.get(name)
-    if certificate is None:
-        if wanted is not None:
-            listed = f"Known here: {', '.join(known)}." if known else "Start the host once, or use --cert."
-            raise WrongInput(f"there is no identity {wanted!r} in {config.host.state_dir}", listed)
-        return None, None, None
-    cert, key = pair(certificate, None)
-    return cert, key, certified_agent(certificate)
-
-
-def certified_agent(certificate: Path) -> str | None:
-    """The Agent-ID that a certificate file names; None where it names none."""
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
-
-    try:
-        return parse_peer_certificate(load_certificate(certificate).public_bytes(Encoding.DER)).agent_id
-    except (CertificateError, OSError) as error:
-        raise WrongInput(f"the certificate cannot be read: {error}") from None
-
-
-def given_certificate(where: Connection) -> tuple[Path | None, Path | None]:
-    """The client certificate that the command line names, and its key; nothing if it names none."""
-    if where.no_cert:
-        if where.cert is not None or where.key is not None:
-            raise WrongInput("--no-cert excludes --cert and --key")
-        return None, None
-    if where.cert is None:
-        if where.key is not None:
-            raise WrongInput("--key needs --cert")
-        return None, None
-    return pair(where.cert, where.key)
-
-
-def pair(certificate: Path, key: Path | None) -> tuple[Path | None, Path | None]:
-    """A certificate and its key, which lies beside it unless it is named."""
-    return (
-        present(certificate, "the client certificate"),
-        present(key or certificate.with_suffix(".key"), "the key of the client certificate", "Name it by --key."),
-    )
-
-
-def present(path: Path | None, what: str, remedy: str = "") -> Path | None:
-    """``path``, if there is such a file. :raises WrongInput: otherwise."""
-    if path is not None and not path.is_file():
-        raise WrongInput(f"{what} is not there: {path}", remedy)
-    return path
-
-
-def checked_agent_id(text: str | None) -> str | None:
-    """``text``, if it is an Agent-ID. :raises WrongInput: otherwise."""
-    if text is not None and not is_agent_id(text):
-        raise WrongInput("--agent-id is not 64 lower-case hexadecimal digits")
-    return text
-
-
-# Agents
 
 
 def agent_id_of(where: Connection, agent: str) -> str:

@@ -16,6 +16,7 @@ from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import address_of, resolve
+from agtphost.client.errors import InvalidCall
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.catalog import Catalog, CatalogError
 
@@ -233,7 +234,7 @@ def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Map
 def _link(config: Config) -> str:
     try:
         return f"{address_of(config)}/"
-    except WrongInput:
+    except InvalidCall:
         return f"{SCHEME}{config.host.server_id}/"
 
 

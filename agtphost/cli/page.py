@@ -6,10 +6,10 @@ import click
 
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection
-from agtphost.cli.identities import REGISTRAR
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.key_ring import KeyRing
 
 

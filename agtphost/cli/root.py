@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
 
@@ -58,6 +59,20 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"agtphost.cli.{COMMANDS[cmd_name][1]}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what the client library cannot do, or cannot find, is its failure."""
+        try:
+            return super().invoke(ctx)
+        except (RuntimeError, click.ClickException):
+            raise  # Click's own, without an import of the client.
+        except Exception as error:
+            from agtphost.cli.exchange import failure_of
+            from agtphost.client.errors import ClientError
+
+            if isinstance(error, ClientError):
+                raise failure_of(error) from None
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

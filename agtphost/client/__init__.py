@@ -2,6 +2,9 @@
 Calling AGTP hosts.
 
 - :class:`Client`: for Twisted programs; :class:`agtphost.client.sync.Client`: the same for scripts
+- :mod:`.host`: :class:`Host`, one host as one caller: what ``Client.of`` makes
+- :mod:`.target`, :mod:`.local_identities`: which host, as whom, trusting what: from a ``host.toml``, a profile or a URI
+- :mod:`.tools`: :class:`Tool` and :class:`ToolResult`
 - :mod:`.reply`: :class:`Reply`, one answer
 - :mod:`.approvals`: :class:`PendingApproval`, what a person has to decide before a call is made
 - :mod:`.verification`: :class:`Verification`, whether its record is genuine
@@ -14,7 +17,8 @@ Calling AGTP hosts.
 - :mod:`.errors`: :class:`ClientError` and its kinds: calls without an answer
 - :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what
   both clients are made of, without I/O
-- :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections
+- :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections; :mod:`.blocking_connection`: the blocking
+  client's
 - :mod:`.tracing`: the trace of the program that calls, where it uses OpenTelemetry
 - :mod:`.terminal`: text of others, made safe to print
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
@@ -33,6 +37,8 @@ from typing import TYPE_CHECKING, Any
 from agtphost.client.approvals import PendingApproval
 from agtphost.client.errors import (
     AgentGone,
+    ApprovalRequired,
+    CallRefused,
     CannotConnect,
     CatalogMismatch,
     ClientError,
@@ -41,19 +47,25 @@ from agtphost.client.errors import (
     ProtocolBroken,
     Timeout,
     TLSRefused,
+    ToolFailed,
+    UnverifiedRecord,
     VerificationFailed,
 )
 from agtphost.client.reply import Reply
 from agtphost.client.requests import new_session_id
+from agtphost.client.tools import Tool, ToolResult
 from agtphost.client.verification import Check, Verification
 
 if TYPE_CHECKING:
     from agtphost.client.client import Client
+    from agtphost.client.host import Host
     from agtphost.client.purchasing import Buyer, Counterparty, CounterpartyUnverified
 
 __all__ = [
     "AgentGone",
+    "ApprovalRequired",
     "Buyer",
+    "CallRefused",
     "CannotConnect",
     "CatalogMismatch",
     "Check",
@@ -62,12 +74,17 @@ __all__ = [
     "ConnectionLost",
     "Counterparty",
     "CounterpartyUnverified",
+    "Host",
     "InvalidCall",
     "PendingApproval",
     "ProtocolBroken",
     "Reply",
     "TLSRefused",
     "Timeout",
+    "Tool",
+    "ToolFailed",
+    "ToolResult",
+    "UnverifiedRecord",
     "Verification",
     "VerificationFailed",
     "new_session_id",
@@ -79,6 +96,7 @@ _MODULES = {
     "Client": "client",
     "Counterparty": "purchasing",
     "CounterpartyUnverified": "purchasing",
+    "Host": "host",
 }
 
 

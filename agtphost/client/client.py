@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from types import TracebackType
+from os import PathLike
 from typing import Any, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
@@ -19,11 +19,13 @@ from twisted.python.failure import Failure
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.calls import Calls, Deadline
+from agtphost.client.calls import Deadline
 from agtphost.client.connection import Link, LinkFactory
-from agtphost.client.errors import CannotConnect, ClientError
+from agtphost.client.errors import CannotConnect, ClientError, InvalidCall
+from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
+from agtphost.client.target import found as found_target
 from agtphost.client.terminal import escape
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context
 from agtphost.vocabulary.uris import AgtpUri
@@ -31,7 +33,7 @@ from agtphost.vocabulary.uris import AgtpUri
 T = TypeVar("T")
 
 
-class Client(Calls[Link]):
+class Client(AsyncCalls[Link]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
 
@@ -47,13 +49,30 @@ class Client(Calls[Link]):
         self._waiting: dict[Destination, deque[Deferred[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, DeferredLock] = WeakValueDictionary()
 
-    async def __aenter__(self) -> Client:
-        return self
+    @classmethod
+    def of(
+        cls,
+        reactor: Any,
+        where: str | PathLike[str] | None = None,
+        *,
+        as_: str | None = None,
+        uri: str | None = None,
+        anonymous: bool = False,
+        verify: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> Host[Client]:
+        """
+        A host, found as the ``agtp`` command finds it: see :meth:`agtphost.client.sync.Client.of`.
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+        :param reactor: as for the client itself.
+        """
+        if isinstance(reactor, (str, PathLike)):
+            raise InvalidCall(
+                "The Twisted client needs a reactor.",
+                "Say Client.of(reactor, ...); scripts take agtphost.client.sync, asyncio programs agtphost.client.aio.",
+            )
+        target, found = found_target(where, as_, uri, anonymous, options)
+        return Host(cls(reactor, **found), target, verify=verify)
 
     async def close(self) -> None:
         """Close the connections that no call is using, and wait for that; the others end with their call."""
@@ -69,7 +88,7 @@ class Client(Calls[Link]):
         timeout: float | None = None,  # noqa: ASYNC109
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
-    ) -> AsyncIterator[Reply]:
+    ) -> AsyncGenerator[Reply]:
         """The same call as an iterator over its interim replies and, last, the final one."""
         arrived: DeferredQueue[Reply | Failure] = DeferredQueue()
         more: dict[str, Any] = {"timeout": timeout, "wait_for_approval": wait_for_approval, **options}

@@ -1,15 +1,21 @@
 """
 What can go wrong on the client's side of a call, and what to do about it.
 
-A response, whatever its status, is no error: it is a :class:`~agtphost.client.reply.Reply`.
-These are the calls that got none. Texts of the peer appear in messages only
+A response, whatever its status, is no error: it is a :class:`~agtphost.client.reply.Reply`, until its
+``raise_for_status`` is asked. All others are calls that got none. Texts of the peer appear in messages only
 with their control characters escaped.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from agtphost.vocabulary.escaping import escape
+
 __all__ = [
     "AgentGone",
+    "ApprovalRequired",
+    "CallRefused",
     "CannotConnect",
     "CatalogMismatch",
     "ClientError",
@@ -18,6 +24,8 @@ __all__ = [
     "ProtocolBroken",
     "TLSRefused",
     "Timeout",
+    "ToolFailed",
+    "UnverifiedRecord",
     "VerificationFailed",
 ]
 
@@ -92,3 +100,74 @@ class CatalogMismatch(ClientError):
 
 class VerificationFailed(ClientError):
     """An answer that is not what it claims to be."""
+
+
+class UnverifiedRecord(VerificationFailed):
+    """
+    An answer whose record is not genuine, or not the record of this exchange: it is not handed out as one.
+
+    :param reply: the :class:`.reply.Reply`, for who wants to look at it all the same.
+    :param failures: each :class:`.verification.Check` that failed.
+    """
+
+    def __init__(self, reply: Any, failures: tuple[Any, ...]) -> None:
+        told = "; ".join(f"{check.name}: {check.detail}" for check in failures)
+        super().__init__(
+            f"The record of the answer does not verify: {told}",
+            "Do not rely on the answer; ask the host's operator, or say verify=False to look at it.",
+        )
+        self.reply = reply
+        self.failures = failures
+
+
+class CallRefused(ClientError):
+    """
+    A host refused a call, or failed at it; raised by ``raise_for_status``, and where there is nothing else to return.
+
+    :param reply: the :class:`.reply.Reply`: status, reason, explanation, remedy and Audit-ID are its.
+    """
+
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
+        self.status: int = reply.status
+        self.reason: str = reply.reason
+        """The stable token."""
+
+        self.audit_id: str | None = reply.audit_id
+        told = f"{reply.status} {reply.reason or reply.text}".rstrip()
+        more = [reply.remedy, *(f"{each}." for each in reply.particulars)]
+        if reply.audit_id:
+            more.append(f"(Audit-ID {reply.audit_id})")
+        said = f"{told}: {reply.explanation}" if reply.explanation else f"{told}."
+        super().__init__(escape(said), escape(" ".join(filter(None, more))))
+
+
+class ApprovalRequired(CallRefused):
+    """
+    A person has to approve the call first; nothing was done.
+
+    ``wait_for_approval=SECONDS`` waits for that.
+    """
+
+    def __init__(self, reply: Any) -> None:
+        super().__init__(reply)
+        self.approval = reply.approval
+        """The :class:`.approvals.PendingApproval`."""
+
+    def __str__(self) -> str:
+        return (
+            f"A person has to approve the call first: approval {escape(self.approval.approval_id)}. "
+            "Make the same call again once it is approved, or wait for that: wait_for_approval=SECONDS."
+        )
+
+
+class ToolFailed(ClientError):
+    """
+    A tool was called, and says itself that it failed.
+
+    :param result: the :class:`.tools.ToolResult`.
+    """
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(f"The tool {escape(result.tool)} reports an error: {escape(result.text)}")
+        self.result = result

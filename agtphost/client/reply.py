@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from agtphost.client.approvals import PendingApproval, pending_of
+from agtphost.client.errors import ApprovalRequired, CallRefused
 from agtphost.client.terminal import escape, escape_octets
 from agtphost.client.verification import Evidence, Verification, verify
 from agtphost.identity.keys import VerifyingKey
@@ -19,7 +20,21 @@ from agtphost.wire.headers import Headers
 _UNAUTHORIZED_2XX = Status.AUTHORIZATION_REQUIRED
 
 
-@dataclass(frozen=True, kw_only=True)
+PARTICULARS = {
+    "missing_scopes": "missing scopes",
+    "close_matches": "close names",
+    "candidates": "candidates",
+    "supported_actions": "actions",
+}
+"""Members of refusals that are lists of words, and how they are told."""
+
+MOST_PARTICULARS = 20
+
+SHORT = 12
+"""Digits of an Audit-ID that tell it from others, for people."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Reply:
     """
     A response together with the request it answers.
@@ -45,6 +60,20 @@ class Reply:
 
     interims: int = field(default=0, compare=False)
     """How many interim messages came before this one."""
+
+    verified: bool = field(default=False, compare=False)
+    """Whether its record was checked, and is genuine: clients made by ``Client.of`` do that."""
+
+    def __repr__(self) -> str:
+        said = f"{self.status} {escape(self.text)}".rstrip()
+        if self.approval is not None:
+            said += f", waits for approval {escape(self.approval.approval_id)}"
+        elif not self.ok and self.reason:
+            said += f", {escape(self.reason)}: {escape(self.explanation)}"
+        if self.interim:
+            return f"<Reply {said}, interim>"
+        audit = f"Audit-ID {escape(self.audit_id[:SHORT])}" if self.audit_id else "no Audit-ID"
+        return f"<Reply {said}, {audit}, {'verified' if self.verified else 'not verified'}>"
 
     @property
     def ok(self) -> bool:
@@ -117,6 +146,22 @@ class Reply:
         return self._word("remedy")
 
     @property
+    def particulars(self) -> tuple[str, ...]:
+        """What a refusal says beyond its explanation, where it is short: which field, which scope, which name."""
+        return tuple(_particulars(self.document))
+
+    def raise_for_status(self) -> Reply:
+        """
+        The reply itself, if the host did what was asked.
+
+        :raises agtphost.client.ApprovalRequired: if a person has to approve the call first.
+        :raises agtphost.client.CallRefused: for every other answer that is no success.
+        """
+        if self.ok:
+            return self
+        raise CallRefused(self) if self.approval is None else ApprovalRequired(self)
+
+    @property
     def record(self) -> str | None:
         """The Attribution-Record: JWS Compact, unverified."""
         return self.headers.get("attribution-record")
@@ -171,6 +216,20 @@ class Reply:
     def printable_body(self) -> str:
         """The body as text; line ends and tabs stay."""
         return escape_octets(self.body)
+
+
+def _particulars(document: Mapping[str, Any]) -> Iterator[str]:
+    faults = document.get("faults")
+    for fault in faults[:MOST_PARTICULARS] if isinstance(faults, list) else ():
+        if isinstance(fault, dict):
+            yield f"{fault.get('path') or '/'}: {fault.get('message', '')}"
+    for member, words in PARTICULARS.items():
+        given = document.get(member)
+        if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
+            shown = given[:MOST_PARTICULARS]
+            yield f"{words}: {', '.join(shown)}{', ...' if len(given) > len(shown) else ''}"
+    if isinstance(document.get("said"), str) and document["said"]:
+        yield f"they say: {document['said']}"
 
 
 def is_interim(status: int, headers: Headers) -> bool:

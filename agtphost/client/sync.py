@@ -8,120 +8,33 @@ share between threads: each call has a connection to itself while it runs.
 from __future__ import annotations
 
 import contextlib
-import socket
-import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Iterator, Mapping
-from types import TracebackType, coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
+from os import PathLike
+from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from agtphost.client import blocking_https, purchasing, tls
+from agtphost.client.blocking_connection import Link, connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.calls import Calls, Clock, Deadline, Stream, completed, patient
-from agtphost.client.conversation import Conversation
-from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
+from agtphost.client.errors import ClientError
+from agtphost.client.host import Believer, shown
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.purchasing import Counterparty
 from agtphost.client.reply import Reply
-from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.requests import Destination
 from agtphost.client.resolution import Resolution, TrustPolicy
+from agtphost.client.target import Target
+from agtphost.client.target import found as found_target
+from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
-from agtphost.wire.codec import Limits
-
-_READ = 65536
 
 T = TypeVar("T")
-
-
-class Link:
-    """
-    One TLS connection to one server, verified.
-
-    :param channel: after its handshake.
-    """
-
-    def __init__(self, channel: ssl.SSLSocket, limits: Limits) -> None:
-        self._channel = channel
-        self._conversation = Conversation(limits)
-        self.used = False
-        """Whether a call was made over it before."""
-
-    @property
-    def fresh(self) -> bool:
-        """Whether it can serve a call: nothing is out, and neither octets nor an end arrived meanwhile."""
-        if not self._conversation.reusable:
-            return False
-        try:
-            self._channel.setblocking(False)
-            self._channel.recv(1)
-        except ssl.SSLWantReadError:
-            return True  # Nothing, or TLS's own messages, such as a session ticket.
-        except OSError:
-            return False
-        return False
-
-    @property
-    def reusable(self) -> bool:
-        """Whether the last call left the connection in order."""
-        return self._conversation.reusable
-
-    async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
-        """
-        Make a call. Suspends to hand out interim replies, if they are asked for, and for nothing else.
-
-        :raises ClientError: if there is no final reply.
-        """
-        deadline.remaining("sending the request")
-        octets = self._conversation.ask(call)
-        self.used = True
-        try:
-            self._channel.settimeout(deadline.left)
-            # A server that refuses early may end the connection while we write: its answer is still there.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-                self._channel.sendall(octets)
-            while True:
-                self._channel.settimeout(deadline.remaining("waiting for the answer"))
-                for reply in self._conversation.receive(self._receive()):
-                    if not reply.interim:
-                        return reply
-                    if stream is not None:
-                        await _handed_out(reply)
-        except TimeoutError:
-            raise deadline.passed() from None
-        except ssl.SSLError as error:
-            raise tls.refused(error.reason or "") from error
-        except OSError as error:
-            raise ConnectionLost(
-                f"The connection broke: {error.strerror or error}.",
-                "Whether the server carried the request out is unknown.",
-                answered=self._conversation.answered,
-            ) from error
-
-    def _receive(self) -> bytes:
-        try:
-            return self._channel.recv(_READ)
-        except (ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            return b""
-
-    def close(self) -> None:
-        """End the connection in both directions at once, with a notice if it is in order."""
-        with contextlib.suppress(OSError, ValueError):
-            if self.reusable:
-                self._channel.setblocking(False)
-                self._channel.unwrap()
-        self._channel.close()
-
-    abort = close
-
-
-@coroutine
-def _handed_out(reply: Reply) -> Generator[Reply, None, None]:
-    """Suspend with a reply: see :func:`_replies`."""
-    yield reply
 
 
 def _replies(work: Coroutine[Reply, None, Reply]) -> Iterator[Reply]:
@@ -133,60 +46,6 @@ def _replies(work: Coroutine[Reply, None, Reply]) -> Iterator[Reply]:
         except StopIteration as ended:
             final: Reply = ended.value
         yield final
-
-
-def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, deadline: Deadline) -> Link:
-    """
-    Connect, and verify the server before a single octet of a request can be sent.
-
-    :raises CannotConnect: if nobody answers there.
-    :raises TLSRefused: if one side refuses the other.
-    :raises Timeout: if it takes too long.
-    """
-    try:
-        raw = socket.create_connection(
-            (destination.host, destination.port), deadline.remaining(f"connecting to {destination}")
-        )
-    except TimeoutError:
-        raise deadline.passed() from None
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise CannotConnect(
-            f"Cannot connect to {destination}: {why}.", "Check host and port, and that the host is running."
-        ) from error
-    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # The context detaches `raw`'s descriptor on success and closes it on failure.
-    with contextlib.ExitStack() as unless_connected:
-        unless_connected.callback(raw.close)
-        try:
-            raw.settimeout(deadline.remaining(f"shaking hands with {destination}"))
-            channel = context.wrap_socket(raw, server_hostname=destination.host)
-        except OSError as error:
-            raise _handshake_error(error, destination, deadline) from error
-        except ValueError as error:
-            raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
-        unless_connected.callback(channel.close)
-        tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", destination.host)
-        unless_connected.pop_all()
-    return Link(channel, limits)
-
-
-def _handshake_error(error: OSError, destination: Destination, deadline: Deadline) -> ClientError:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in _NAME_MISMATCH:
-            return tls.wrong_name(destination.host)
-        return tls.refused("certificate verify failed", error.verify_message)
-    if isinstance(error, TimeoutError):
-        return deadline.passed()
-    if isinstance(error, ssl.SSLEOFError):
-        return tls.refused("")
-    if isinstance(error, ssl.SSLError):
-        return tls.refused(error.reason or "")
-    return tls.refused(error.strerror or "")
-
-
-_NAME_MISMATCH = frozenset({62, 64})
-"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 
 class _BlockingCalls(Calls[Link]):
@@ -261,6 +120,34 @@ class Client:
         **options: Unpack[ClientOptions],
     ) -> None:
         self._calls = _BlockingCalls(clock, sleep, **options)
+
+    @classmethod
+    def of(
+        cls,
+        where: str | PathLike[str] | None = None,
+        *,
+        as_: str | None = None,
+        uri: str | None = None,
+        anonymous: bool = False,
+        verify: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> Host:
+        """
+        A host, found as the ``agtp`` command finds it, with the authority, keys and certificates that go with it.
+
+        :param where: a ``host.toml`` or the directory of one, the name of a profile in
+            ``~/.config/agtphost/config.toml``, or ``agtp://HOST``; None: the ``host.toml`` that lies where the program
+            runs.
+        :param as_: whom to call as: the name of an agent among those that lie with the host; None: ``demo``, where
+            there is one.
+        :param uri: the host's address, where the configuration does not say.
+        :param anonymous: shows no certificate.
+        :param verify: whether the record of each answer is checked, which is an error where it fails.
+        :param options: of the client; they win over what was found.
+        :raises InvalidCall: saying what is missing, and how it is made.
+        """
+        target, found = found_target(where, as_, uri, anonymous, options)
+        return Host(cls(**found), target, verify=verify)
 
     @property
     def agent_id(self) -> str | None:
@@ -346,6 +233,128 @@ class Client:
         return completed(self._calls.negotiate_catalog(uri, preferred, known))
 
 
+class Host:
+    """
+    One host, called as one agent; a context manager that closes its connections.
+
+    Made by :meth:`Client.of`. Methods, options and errors are those of the client, without the URI.
+
+    :param client: makes the calls.
+    :param verify: whether the record of each answer is checked.
+    """
+
+    def __init__(self, client: Client, target: Target, *, verify: bool = True) -> None:
+        self.client = client
+        """The client below, for other URIs."""
+
+        self.uri = target.uri
+        self._believer = Believer(client._calls, target) if verify else None
+
+    @property
+    def agent_id(self) -> str | None:
+        """Whom calls are made as; None for anonymous ones."""
+        return self.client.agent_id
+
+    def __repr__(self) -> str:
+        return shown(self.uri, self.agent_id)
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that no call is using; the others close when their calls end."""
+        self.client.close()
+
+    def call(
+        self,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        stream: Stream | None = None,
+        timeout: float | None = None,
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Reply:
+        """
+        Make one call: see :meth:`agtphost.client.Client.call`.
+
+        :raises UnverifiedRecord: if the record of the answer is not genuine.
+        """
+        reply = self.client.call(
+            self.uri,
+            method,
+            path,
+            input,
+            stream=stream,
+            timeout=timeout,
+            wait_for_approval=wait_for_approval,
+            **options,
+        )
+        return self._believed(reply)
+
+    def stream(
+        self,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Iterator[Reply]:
+        """The same call as an iterator over its interim replies and, last, the final one, which is verified."""
+        replies = self.client.stream(
+            self.uri, method, path, input, timeout=timeout, wait_for_approval=wait_for_approval, **options
+        )
+        return map(self._believed, replies)
+
+    def tools(self) -> list[Tool]:
+        """
+        The tools of the host's MCP servers that may be called now.
+
+        :raises CallRefused: if the host does not list them.
+        """
+        return tools_of(self.call("DISCOVER", "/tools"))
+
+    def tool(self, name: str, /, **arguments: Any) -> ToolResult:
+        """
+        Call a tool: ``host.tool("files.read_file", path="a.txt")``.
+
+        :raises CallRefused: if the host refuses; ``raise_for_status`` of the result tells of the tool's own errors.
+        """
+        return self.call_tool(name, arguments)
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        stream: Stream | None = None,
+        timeout: float | None = None,
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> ToolResult:
+        """The same, with the options of a call; interim replies have what the tool tells on the way."""
+        input = execute(name, arguments or {})
+        reply = self.call(
+            "EXECUTE", "/", input, stream=stream, timeout=timeout, wait_for_approval=wait_for_approval, **options
+        )
+        return result_of(name, reply)
+
+    def manifest(self) -> ServerManifest:
+        """What the host says of itself: see :meth:`agtphost.client.Client.manifest`."""
+        return self.client.manifest(self.uri)
+
+    def _believed(self, reply: Reply) -> Reply:
+        return reply if self._believer is None else completed(self._believer.believed(reply))
+
+
 class Buyer:
     """
     Buys from merchants that it verified: see :class:`agtphost.client.Buyer`.
@@ -386,4 +395,4 @@ class Buyer:
         )
 
 
-__all__ = ["Buyer", "Client", "ClientError", "Reply"]
+__all__ = ["Buyer", "Client", "ClientError", "Host", "Reply"]

@@ -191,3 +191,20 @@ def refused(reason: str, verify_message: str = "") -> TLSRefused:
             if alert in words:
                 return TLSRefused(f"The server refused this client: {alert}.", remedy)
     return TLSRefused(f"The TLS handshake failed: {escape(words) or 'the server ended it'}.", "Check host and port.")
+
+
+_NAME_MISMATCH = frozenset({62, 64})
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
+
+
+def handshake_failed(error: OSError, host: str) -> TLSRefused:
+    """The error for a handshake of the standard library that failed, whoever refused whom."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _NAME_MISMATCH:
+            return wrong_name(host)
+        return refused("certificate verify failed", error.verify_message)
+    if isinstance(error, ssl.SSLEOFError):
+        return refused("")
+    if isinstance(error, ssl.SSLError):
+        return refused(error.reason or "")
+    return refused(error.strerror or "")

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agtphost.cli.identities import certified_agent
+from agtphost.client.local_identities import certified_agent
 from agtphost.conformance.access import Access, Who
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint

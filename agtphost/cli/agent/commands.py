@@ -16,10 +16,11 @@ from agtphost.cli.cert.commands import describe
 from agtphost.cli.configured import find_config, load_config, require_config
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.identities import REGISTRAR, LocalAgent, agent_id_of, local_agents
+from agtphost.cli.identities import LocalAgent, agent_id_of, local_agents
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table
 from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import documents, envelope
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.vocabulary import times

@@ -17,9 +17,9 @@ from agtphost.cli.failures import (
     WrongInput,
     local_file,
 )
-from agtphost.cli.identities import present
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, visible
+from agtphost.client.local_identities import present
 from agtphost.contract.catalog_diff import compare, irregularities
 from agtphost.identity import files
 from agtphost.vocabulary.catalog import MAX_OCTETS, Catalog, CatalogError, read_octets
@@ -68,7 +68,7 @@ def fetch(
         raise WrongInput(
             "the content's --sha256 is needed", "Its publisher tells it; what comes over the network cannot."
         )
-    octets = _download(url, present(cacert, "--cacert"), timeout)
+    octets = _download(url, None if cacert is None else present(cacert, "The --cacert"), timeout)
     found = sha256(octets).hexdigest()
     if wanted is not None and found != wanted:
         raise Unverified(f"the content has the SHA-256 {found}, not {wanted}", "Nothing was changed.")

@@ -1,0 +1,144 @@
+"""One TLS connection of the blocking client: a standard library socket."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Generator
+from types import coroutine
+
+from agtphost.client import tls
+from agtphost.client.calls import Deadline, Stream
+from agtphost.client.conversation import Conversation
+from agtphost.client.errors import CannotConnect, ConnectionLost
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.wire.codec import Limits
+
+_READ = 65536
+
+
+class Link:
+    """
+    One TLS connection to one server, verified.
+
+    :param channel: after its handshake.
+    """
+
+    def __init__(self, channel: ssl.SSLSocket, limits: Limits) -> None:
+        self._channel = channel
+        self._conversation = Conversation(limits)
+        self.used = False
+        """Whether a call was made over it before."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it can serve a call: nothing is out, and neither octets nor an end arrived meanwhile."""
+        if not self._conversation.reusable:
+            return False
+        try:
+            self._channel.setblocking(False)
+            self._channel.recv(1)
+        except ssl.SSLWantReadError:
+            return True  # Nothing, or TLS's own messages, such as a session ticket.
+        except OSError:
+            return False
+        return False
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the last call left the connection in order."""
+        return self._conversation.reusable
+
+    async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
+        """
+        Make a call. Suspends to hand out interim replies, if they are asked for, and for nothing else.
+
+        :raises ClientError: if there is no final reply.
+        """
+        deadline.remaining("sending the request")
+        octets = self._conversation.ask(call)
+        self.used = True
+        try:
+            self._channel.settimeout(deadline.left)
+            # A server that refuses early may end the connection while we write: its answer is still there.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+                self._channel.sendall(octets)
+            while True:
+                self._channel.settimeout(deadline.remaining("waiting for the answer"))
+                for reply in self._conversation.receive(self._receive()):
+                    if not reply.interim:
+                        return reply
+                    if stream is not None:
+                        await handed_out(reply)
+        except TimeoutError:
+            raise deadline.passed() from None
+        except ssl.SSLError as error:
+            raise tls.refused(error.reason or "") from error
+        except OSError as error:
+            raise ConnectionLost(
+                f"The connection broke: {error.strerror or error}.",
+                "Whether the server carried the request out is unknown.",
+                answered=self._conversation.answered,
+            ) from error
+
+    def _receive(self) -> bytes:
+        try:
+            return self._channel.recv(_READ)
+        except (ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            return b""
+
+    def close(self) -> None:
+        """End the connection in both directions at once, with a notice if it is in order."""
+        with contextlib.suppress(OSError, ValueError):
+            if self.reusable:
+                self._channel.setblocking(False)
+                self._channel.unwrap()
+        self._channel.close()
+
+    abort = close
+
+
+@coroutine
+def handed_out(reply: Reply) -> Generator[Reply, None, None]:
+    """Suspend with a reply: see :func:`agtphost.client.sync.Client.call`."""
+    yield reply
+
+
+def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, deadline: Deadline) -> Link:
+    """
+    Connect, and verify the server before a single octet of a request can be sent.
+
+    :raises CannotConnect: if nobody answers there.
+    :raises TLSRefused: if one side refuses the other.
+    :raises Timeout: if it takes too long.
+    """
+    try:
+        raw = socket.create_connection(
+            (destination.host, destination.port), deadline.remaining(f"connecting to {destination}")
+        )
+    except TimeoutError:
+        raise deadline.passed() from None
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise CannotConnect(
+            f"Cannot connect to {destination}: {why}.", "Check host and port, and that the host is running."
+        ) from error
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # The context detaches `raw`'s descriptor on success and closes it on failure.
+    with contextlib.ExitStack() as unless_connected:
+        unless_connected.callback(raw.close)
+        try:
+            raw.settimeout(deadline.remaining(f"shaking hands with {destination}"))
+            channel = context.wrap_socket(raw, server_hostname=destination.host)
+        except TimeoutError:
+            raise deadline.passed() from None
+        except OSError as error:
+            raise tls.handshake_failed(error, destination.host) from error
+        except ValueError as error:
+            raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
+        unless_connected.callback(channel.close)
+        tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", destination.host)
+        unless_connected.pop_all()
+    return Link(channel, limits)

@@ -1,0 +1,219 @@
+"""One host, as one caller: what ``Client.of`` gives asynchronous programs, whatever loop they run on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack
+
+from agtphost.client.caller import CallOptions
+from agtphost.client.calls import Calls, L, Stream
+from agtphost.client.errors import UnverifiedRecord
+from agtphost.client.manifests import ServerManifest
+from agtphost.client.reply import Reply
+from agtphost.client.target import Target, signing_keys
+from agtphost.client.terminal import escape
+from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.uris import AgtpUri
+
+
+class Believer:
+    """
+    Checks the record of every answer of one host.
+
+    :param calls: asks the host for the keys that it signs with, where they are not at hand.
+    """
+
+    def __init__(self, calls: Calls[Any], target: Target) -> None:
+        self._calls = calls
+        self._target = target
+        self._keys = target.keys
+
+    async def believed(self, reply: Reply) -> Reply:
+        """
+        The reply, its record verified.
+
+        A refusal may come without a record: a host makes none of what it could not read.
+
+        :raises UnverifiedRecord: for one that is not genuine, and for a success without one.
+        """
+        if reply.interim or (reply.record is None and not reply.ok):
+            return reply
+        if not self._keys:
+            self._keys = await self._read()
+        found = reply.verify(self._keys)
+        if any(check.name == "signature" for check in found.failures):
+            # The host may sign with a new key since.
+            self._keys = await self._read()
+            found = reply.verify(self._keys)
+        if not found.ok:
+            raise UnverifiedRecord(reply, found.failures)
+        return replace(reply, verified=True)
+
+    async def _read(self) -> Mapping[str, VerifyingKey]:
+        """From the host's own files, if they are at hand; else from its manifest, over TLS."""
+        kept = {} if self._target.config is None else signing_keys(self._target.config)
+        return kept or await self._calls.fetch_signing_keys(self._target.uri)
+
+
+class AsyncCalls(Calls[L]):
+    """The procedures of a client that suspends in them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections that no call is using, and wait for that; the others end with their call."""
+
+    @abstractmethod
+    def stream(
+        self,
+        uri: str | AgtpUri,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncGenerator[Reply]:
+        """The same call as an iterator over its interim replies and, last, the final one."""
+
+
+C = TypeVar("C", bound=AsyncCalls[Any])
+
+
+class Host(Generic[C]):
+    """
+    One host, called as one agent; ``async with`` closes its connections.
+
+    Made by ``Client.of``. Methods, options and errors are those of the client, without the URI.
+
+    :param client: makes the calls.
+    :param verify: whether the record of each answer is checked.
+    """
+
+    def __init__(self, client: C, target: Target, *, verify: bool = True) -> None:
+        self.client = client
+        """The client below, for other URIs."""
+
+        self.uri = target.uri
+        self._believer = Believer(client, target) if verify else None
+
+    @property
+    def agent_id(self) -> str | None:
+        """Whom calls are made as; None for anonymous ones."""
+        return self.client.agent_id
+
+    def __repr__(self) -> str:
+        return shown(self.uri, self.agent_id)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections that no call is using, and wait for that; the others end with their call."""
+        await self.client.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        stream: Stream | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Reply:
+        """
+        Make one call: see :meth:`agtphost.client.Client.call`.
+
+        :raises UnverifiedRecord: if the record of the answer is not genuine.
+        """
+        reply = await self.client.call(
+            self.uri,
+            method,
+            path,
+            input,
+            stream=stream,
+            timeout=timeout,
+            wait_for_approval=wait_for_approval,
+            **options,
+        )
+        return reply if self._believer is None else await self._believer.believed(reply)
+
+    async def stream(
+        self,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncGenerator[Reply]:
+        """The same call as an iterator over its interim replies and, last, the final one, which is verified."""
+        running = self.client.stream(
+            self.uri, method, path, input, timeout=timeout, wait_for_approval=wait_for_approval, **options
+        )
+        async with aclosing(running):
+            async for reply in running:
+                yield reply if self._believer is None else await self._believer.believed(reply)
+
+    async def tools(self) -> list[Tool]:
+        """
+        The tools of the host's MCP servers that may be called now.
+
+        :raises CallRefused: if the host does not list them.
+        """
+        return tools_of(await self.call("DISCOVER", "/tools"))
+
+    async def tool(self, name: str, /, **arguments: Any) -> ToolResult:
+        """
+        Call a tool: ``await host.tool("files.read_file", path="a.txt")``.
+
+        :raises CallRefused: if the host refuses; ``raise_for_status`` of the result tells of the tool's own errors.
+        """
+        return await self.call_tool(name, arguments)
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        stream: Stream | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> ToolResult:
+        """The same, with the options of a call; interim replies have what the tool tells on the way."""
+        input = execute(name, arguments or {})
+        reply = await self.call(
+            "EXECUTE", "/", input, stream=stream, timeout=timeout, wait_for_approval=wait_for_approval, **options
+        )
+        return result_of(name, reply)
+
+    async def manifest(self) -> ServerManifest:
+        """What the host says of itself: see :meth:`agtphost.client.Client.manifest`."""
+        return await self.client.manifest(self.uri)
+
+
+def shown(uri: str, agent_id: str | None) -> str:
+    """A host for people."""
+    return f"<Host {escape(uri)} as {agent_id[:12] if agent_id else 'nobody'}>"

@@ -1,0 +1,102 @@
+"""Certificates and keys that lie with a host on this machine, by name."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agtphost.client.errors import InvalidCall
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+CALLER = "demo"
+"""The agent that the development profile creates."""
+
+REGISTRAR = "registrar"
+"""The Genesis issuer's name among identities: it has a certificate and is no agent."""
+
+
+def identities(config: Config) -> dict[str, Path]:
+    """The certificates that lie in the state directory, by name."""
+    found = {}
+    registrar = config.host.state_dir / "registrar.pem"
+    if registrar.is_file():
+        found[REGISTRAR] = registrar
+    directory = config.identity.known_agents
+    if directory.is_dir():
+        for entry in sorted(directory.iterdir()):
+            if (entry / "agent.pem").is_file():
+                found[entry.name] = entry / "agent.pem"
+    return found
+
+
+def identity_of(config: Config, wanted: str | None, default: str) -> tuple[Path | None, Path | None, str | None]:
+    """
+    Certificate, key and Agent-ID of a named identity; nothing where only the default is absent.
+
+    :raises InvalidCall: for a name that nobody has, with those that are known.
+    """
+    known = identities(config)
+    name = wanted or default
+    certificate = known.get(name)
+    if certificate is None:
+        if wanted is None:
+            return None, None, None
+        remedy = "Start the host once, which makes its own, or name the file of a certificate."
+        if known:
+            close = difflib.get_close_matches(wanted, known, 1)
+            remedy = f"{f'Did you mean {close[0]}? ' if close else ''}Known here: {', '.join(known)}."
+        raise InvalidCall(f"There is no identity {wanted!r} in {config.host.state_dir}.", remedy)
+    cert, key = pair(certificate, None)
+    return cert, key, certified_agent(certificate)
+
+
+def certified_agent(certificate: Path) -> str | None:
+    """
+    The Agent-ID that a certificate file names; None where it names none.
+
+    :raises InvalidCall: if it cannot be read.
+    """
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
+
+    try:
+        return parse_peer_certificate(load_certificate(certificate).public_bytes(Encoding.DER)).agent_id
+    except (CertificateError, OSError) as error:
+        raise InvalidCall(f"The certificate cannot be read: {error}.") from None
+
+
+def pair(certificate: Path, key: Path | None) -> tuple[Path, Path]:
+    """
+    A certificate and its key, which lies beside it unless it is named.
+
+    :raises InvalidCall: naming the one that is not there.
+    """
+    return (
+        present(certificate, "The client certificate"),
+        present(
+            key or certificate.with_suffix(".key"),
+            "The key of the client certificate",
+            "Name its file, or lay it beside the certificate.",
+        ),
+    )
+
+
+def present(path: Path, what: str, remedy: str = "") -> Path:
+    """``path``, if there is such a file. :raises InvalidCall: otherwise."""
+    if not path.is_file():
+        close = difflib.get_close_matches(path.name, _beside(path), 1, 0.75)
+        meant = f"Did you mean {path.with_name(close[0])}? " if close else ""
+        raise InvalidCall(f"{what} is not there: {path}.", f"{meant}{remedy}".rstrip())
+    return path
+
+
+def _beside(path: Path) -> list[str]:
+    """Names in the same directory."""
+    try:
+        return [each.name for each in path.parent.iterdir()]
+    except OSError:
+        return []

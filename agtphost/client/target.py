@@ -1,0 +1,299 @@
+"""
+Which host, as whom, trusting what: from a ``host.toml``, a profile or a URI.
+
+The ``agtp`` command and :meth:`agtphost.client.sync.Client.of` find a host's address, its authority, its signing
+keys and a caller's certificate here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from agtphost.client.errors import InvalidCall
+from agtphost.client.local_identities import CALLER, identity_of, pair, present
+from agtphost.errors import ConfigurationError
+from agtphost.identity import key_history
+from agtphost.identity.key_ring import KeyRing, known_keys
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
+
+if TYPE_CHECKING:
+    from agtphost.client.caller import ClientOptions
+    from agtphost.config import Config, Profile
+
+FOUND_IN = ("host.toml", "etc/host.toml")
+"""Where a configuration is looked for, below the working directory."""
+
+_SCHEME = "agtp://"
+_TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
+_INTERFACE = re.compile(r"[:,]interface=(?P<address>(?:[^:\\]|\\.)+)")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_UNSPECIFIED = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+_PROFILE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Everything a connection needs."""
+
+    uri: str
+    cacert: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    agent_id: str | None = None
+    keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
+    """Keys that the host signs with, by kid; empty where they are not at hand."""
+
+    config: Config | None = field(default=None, compare=False, repr=False)
+    """Of a host on this machine: where its keys are."""
+
+    timeout: float = 60.0
+    plain_parameters: bool = False
+    """Whether the host knows no envelope."""
+
+    def client_options(self, **more: Unpack[ClientOptions]) -> ClientOptions:
+        """What makes a client of any kind."""
+        return {
+            "trust": self.cacert,
+            "cert": self.cert,
+            "key": self.key,
+            "agent_id": self.agent_id,
+            "timeout": self.timeout,
+            "plain_parameters": self.plain_parameters,
+            **more,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What a caller says of itself; where it says nothing, what lies with the host or in the profile counts."""
+
+    cert: Path | None = None
+    key: Path | None = None
+    """None: beside the certificate, as ``.key``."""
+
+    cacert: Path | None = None
+    agent_id: str | None = None
+    nobody: bool = False
+    """Shows no certificate, whatever there is."""
+
+    @property
+    def pair(self) -> tuple[Path | None, Path | None]:
+        """The certificate that was named, and its key. :raises InvalidCall: if one is not there."""
+        if self.cert is None and self.key is not None:
+            raise InvalidCall("A key without a certificate proves nothing.", "Name the certificate as well.")
+        return (None, None) if self.cert is None or self.nobody else pair(self.cert, self.key)
+
+    @property
+    def authority(self) -> Path | None:
+        """The authority that was named. :raises InvalidCall: if it is not there."""
+        return None if self.cacert is None else present(self.cacert, "The authority of the host's certificate")
+
+
+def found(
+    where: str | os.PathLike[str] | None, as_: str | None, uri: str | None, anonymous: bool, options: ClientOptions
+) -> tuple[Target, ClientOptions]:
+    """
+    What ``Client.of`` makes a client of: the host, and the client's options.
+
+    :raises InvalidCall: as :func:`find` does.
+    """
+    shown = Shown(
+        cacert=_path(options.get("trust")),
+        cert=_path(options.get("cert")),
+        key=_path(options.get("key")),
+        agent_id=options.get("agent_id"),
+        nobody=anonymous,
+    )
+    target = find(where, as_, shown, uri)
+    kept: Any = {name: value for name, value in options.items() if name not in ("trust", "cert", "key", "agent_id")}
+    return target, target.client_options(**kept)
+
+
+def _path(name: str | Path | None) -> Path | None:
+    return None if name is None else Path(name)
+
+
+def find(where: str | os.PathLike[str] | None, as_: str | None, shown: Shown, address: str | None = None) -> Target:
+    """
+    Find a host as the ``agtp`` command does.
+
+    :param where: ``agtp://...``; a ``host.toml``, or the directory of one; the name of a profile; None: the host.toml
+        that lies where the program runs.
+    :param as_: the name of an agent among those that lie with the host; None: ``demo``, where there is one.
+    :param address: the host's URI, where the configuration does not say.
+    :raises InvalidCall: saying what is missing, and how it is made.
+    """
+    if isinstance(where, str) and where.lower().startswith(_SCHEME):
+        return _of_uri(where, as_, shown)
+    path = found_config() if where is None else Path(where)
+    if path is None:
+        raise InvalidCall("No host is named.", f"Name a host.toml, a profile or {_SCHEME}HOST, or work where one is.")
+    if path.is_dir():
+        path = present(path / "host.toml", "The host's configuration", "agtp init makes one.")
+    if isinstance(where, str) and not path.is_file() and _PROFILE.fullmatch(where):
+        if as_ is not None:
+            raise InvalidCall("A profile names its own certificate.", "Leave as_ out, or name a host.toml.")
+        return of_profile(_profile(where), where, shown, address)
+    present(path, "The host's configuration", f"Name a host.toml (agtp init makes one), a profile or {_SCHEME}HOST.")
+    return of_config(_loaded(path), shown, identity=as_, uri=address)
+
+
+def _of_uri(uri: str, as_: str | None, shown: Shown) -> Target:
+    config = None if shown.cacert is not None else config_for(uri)
+    if config is not None:
+        return of_config(config, shown, identity=as_, uri=uri)
+    if as_ is not None:
+        raise InvalidCall(
+            f"No certificate of an agent named {as_} lies here for {uri}.",
+            "Name the host.toml of a host on this machine, or the files: cert=, key=, trust=.",
+        )
+    cert, key = shown.pair
+    return Target(uri=uri, cacert=shown.authority, cert=cert, key=key, agent_id=shown.agent_id)
+
+
+def of_profile(profile: Profile, name: str, shown: Shown, uri: str | None = None) -> Target:
+    """
+    The host of a profile.
+
+    :param name: the profile's.
+    :raises InvalidCall: if what it names is not there.
+    """
+    if not (uri or profile.uri):
+        raise InvalidCall(f"The profile {name} has no uri.", f'Add uri = "{_SCHEME}HOST" to it.')
+    cert, key = shown.pair
+    if cert is None and not shown.nobody and profile.cert is not None:
+        cert, key = pair(profile.cert, profile.key)
+    cacert = shown.authority
+    if cacert is None and profile.cacert is not None:
+        cacert = present(profile.cacert, "The cacert of the profile")
+    return Target(
+        uri=uri or profile.uri, cacert=cacert, cert=cert, key=key, agent_id=shown.agent_id or profile.agent_id
+    )
+
+
+def of_config(
+    config: Config, shown: Shown, *, identity: str | None = None, default: str = CALLER, uri: str | None = None
+) -> Target:
+    """
+    The host of a configuration on this machine.
+
+    :param identity: who to be, by name.
+    :param default: who to be where nobody is named, if there is one of that name.
+    :raises InvalidCall: for what is not there.
+    """
+    agent_id = shown.agent_id
+    cert, key = shown.pair
+    if cert is None:
+        cert, key, known_id = identity_of(config, identity, default)
+        agent_id = agent_id or known_id
+        if shown.nobody:
+            cert = key = None
+    authority = shown.authority or present(config.tls.client_ca, "The host's authority", "Start the host once.")
+    return Target(
+        uri=uri or address_of(config),
+        cacert=authority,
+        cert=cert,
+        key=key,
+        agent_id=agent_id,
+        keys=signing_keys(config),
+    )
+
+
+def found_config() -> Path | None:
+    """The ``host.toml`` that lies where the program runs."""
+    return next((path for name in FOUND_IN if (path := Path(name)).is_file()), None)
+
+
+def config_for(uri: str, path: Path | None = None) -> Config | None:
+    """
+    The configuration at hand, where it is the one of the host that ``uri`` names: its authority and keys then count.
+
+    :param path: its file; None: the one that lies where the program runs.
+    """
+    path = path or found_config()
+    if path is None:
+        return None
+    try:
+        config = _loaded(path)
+        configured, named = parse(address_of(config)), parse(uri)
+    except (InvalidCall, UriError):
+        return None
+    if (named.port or DEFAULT_PORT) != (configured.port or DEFAULT_PORT):
+        return None
+    return config if named.host in (configured.host, *_LOOPBACK) and configured.host in _LOOPBACK else None
+
+
+def _loaded(path: Path) -> Config:
+    from agtphost.config import load
+
+    try:
+        return load(path)
+    except ConfigurationError as error:
+        raise _misconfigured(error, f"agtp check --config {path} says what is wrong.") from error
+
+
+def _profile(name: str) -> Profile:
+    from agtphost.config import load_profile
+    from agtphost.config.profiles import profile_file
+
+    file = profile_file()
+    if not file.is_file():
+        raise InvalidCall(
+            f"There is no file {name}, and no profile of that name, as {file} is not there.",
+            f'Name a host.toml or an {_SCHEME} URI, or write [profile.{name}] with uri = "{_SCHEME}HOST" there.',
+        )
+    try:
+        return load_profile(name)
+    except ConfigurationError as error:
+        raise _misconfigured(error, "Or name a host.toml, or an agtp:// URI.") from error
+
+
+def _misconfigured(error: ConfigurationError, remedy: str) -> InvalidCall:
+    return InvalidCall(f"The configuration cannot be used: {'; '.join(map(str, error.problems))}.", remedy)
+
+
+def address_of(config: Config) -> str:
+    """
+    The URI of a configured host, seen from its own machine.
+
+    :raises InvalidCall: if the configuration does not say.
+    """
+    address, port = config.listen.address, config.listen.port
+    if config.listen.endpoint is not None:
+        match = _TCP.fullmatch(config.listen.endpoint)
+        if match is None:
+            raise InvalidCall("The address cannot be told from [listen] endpoint.", "Name the URI.")
+        interface = _INTERFACE.search(config.listen.endpoint)
+        address = re.sub(r"\\(.)", r"\1", interface["address"]) if interface else ""
+        port = int(match["port"])
+    if not port:
+        raise InvalidCall("The host listens on a port that the system chooses.", "Name the URI that it logged.")
+    address = _UNSPECIFIED.get(address, address)
+    return f"{_SCHEME}[{address}]:{port}" if ":" in address else f"{_SCHEME}{address}:{port}"
+
+
+def signing_keys(config: Config) -> KeyRing:
+    """
+    The keys that the host signs and signed with, by kid; empty if there is none yet, or none is readable here.
+
+    :raises InvalidCall: for one that is no key.
+    """
+    public = config.audit.key.with_suffix(".pub")
+    try:
+        if public.is_file():
+            key = VerifyingKey.load(public)
+        elif config.audit.key.is_file():
+            key = SigningKey.load(config.audit.key).public
+        else:
+            return KeyRing()
+        return known_keys(key, key_history.read_history(config.host.state_dir / key_history.DIRECTORY, key))
+    except PermissionError:
+        return KeyRing()
+    except (KeyFormatError, OSError) as error:
+        raise InvalidCall(f"The host's signing key cannot be read: {error}.") from None

@@ -1,0 +1,169 @@
+"""Tools of a host's MCP servers, as callers see them: from a name to an EXECUTE, from its answer to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.client.errors import ProtocolBroken, ToolFailed
+from agtphost.client.reply import SHORT, Reply
+from agtphost.client.terminal import escape
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.media_types import MCP_TOOLS
+
+ACTION = "mcp.tools.call"
+
+_SHOWN = 60
+"""Characters of a text in a repr."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Tool:
+    """One tool that may be called."""
+
+    name: str
+    """``SERVER.TOOL``."""
+
+    description: str = ""
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schema of the arguments."""
+
+    required_scopes: tuple[str, ...] = ()
+    needs_approval: bool = False
+    """Whether a person has to approve each call of it."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Their names, those that may be left out in brackets."""
+        properties, required = self.input_schema.get("properties"), self.input_schema.get("required")
+        names = properties if isinstance(properties, dict) else ()
+        needed = required if isinstance(required, list) else ()
+        return tuple(name if name in needed else f"[{name}]" for name in names)
+
+    def __repr__(self) -> str:
+        held = ", needs approval" if self.needs_approval else ""
+        return f"<Tool {escape(self.name)}({escape(', '.join(self.arguments))}){held}: {_line(self.description)}>"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ToolResult:
+    """What a tool returned, and the reply that brought it."""
+
+    tool: str
+    reply: Reply
+    response: Mapping[str, Any]
+    """The ``CallToolResult`` of MCP, or what stands in its place: see :attr:`kind`."""
+
+    @property
+    def kind(self) -> str:
+        """``complete``; ``input_required`` or ``task`` where the tool is not done (docs/mcp.rst)."""
+        return str(self.response.get("resultType", "complete"))
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool says itself that it failed."""
+        return self.response.get("isError") is True
+
+    @property
+    def content(self) -> list[Any]:
+        """Content blocks, as MCP has them."""
+        found = self.response.get("content")
+        return found if isinstance(found, list) else []
+
+    @property
+    def text(self) -> str:
+        """The text of all text blocks, a line each."""
+        blocks = [block for block in self.content if isinstance(block, dict) and block.get("type") == "text"]
+        return "\n".join(str(block.get("text", "")) for block in blocks)
+
+    @property
+    def structured(self) -> Any:
+        """``structuredContent``; None where the tool gives none."""
+        return self.response.get("structuredContent")
+
+    def json(self) -> Any:
+        """
+        The structured content; where there is none, the text, decoded strictly.
+
+        :raises agtphost.vocabulary.jsontext.JSONTextError: if that is not JSON.
+        """
+        return self.structured if self.structured is not None else jsontext.decode(self.text.encode())
+
+    @property
+    def record(self) -> str | None:
+        """The Attribution-Record of the call: JWS Compact."""
+        return self.reply.record
+
+    @property
+    def audit_id(self) -> str | None:
+        """The record's name in the host's audit log."""
+        return self.reply.audit_id
+
+    @property
+    def verified(self) -> bool:
+        """Whether the record was checked, and is genuine."""
+        return self.reply.verified
+
+    def raise_for_status(self) -> ToolResult:
+        """The result itself. :raises agtphost.client.ToolFailed: if the tool says that it failed."""
+        if self.is_error:
+            raise ToolFailed(self)
+        return self
+
+    def __repr__(self) -> str:
+        said = "error" if self.is_error else self.kind
+        audit = f"Audit-ID {escape(self.audit_id[:SHORT])}" if self.audit_id else "no Audit-ID"
+        seen = "verified" if self.verified else "not verified"
+        return f"<ToolResult {escape(self.tool)} {escape(said)}, {audit}, {seen}: {_line(self.text)}>"
+
+
+def _line(text: str) -> str:
+    first = text.strip().partition("\n")[0]
+    return escape(first if len(first) <= _SHOWN else f"{first[: _SHOWN - 3]}...")
+
+
+def execute(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the EXECUTE that calls a tool."""
+    return {"action": ACTION, "payload_type": MCP_TOOLS, "payload": {"tool": tool, "arguments": dict(arguments)}}
+
+
+def tools_of(reply: Reply) -> list[Tool]:
+    """
+    The tools in the answer to ``DISCOVER /tools``; actions of A2A agents and ACP servers, listed beside, are no tools.
+
+    :raises CallRefused: if the host does not list them.
+    :raises ProtocolBroken: if it lists something else.
+    """
+    listed = reply.raise_for_status().result
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise ProtocolBroken("The host's list of tools is none.", "Is this an AGTP host of the same version?")
+    return [_tool(entry) for entry in listed if entry.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+
+
+def _tool(entry: Mapping[str, Any]) -> Tool:
+    schema = entry.get("inputSchema", entry.get("input_schema"))
+    scopes = entry.get("required_scopes")
+    return Tool(
+        name=str(entry.get("name", "")),
+        description=str(entry.get("description") or ""),
+        input_schema=schema if isinstance(schema, dict) else {},
+        required_scopes=tuple(map(str, scopes)) if isinstance(scopes, list) else (),
+        needs_approval=entry.get("approval") == "required",
+    )
+
+
+def result_of(tool: str, reply: Reply) -> ToolResult:
+    """
+    What a tool returned.
+
+    :raises CallRefused: if the host refused the call; close names of tools are in the message.
+    :raises ProtocolBroken: if the answer has no result of a tool.
+    """
+    result = reply.raise_for_status().result
+    found = (
+        result.get("tool_response", result if "resultType" in result else None) if isinstance(result, dict) else None
+    )
+    if not isinstance(found, dict):
+        raise ProtocolBroken("The answer has no result of a tool.", "Is this an AGTP host of the same version?")
+    return ToolResult(tool=tool, reply=reply, response=found)
