@@ -170,7 +170,7 @@ def test_what_an_ended_key_signs_later_is_refused(tmp_path: Path) -> None:
     report = verify_records(hostile, FIRST)
     assert kinds(report) == {FaultKind.KEY} and len(report.unverified) == 1
     assert kinds(verify_export(host.export(hostile, proofs=False), FIRST)) == {FaultKind.KEY}
-    with pytest.raises(AssertionError, match="end of the key's use"):
+    with pytest.raises(AssertionError, match="ended at"):
         independent.verify(host.export(hostile, proofs=False), {KEYS[0].kid: KEYS[0].public.raw})
     known = KeyRing([KEYS[0].public, KEYS[1].public])
     assert known.follow(host.links[0])
@@ -245,7 +245,7 @@ def test_every_forged_linking_record_is_found(tmp_path: Path) -> None:
             # Where the file names no other successor, this one is linked; what the true one signed is not, then.
             alone = what == "another successor" and links == []
             assert (FaultKind.SIGNATURE if alone else FaultKind.KEY) in kinds(report), what
-            with pytest.raises(Exception):  # noqa: B017 - a forged link breaks in many ways
+            with pytest.raises((independent.Refuted, ValueError)):
                 independent.verify(host.export(hostile, links=links, proofs=False), {KEYS[0].kid: KEYS[0].public.raw})
 
 
@@ -264,7 +264,7 @@ def test_one_flipped_bit_anywhere_is_found_by_both(tmp_path: Path) -> None:
         hostile[place] ^= 1 << chance.randrange(8)
         lines = bytes(hostile).splitlines(keepends=True)
         assert not accepted(lines), place
-        with pytest.raises(Exception):  # noqa: B017 - a bit may break anything, from JSON to the signature
+        with pytest.raises((independent.Refuted, ValueError)):
             independent.verify(lines, raw)
     assert accepted(whole.splitlines(keepends=True)), "the control"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests import forking
 from tests.system.hosting import BIN, Host, free_port, running, sample
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+VERIFIER = DOCS.parent / "packages" / "agtp-verify" / "agtp_verify.py"
 PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
 
 
@@ -64,9 +66,15 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def shell(folder: Path, command: str) -> tuple[int, str]:
     """Run one line as a person types it."""
+    verifier = folder / "bin" / "agtp-verify"
+    if not verifier.exists():
+        # A distribution of its own, which tests/supply/test_verifier.py installs; here, as it lies in the source.
+        verifier.parent.mkdir(exist_ok=True)
+        verifier.write_text(f'#!/bin/sh\nexec {sys.executable} -I {VERIFIER} "$@"\n')
+        verifier.chmod(0o755)
     environment = {
         **os.environ,
-        "PATH": f"{forking.path()}:{BIN}:{os.environ['PATH']}",
+        "PATH": f"{verifier.parent}:{forking.path()}:{BIN}:{os.environ['PATH']}",
         "HOME": str(folder),
         "NO_COLOR": "1",
     }

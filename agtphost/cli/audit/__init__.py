@@ -7,6 +7,8 @@
 - :mod:`.export`: ``agtp audit export``: records as a file that anybody can verify
 - :mod:`.prove`: ``agtp audit prove`` and ``agtp audit checkpoint``: records as part of a log that only ever
   grows
+- :mod:`.report`: ``agtp audit report``: an export as a page that a person can read and a table for spreadsheets
+- :mod:`.report_page`: the page of it
 - :mod:`.store`: the host's own store, read by commands on its machine: also while the host runs
 - :mod:`.verify`: ``agtp audit verify``: is what was recorded whole, in order, and signed?
 """

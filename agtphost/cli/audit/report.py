@@ -1,0 +1,160 @@
+"""``agtp audit report``: an export as a page that a person can read and a table that a spreadsheet can."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agtphost.audit.export import ExportError, read_header, verify_export
+from agtphost.audit.verify import Report
+from agtphost.cli.audit.entries import HOST, what_of
+from agtphost.cli.audit.report_page import Row, Subject, page
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import Unverified, WrongInput, local_file
+from agtphost.cli.identities import labels
+from agtphost.cli.local_files import given_keys
+from agtphost.cli.options import EXISTING, Connection, json_option, signing_keys_option
+from agtphost.cli.output import print_json
+from agtphost.cli.target import signing_keys as local_keys
+from agtphost.identity import envelope
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary import jsontext
+
+COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes a cell for a formula by: such cells begin with an apostrophe."""
+
+
+@click.command("report")
+@click.argument("export", type=EXISTING, metavar="EXPORT")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="The page; default: EXPORT with .html.")
+@click.option("--csv", "table", type=EXISTING, metavar="FILE", help="All rows for a spreadsheet, too.")
+@click.option("--rows", type=click.IntRange(min=0), default=2_000, show_default=True, help="Newest calls in the page.")
+@signing_keys_option
+@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml, for names of agents.")
+@json_option
+def report_command(
+    export: Path,
+    output: Path | None,
+    table: Path | None,
+    rows: int,
+    signing_keys_at: tuple[Path, ...],
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """
+    Write an export as a page for people: the verdict, the chains, the calls, and how to check them.
+
+    The page is one file without scripts, to be read in any browser or printed.
+    It is as good as its verdict, which this command comes to as audit verify
+    does; the last part of the page says how anybody verifies the export
+    without this program. Exit status 4 if something does not hold: the page is
+    written, and says so at its head.
+
+    \b
+    Examples:
+      agtp audit export --proofs -o march.jsonl
+      agtp audit report march.jsonl
+      agtp audit report march.jsonl -o march.html --csv march.csv --signing-key signing.pub
+    """
+    where = Connection(config=config)
+    keys = _keys(signing_keys_at, where)
+    try:
+        with local_file(export), export.open("rb") as lines:
+            report = verify_export(lines, keys)
+        with export.open("rb") as lines:
+            header = read_header(next(lines))
+            subject = Subject(
+                server_id=header["server_id"],
+                file=export.name,
+                digest=_digest(export),
+                keys_known=keys is not None,
+                keys={kid: key.text for kid, key in report.keys.items()},
+            )
+    except ExportError as error:
+        raise WrongInput(f"{export} is no export: {error}", "agtp audit export -o FILE writes one.") from None
+    names = labels(where)
+    output = export.with_suffix(".html") if output is None else output
+    with local_file(output, doing="written"), output.open("x", encoding="utf-8") as stream:
+        stream.writelines(page(subject, report, lambda: _rows(export, report, names), rows))
+    if table is not None:
+        with local_file(table, doing="written"), table.open("x", encoding="utf-8", newline="") as stream:
+            _write_table(csv.writer(stream), _rows(export, report, names))
+    answer = {
+        "verified": report.ok,
+        "records": report.records,
+        "faults": len(report.faults),
+        "page": str(output),
+        **({} if table is None else {"csv": str(table)}),
+    }
+    if not report.ok:
+        raise Unverified(f"{export} does not verify, and {output} says why", answer=answer)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(f"verified: {report.records} records\nwrote {output}" + (f"\nwrote {table}" if table else ""))
+
+
+def _keys(paths: Sequence[Path], where: Connection) -> Mapping[str, VerifyingKey] | None:
+    """Keys known from elsewhere: those that were named, or the configured host's."""
+    if paths:
+        return given_keys(paths)
+    found = where.config or find_config(where)
+    return None if found is None else local_keys(load_config(found)) or None
+
+
+def _digest(file: Path) -> str:
+    digest = sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _rows(export: Path, report: Report, names: Mapping[str, str]) -> Iterator[Row]:
+    """The records of an export in the order of the file; what is no record is among the faults, and not here."""
+    unverified = set(report.unverified)
+    with export.open("rb") as lines:
+        for line in lines:
+            try:
+                entry = jsontext.decode(line)
+                if isinstance(entry, dict) and "signed" in entry:
+                    signed = envelope.from_text(entry["format"], entry["signed"])
+                    yield _row(entry, envelope.parse_unverified(entry["format"], signed), unverified, names)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
+
+
+def _row(entry: Mapping[str, Any], payload: Mapping[str, Any], unverified: set[str], names: Mapping[str, str]) -> Row:
+    caller, chain = str(payload.get("caller_id", "")), str(entry.get("chain", ""))
+    audit_id = str(entry.get("audit_id", ""))
+    event = payload.get("event_type")
+    return Row(
+        time=str(payload.get("issued_at", "")),
+        chain=names.get(chain, chain) or HOST,
+        number=str(entry.get("seq", "")),
+        caller=names.get(caller, caller),
+        called=str(event or what_of(payload)),
+        status=str(payload.get("new_status") or payload.get("status") or ""),
+        reason=str(payload.get("reason") or ""),
+        kind="event" if event else "record",
+        audit_id=audit_id,
+        verified=audit_id not in unverified,
+    )
+
+
+def _write_table(table: Any, rows: Iterator[Row]) -> None:
+    table.writerow(COLUMNS)
+    for row in rows:
+        cells = (str(getattr(row, name)) for name in COLUMNS[:-1])
+        table.writerow([*("'" + cell if cell.startswith(FORMULA) else cell for cell in cells), _yes(row.verified)])
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,198 @@
+"""The page of ``agtp audit report``: one HTML file, without scripts and without anything from elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from html import escape
+
+from agtphost.audit.verify import Report
+from agtphost.cli.audit.entries import HOST
+from agtphost.cli.output import visible
+
+FAULTS = 200
+"""Faults listed in the page; ``agtp audit verify --file EXPORT --json`` has all."""
+
+STYLE = """
+:root { color-scheme: light dark; --good: #0a6b2d; --bad: #b00020; --line: #8884; }
+@media (prefers-color-scheme: dark) { :root { --good: #5fd38a; --bad: #ff8a8a; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; font-size: 0.85rem; }
+th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; }
+tr { border-bottom: 1px solid var(--line); }
+code, pre { font: 0.8rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
+pre { white-space: pre-wrap; }
+.verdict { border: 2px solid; border-radius: 0.5rem; padding: 0.75rem 1rem; }
+.good { color: var(--good); } .bad { color: var(--bad); }
+@media print { body { margin: 0; max-width: none; font-size: 11px; } }
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is reported on."""
+
+    server_id: str
+    file: str
+    digest: str
+    """SHA-256 of the export, in hexadecimal digits."""
+
+    keys_known: bool
+    """Whether the keys came from elsewhere than the export."""
+
+    keys: Mapping[str, str]
+    """Those relied on, base64url by their names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One record as a line for people; names in place of identifiers where they are known."""
+
+    time: str
+    chain: str
+    number: str
+    caller: str
+    called: str
+    status: str
+    reason: str
+    kind: str
+    audit_id: str
+    verified: bool
+
+
+def page(subject: Subject, report: Report, rows: Callable[[], Iterable[Row]], most: int) -> Iterator[str]:
+    """
+    The page, piece by piece.
+
+    :param rows: gives all rows anew at each call, in the order of the export.
+    :param most: rows shown, the newest of them.
+    """
+    title = f"Audit report of {_text(subject.server_id)}"
+    yield (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<style>{STYLE}</style></head>\n<body><main>\n<h1>{title}</h1>\n"
+    )
+    yield from _verdict(subject, report)
+    counted = _Counted(rows(), most)
+    yield from _summary(report, counted)
+    yield from _chains(report)
+    yield from _calls(counted)
+    yield from _how(subject, report)
+    yield "</main></body></html>\n"
+
+
+class _Counted:
+    """All rows seen once: how many of what, and the newest of them."""
+
+    def __init__(self, rows: Iterable[Row], most: int) -> None:
+        newest: list[tuple[str, int, Row]] = []
+        self.statuses: Counter[str] = Counter()
+        self.callers: Counter[str] = Counter()
+        self.called: Counter[str] = Counter()
+        self.first, self.last, self.total = "", "", 0
+        for row in rows:
+            self.total += 1
+            if row.kind == "record":
+                self.statuses[f"{row.status} {row.reason}".strip()] += 1
+                self.callers[row.caller or "nobody who proved a name"] += 1
+                self.called[row.called] += 1
+            self.first = min(self.first or row.time, row.time)
+            self.last = max(self.last, row.time)
+            heappush(newest, (row.time, self.total, row))
+            if len(newest) > most:
+                heappop(newest)
+        # The file goes chain by chain; people read by time.
+        self.newest = [row for _, _, row in sorted(newest, reverse=True)]
+
+
+def _text(text: object) -> str:
+    """Text of records is whatever callers sent: shown, never obeyed, by terminals and browsers alike."""
+    return escape(visible(str(text)))
+
+
+def _verdict(subject: Subject, report: Report) -> Iterator[str]:
+    kind = "good" if report.ok else "bad"
+    yield f'<section class="verdict {kind}"><strong>'
+    yield "Verified." if report.ok else f"Not verified: {len(report.faults)} faults."
+    yield f"</strong> {report.records} records"
+    if not report.ok:
+        yield ": what is listed below does not hold; rely on no part of this export before that is explained"
+    yield ".<br>"
+    if not subject.keys_known:
+        yield (
+            "The keys are those in the file itself: this shows that it is undamaged, and not who signed it. "
+            "Compare the keys below with those that the host published.<br>"
+        )
+    yield (
+        "Every chain is whole: nothing is missing from its first record to its last."
+        if report.whole
+        else "A selection: what it leaves out cannot be seen."
+    )
+    if report.log:
+        yield f"<br>{report.proven} of {report.records} records are proven to be in the log {_text(report.log)}."
+    yield "</section>\n"
+    if report.faults:
+        yield "<h2>What does not hold</h2>\n<table><tr><th>Chain</th><th>Record</th><th>Fault</th></tr>\n"
+        for fault in report.faults[:FAULTS]:
+            where = f"{fault.seq or ''} <code>{_text(fault.audit_id)}</code>"
+            yield f'<tr><td>{_text(fault.chain or HOST)}</td><td>{where}</td><td class="bad">'
+            yield f"{_text(fault.explanation)}</td></tr>\n"
+        yield "</table>\n"
+        if len(report.faults) > FAULTS:
+            yield f"<p>and {len(report.faults) - FAULTS} more.</p>\n"
+
+
+def _summary(report: Report, counted: _Counted) -> Iterator[str]:
+    yield f"<h2>Summary</h2>\n<p>From {_text(counted.first or '-')} until {_text(counted.last or '-')}.</p>\n"
+    for name, counter in (("Callers", counted.callers), ("Called", counted.called), ("Answers", counted.statuses)):
+        yield f"<h3>{name}</h3>\n<table><tr><th>{name}</th><th>Records</th></tr>\n"
+        for value, count in counter.most_common(20):
+            yield f"<tr><td>{_text(value)}</td><td>{count}</td></tr>\n"
+        rest = len(counter) - 20
+        yield "</table>\n" + (f"<p>and {rest} more.</p>\n" if rest > 0 else "")
+
+
+def _chains(report: Report) -> Iterator[str]:
+    yield "<h2>Chains</h2>\n<table><tr><th>Chain</th><th>Records up to</th><th>Newest</th><th>Its Audit-ID</th></tr>\n"
+    for chain, end in sorted(report.heads.items()):
+        yield f"<tr><td><code>{_text(chain or HOST)}</code></td><td>{end.seq}</td><td>{_text(end.issued_at)}</td>"
+        yield f"<td><code>{_text(end.audit_id)}</code></td></tr>\n"
+    yield "</table>\n"
+
+
+def _calls(counted: _Counted) -> Iterator[str]:
+    yield "<h2>Calls and events</h2>\n"
+    if len(counted.newest) < counted.total:
+        yield f"<p>{len(counted.newest)} of {counted.total}; the table of <code>--csv</code> has all.</p>\n"
+    yield (
+        "<table><tr><th>Time</th><th>Caller</th><th>Called</th><th>Answer</th><th>Chain</th><th>Audit-ID</th></tr>\n"
+    )
+    for row in counted.newest:
+        mark = "" if row.verified else ' <strong class="bad">not verified</strong>'
+        yield (
+            f"<tr><td>{_text(row.time)}</td><td>{_text(row.caller)}</td><td>{_text(row.called)}</td>"
+            f"<td>{_text(row.status)} {_text(row.reason)}</td><td>{_text(row.chain)} {_text(row.number)}</td>"
+            f"<td><code>{_text(row.audit_id)}</code>{mark}</td></tr>\n"
+        )
+    yield "</table>\n"
+
+
+def _how(subject: Subject, report: Report) -> Iterator[str]:
+    yield (
+        "<h2>How to check this</h2>\n<p>This page is a rendering, and proves nothing. The export does: "
+        f"<code>{_text(subject.file)}</code>, whose SHA-256 is <code>{subject.digest}</code>. With a public key of the "
+        "host that you got from somewhere else than from whoever gave you the export, verify it with "
+        "<code>agtp-verify</code>: one file of Python that shares nothing with the host, and short enough to be read. "
+        "It is <code>packages/agtp-verify</code> of the host's source.</p>\n"
+        f"<pre>sha256sum {_text(subject.file)}\nagtp-verify {_text(subject.file)} --key signing.pub</pre>\n"
+        "<p>The host itself proves a single record with <code>agtp audit prove AUDIT_ID</code>.</p>\n"
+        "<h3>Keys relied on</h3>\n<table><tr><th>Name</th><th>Key (Ed25519)</th><th>In use until</th></tr>\n"
+    )
+    for kid, key in subject.keys.items():
+        until = report.keys.until.get(kid, "in use")
+        yield f"<tr><td><code>{_text(kid)}</code></td><td><code>{_text(key)}</code></td><td>{_text(until)}</td></tr>\n"
+    yield "</table>\n"
