@@ -11,11 +11,11 @@ import click
 
 from agtphost.cli.exchange import connected, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, ExitStatus, HostRefused, NoConnection
-from agtphost.cli.identities import REGISTRAR
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.resting import at_rest
 from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.quantities import lasting, size
 
