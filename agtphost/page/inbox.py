@@ -10,8 +10,9 @@ from twisted.web.template import Tag, tags
 from agtphost.page import now, parts
 from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
-from agtphost.page.text import ago, brief, lasting
+from agtphost.page.text import ago, brief
 from agtphost.page.visit import Visit
+from agtphost.vocabulary.quantities import lasting
 
 Card: TypeAlias = Callable[[Visit, Mapping[str, Any]], Tag]
 

@@ -49,9 +49,9 @@ def report_command(
     as_json: bool,
 ) -> None:
     """
-    Write an export as a page for people: the verdict, the chains, the calls, and how to check them.
+    Write an export as a page that people can read.
 
-    The page is one file without scripts, to be read in any browser or printed.
+    The verdict, the chains, the calls, and how to check them: one file without scripts, for any browser and for paper.
     It is as good as its verdict, which this command comes to as audit verify
     does; the last part of the page says how anybody verifies the export
     without this program. Exit status 4 if something does not hold: the page is
