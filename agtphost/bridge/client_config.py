@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 CLIENTS = ("claude", "vscode", "cursor")
@@ -30,6 +32,39 @@ _TOKENS = {
 """How each writes that the token is to be put in, so that no file has it."""
 
 
+def bridge_command(config: Path, identity: str, *options: str) -> list[str]:
+    """
+    What starts a bridge to a host of this machine, whatever port that has.
+
+    :param config: its ``host.toml``, absolute.
+    :param identity: the agent to be, by its label there.
+    :param options: further ones of ``agtp mcp-bridge``.
+    """
+    return [
+        str(Path(sys.executable).with_name("agtp")),
+        "mcp-bridge",
+        "--config",
+        str(config),
+        "--as",
+        identity,
+        *options,
+    ]
+
+
+NAME = "agtp"
+"""What a client calls a host, unless it is shown one server of it."""
+
+
+def entry(command: Sequence[str]) -> dict[str, Any]:
+    """The entry itself, of a server that the client starts."""
+    return {"type": "stdio", "command": command[0], "args": list(command[1:])}
+
+
+def line(entries: Mapping[str, Any]) -> str:
+    """Entries as one line, to be pasted into the object of servers."""
+    return json.dumps(entries)[1:-1]
+
+
 def stdio_entry(client: str, name: str, command: Sequence[str]) -> str:
     """
     An entry that starts the bridge.
@@ -38,7 +73,7 @@ def stdio_entry(client: str, name: str, command: Sequence[str]) -> str:
     :param name: what the client calls the host.
     :param command: program and arguments.
     """
-    return _document(client, name, {"type": "stdio", "command": command[0], "args": list(command[1:])})
+    return _document(client, name, entry(command))
 
 
 def http_entry(client: str, name: str, url: str, token: bool) -> str:

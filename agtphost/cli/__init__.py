@@ -26,17 +26,21 @@ The ``agtp`` command: interface section 2.
 - :mod:`.document`: ``agtp document``: signing and verifying an Agent Identity Document
 - :mod:`.domain`: ``agtp domain``: telling a host that a domain expired, was renewed or changed hands
 - :mod:`.explain`: ``agtp explain``: one record, told as a story, with what proves it and what would be decided today
+- :mod:`.foreground`: a host in the command's own process, until somebody stops it
 - :mod:`.genesis`: ``agtp genesis``: issuing and verifying an Agent Genesis
 - :mod:`.init`: ``agtp init``: a directory that a host can be started from
 - :mod:`.manifest`: ``agtp manifest``: showing and checking a server's manifest
 - :mod:`.mcp_bridge`: ``agtp mcp-bridge``: a host, for any MCP client
+- :mod:`.mcp_servers`: MCP servers that a command line names, as ``host.toml`` says them
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
 - :mod:`.page`: ``agtp page``: a link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
 - :mod:`.status`: ``agtp status``: how a host is; :mod:`.resting`: what the files of one say that does not run
+- :mod:`.shipped`: the sample deployment and the documentation, from a wheel or a checkout
 - :mod:`.tools`: ``agtp tools``: what a host's MCP servers offer, through AGTP
+- :mod:`.up`: ``agtp up``: a host to try, made and started
 - :mod:`.upstreams`: ``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to
 - :mod:`.wellknown`: ``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere
 - :mod:`.approving`: ``agtp tools approve`` and ``agtp upstreams approve``: what is approved is what was shown

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agtphost.audit import acceptance
+from agtphost.cli import shipped
+from agtphost.cli.mcp_servers import Server
 from agtphost.config import Config, examine, load
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
@@ -32,15 +34,6 @@ STATE_FILES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
-    """An MCP server to host."""
-
-    name: str
-    command: tuple[str, ...] = ()
-    url: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Deployment:
     """What the command line asks for."""
 
@@ -51,6 +44,12 @@ class Deployment:
     address: str
     port: int
     servers: tuple[Server, ...]
+    sample: bool = False
+    """Whether it begins with the sample's endpoints, recipes and MCP server."""
+
+    private: bool = False
+    """Whether nobody else may read ``host.toml``."""
+
     operator: str = ""
     """Who runs it, as the manifest says."""
 
@@ -70,6 +69,15 @@ class Deployment:
 
 def host_toml(deployment: Deployment, *, production: bool) -> str:
     """The text of ``host.toml``."""
+    if deployment.sample:
+        said: dict[str, str | int] = {
+            "server_id": deployment.server_id,
+            "operator": deployment.operator,
+            "contact": deployment.contact,
+        }
+        said |= {"address": deployment.address, "port": deployment.port}
+        text = shipped.sample_toml({key: value for key, value in said.items() if value})
+        return "\n".join((text.rstrip("\n"), *("\n" + server.toml().rstrip("\n") for server in deployment.servers), ""))
     profile = "production" if production else "development"
     lines = [
         "# What this host is and does. Relative paths are relative to this file.",
@@ -114,14 +122,8 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             "irreversible = true",
         ]
     for server in deployment.servers:
-        lines += ["", "[[mcp.server]]", f"name = {string_text(server.name)}", _transport(server)]
+        lines += ["", server.toml().rstrip("\n")]
     return "\n".join(lines) + "\n"
-
-
-def _transport(server: Server) -> str:
-    if server.url:
-        return f"url = {string_text(server.url)}"
-    return f"command = [{', '.join(string_text(word) for word in server.command)}]"
 
 
 def write_development(deployment: Deployment) -> list[Path]:
@@ -132,6 +134,14 @@ def write_development(deployment: Deployment) -> list[Path]:
     :raises ConfigurationError: if the options do not make a sound configuration; nothing is left behind.
     :raises OSError: if something cannot be written.
     """
+    if deployment.sample:
+        copied = shipped.copy_sample(deployment.directory)
+        try:
+            return [*_configure(deployment, production=False), *copied]
+        except ConfigurationError:
+            for path in copied:
+                path.unlink()
+            raise
     described = {"name": AGENT, "description": DESCRIPTION, "archetype": "assistant"}
     text = json.dumps(described, indent=2) + "\n"
     return [
@@ -212,7 +222,8 @@ def _begin_anew(config: Config, aside: list[Path]) -> None:
 def _configure(deployment: Deployment, *, production: bool) -> list[Path]:
     for name in ("agents", "endpoints"):
         (deployment.directory / name).mkdir(parents=True, exist_ok=True)
-    path = _create(deployment.host_toml, host_toml(deployment, production=production).encode())
+    mode = files.PRIVATE if deployment.private else files.PUBLIC
+    path = _create(deployment.host_toml, host_toml(deployment, production=production).encode(), mode)
     try:
         load(path)
     except ConfigurationError:

@@ -8,30 +8,13 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.deployment import Deployment, Server, set_up_again, write_development, write_production
+from agtphost.cli.deployment import Deployment, set_up_again, write_development, write_production
 from agtphost.cli.failures import WrongInput, local_file, misconfigured
+from agtphost.cli.mcp_servers import named_servers
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json
 from agtphost.errors import ConfigurationError
 from agtphost.stores import StoreError
-
-
-def _servers(entries: tuple[str, ...]) -> tuple[Server, ...]:
-    found: dict[str, Server] = {}
-    for entry in entries:
-        name, separator, target = entry.partition("=")
-        if not separator or not name or not target.strip():
-            raise WrongInput(f"--mcp {entry!r} is not NAME=COMMAND", "Such as --mcp files='npx -y SERVER /data'.")
-        if name in found:
-            raise WrongInput(f"--mcp names {name!r} twice")
-        if target.startswith(("https://", "http://")):
-            found[name] = Server(name=name, url=target)
-            continue
-        try:
-            found[name] = Server(name=name, command=tuple(shlex.split(target)))
-        except ValueError as error:
-            raise WrongInput(f"the command of --mcp {name} cannot be read: {error}") from None
-    return tuple(found.values())
 
 
 @click.command()
@@ -93,7 +76,7 @@ def command(
         server_id=server_id or "localhost",
         address=address,
         port=port,
-        servers=_servers(servers),
+        servers=named_servers(servers),
         operator=_told("Operator (who runs this host)", operator, server_id or "localhost", as_json),
         contact=_told("Contact", contact, f"postmaster@{server_id or 'localhost'}", as_json),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -23,6 +24,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 EXISTING = click.Path(path_type=Path)
 """A path; that it exists is found out where it is read, so that the error says what it was for."""
+
+
+class _HostToml(click.Path):
+    """A ``host.toml``, or the directory that has one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        return path / "host.toml" if path.is_dir() else path
+
+
+HOST_TOML = _HostToml(path_type=Path)
+"""The type of ``--config``."""
 
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
@@ -60,7 +73,9 @@ class Connection:
 
 _URI = click.option("--uri", "host_uri", default=HERE, metavar="URI", help="The host; default: the configured one.")
 _OPTIONS = (
-    click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml of a host on this machine."),
+    click.option(
+        "--config", type=HOST_TOML, metavar="FILE", help="A host of this machine: its host.toml, or directory."
+    ),
     click.option("--profile", metavar="NAME", help="A host of ~/.config/agtphost/config.toml."),
     click.option("--as", "identity", metavar="NAME", help="Known agent to be; or registrar."),
     click.option("--cert", type=EXISTING, metavar="FILE", help="Client certificate (PEM)."),

@@ -10,6 +10,7 @@ import click
 from agtphost import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("Start a host to try, in the foreground.", "up"),
     "init": ("Write a ready deployment directory.", "init"),
     "check": ("Validate a host.toml completely.", "check"),
     "call": ("Send one request and show the answer.", "call"),
@@ -42,6 +43,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Name to summary and module of this package; each module has a ``command``."""
 
+ALIASES = {"demo": "up"}
+"""Further names, which no list has."""
+
 
 class LazyGroup(click.Group):
     """
@@ -54,6 +58,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"agtphost.cli.{COMMANDS[cmd_name][1]}")
@@ -101,6 +106,7 @@ def agtp() -> None:
 
     \b
     Examples:
+      agtp up
       agtp init work && cd work && twistd -n agtp --config host.toml
       agtp tools ls
       agtp tools call files.list_files

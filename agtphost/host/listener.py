@@ -65,6 +65,11 @@ PATIENCE = 10.0
 SILENCE = 1.0
 """Seconds of that after which it is said what the line waits for."""
 
+READY = (
+    "agtphost ready: agtp://{host}:{port} (server {server_id}, {agents} agents, {endpoints} endpoints, {tools} tools)"
+)
+"""The line itself."""
+
 AT_HAND = frozenset({State.UP, State.IDLE})
 """States in which an upstream takes calls."""
 
@@ -123,8 +128,7 @@ class Announcement(Service):
     def _announce(self) -> None:
         host = getattr(self._address, "host", "")
         log.info(
-            "agtphost ready: agtp://{host}:{port} (server {server_id}, {agents} agents, "
-            "{endpoints} endpoints, {tools} tools)",
+            READY,
             host=f"[{host}]" if ":" in host else host,
             port=getattr(self._address, "port", 0),
             **self._summary(),

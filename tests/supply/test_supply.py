@@ -166,8 +166,8 @@ def wheel(source: Path, target: Path, umask: int) -> str:
 
 def copy(target: Path) -> Path:
     """What goes into the wheel."""
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "dropin.cache")
-    for name in ("agtphost", "twisted"):
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "dropin.cache", "state")
+    for name in ("agtphost", "twisted", "etc", "docs"):
         shutil.copytree(ROOT / name, target / name, ignore=ignored, copy_function=shutil.copy)
     for name in ("pyproject.toml", "README.rst", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, target / name)

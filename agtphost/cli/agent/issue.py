@@ -19,7 +19,7 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.genesis import tier_1_evidence
 from agtphost.cli.identities import agent_directories
 from agtphost.cli.local_files import load_signing_key
-from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.identity import files, issuing
 from agtphost.identity.agent_files import DOCUMENT_SUFFIX, load_agents, pairs_in
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @click.option("--package-hash", metavar="HASH", help="What its author says its hash is: sha256:...")
 @click.option("--package-ca", type=EXISTING, metavar="FILE", help="Authorities of .nomo authors, PEM.")
 @click.option("--resolver", metavar="HOST[:PORT]", help="Who is asked for DNS records; default: the system's.")
-@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
 def new_command(
     name: str,

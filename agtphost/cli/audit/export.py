@@ -23,7 +23,7 @@ from agtphost.cli.audit.store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
-from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys
 from agtphost.stores import Selection
@@ -60,7 +60,7 @@ def _milliseconds(text: str | None, option: str) -> int | None:
 @click.option("--since", metavar="TIME", help="Issued at this time or later: RFC 3339, or 1h ago.")
 @click.option("--until", metavar="TIME", help="Issued before this time.")
 @click.option("--proofs", is_flag=True, help="With proofs that each record is in the host's log.")
-@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
 def export_command(
     output: Path | None,

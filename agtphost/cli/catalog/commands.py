@@ -12,7 +12,7 @@ from agtphost.cli.catalog.pins import catalog_in, fetch, pin
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.local_files import MAX_BODY, read_octets
-from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.options import EXISTING, HOST_TOML, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts, irregularities
 from agtphost.vocabulary import tomltext
@@ -42,7 +42,7 @@ command.add_command(pin)
 @click.option("--deprecated", is_flag=True, help="Only deprecated methods.")
 @click.option("--document", "whole", is_flag=True, help="Print the catalog itself, as the JSON document it is.")
 @click.option("--catalog", "file", type=EXISTING, metavar="FILE", help="This catalog.")
-@click.option("--config", type=EXISTING, metavar="FILE", help="The catalog of this host.toml.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The catalog of this host.toml.")
 @json_option
 def show(
     name: str | None,
@@ -144,7 +144,7 @@ def _inline(value: Any) -> Any:
 @click.argument("name", required=False, metavar="[FILE]")
 @click.option("--previous", metavar="FILE", help="The version before it: the step is checked, too.")
 @click.option("--strict", is_flag=True, help="Broken version rules are errors.")
-@click.option("--config", type=EXISTING, metavar="FILE", help="The catalog of this host.toml.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The catalog of this host.toml.")
 @json_option
 def validate(name: str | None, previous: str | None, strict: bool, config: Path | None, as_json: bool) -> None:
     """

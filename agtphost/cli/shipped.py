@@ -1,0 +1,107 @@
+"""What comes with the code: the sample deployment and the pages of the documentation, from a wheel or a checkout."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import agtphost
+from agtphost import extras
+from agtphost.vocabulary.tomltext import string_text
+
+_PACKAGE = Path(agtphost.__file__).parent
+_IN_CHECKOUT = {"sample": "etc", "docs": "docs"}
+
+SAMPLE = ("agents", "endpoints", "handlers", "mcp", "proposals", "recipes.toml")
+"""Of the sample, besides ``host.toml``: what a deployment of its own takes over."""
+
+
+def folder(name: str) -> Path:
+    """
+    Where it lies: below the package in a wheel, beside it in a checkout.
+
+    :param name: ``sample`` or ``docs``.
+    """
+    installed = _PACKAGE / "shipped" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / _IN_CHECKOUT[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of the sample that a package of an extra is needed for."""
+
+    package: str
+    what: str
+    lines: str
+    """A pattern of the lines of ``host.toml`` that ask for it."""
+
+    files: Sequence[str] = ()
+    """Files that are of no use without it."""
+
+
+PARTS = (
+    Part(package="mcp", what="the MCP server files", lines=r"^\[\[mcp\.server\]\]\n(?:.+\n)*"),
+    Part(
+        package="jmespath",
+        what="recipes and negotiation",
+        lines=r"^\[recipes\]\n(?:.+\n)*|^synthesis_enabled = true\n",
+        files=("endpoints/reading.toml",),
+    ),
+)
+
+
+def left_out() -> list[Part]:
+    """Parts of the sample whose packages are not installed."""
+    return [part for part in PARTS if not extras.installed(part.package)]
+
+
+def remedy(parts: Sequence[Part]) -> str:
+    """What is missing then, and how to get it; empty where nothing is."""
+    if not parts:
+        return ""
+    return f"without {' and '.join(part.what for part in parts)}: pip install 'agtphost[samples]'"
+
+
+def sample_toml(changes: dict[str, str | int]) -> str:
+    """
+    The sample's ``host.toml``, with what cannot be used here commented out.
+
+    :param changes: values of keys of ``[host]`` and ``[listen]``.
+    """
+    text = (folder("sample") / "host.toml").read_text(encoding="utf-8")
+    for key, value in changes.items():
+        (line,) = re.findall(rf"^{key} = .*$", text, re.MULTILINE)
+        text = text.replace(line, f"{key} = {value if isinstance(value, int) else string_text(value)}")
+    for part in left_out():
+        for lines in re.findall(part.lines, text, re.MULTILINE):
+            text = text.replace(lines, f"# {extras.missing(part.package)}\n{_commented(lines)}")
+    return text
+
+
+def _commented(lines: str) -> str:
+    return "".join(f"# {line}" for line in lines.splitlines(keepends=True))
+
+
+def copy_sample(directory: Path) -> list[Path]:
+    """
+    The files of the sample, beside its ``host.toml``; nothing that exists is overwritten.
+
+    :return: what was written.
+    :raises OSError: a file cannot be written.
+    """
+    unused = {name for part in left_out() for name in part.files}
+    source, written = folder("sample"), []
+    for name in SAMPLE:
+        found = [source / name] if (source / name).is_file() else sorted((source / name).rglob("*"))
+        for path in found:
+            place = path.relative_to(source)
+            target = directory / place
+            if not path.is_file() or "__pycache__" in place.parts or str(place) in unused or target.exists():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+            written.append(target)
+    return written

@@ -1,0 +1,243 @@
+"""``agtp up``: a host to try, made and started."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agtphost import extras
+from agtphost.cli import shipped
+from agtphost.cli.configured import load_config
+from agtphost.cli.deployment import Deployment, write_development
+from agtphost.cli.failures import WrongInput, local_file, misconfigured
+from agtphost.cli.mcp_servers import Server, named_servers
+from agtphost.cli.options import json_option
+from agtphost.cli.output import print_json
+from agtphost.client.local_identities import CALLER
+from agtphost.errors import ConfigurationError
+from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary.uris import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+ADDRESS = "127.0.0.1"
+NEARBY = 20
+"""Ports from the usual one on that are tried before any will do."""
+
+LOG = "host.log"
+_PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), required=False, metavar="[DIR]")
+@click.option("--mcp", "entries", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="The port; default: a free one, 4480 if it is.")
+@json_option
+def command(directory: Path | None, entries: tuple[str, ...], port: int | None, as_json: bool) -> None:
+    """
+    Make a host to try, and start it in the foreground.
+
+    Without --mcp it is the sample: an MCP server, endpoints in Python and a recipe. Once it is ready it prints what to
+    try, and the entry for the configuration of an MCP client. Ctrl-C stops it. Without DIR everything is in a
+    temporary directory, which is removed then; DIR is kept, and the next `agtp up DIR` starts the same host again.
+
+    It is a development host on 127.0.0.1, which makes its own keys. `agtp init` is for one that stays.
+
+    \b
+    Examples:
+      agtp up
+      agtp up work --mcp files='npx -y @modelcontextprotocol/server-filesystem .'
+      agtp up work --mcp tracker=https://mcp.example.com/mcp
+    """
+    started = time.monotonic()
+    servers = named_servers(entries, Path.cwd())
+    place = Path(tempfile.mkdtemp(prefix="agtp-")) if directory is None else directory.absolute()
+    try:
+        host = _prepared(place, servers, port)
+        shown = str(place) if directory is None else str(directory)
+        if not as_json:
+            _tell_place(shown, directory is None, host)
+        from agtphost.cli.foreground import serve
+
+        def ready() -> None:
+            seconds = time.monotonic() - started
+            _tell_ready(host, shown, seconds, as_json)
+
+        serve(host.file, place / LOG, ready)
+    finally:
+        if directory is None:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A host that is about to be started."""
+
+    config: Config
+    new: bool
+    sample: bool
+
+    @property
+    def file(self) -> Path:
+        """Its ``host.toml``."""
+        return self.config.file
+
+    @property
+    def uri(self) -> str:
+        """Where it will be."""
+        return f"agtp://{ADDRESS}:{self.config.listen.port}"
+
+
+# Making it
+
+
+def _prepared(directory: Path, servers: Sequence[Server], port: int | None) -> Prepared:
+    """The directory with its ``host.toml``, made or found; and a port in it that is free."""
+    file = directory / "host.toml"
+    new = not file.exists()
+    if new:
+        deployment = Deployment(
+            directory=directory,
+            server_id="localhost",
+            address=ADDRESS,
+            port=port or _free_port(DEFAULT_PORT),
+            servers=tuple(servers),
+            sample=not servers,
+        )
+        try:
+            with local_file(doing="written"):
+                write_development(deployment)
+        except ConfigurationError as error:
+            raise misconfigured(error) from None
+    else:
+        _again(file, servers, port)
+    config = load_config(file)
+    return Prepared(config=config, new=new, sample=(directory / "handlers" / "library.py").is_file())
+
+
+def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
+    """A host of before: not running, with whatever is new."""
+    config = load_config(file)
+    if config.host.state_dir.is_dir() and (pid := StateLock(config.host.state_dir, config.store.path).holder()):
+        raise WrongInput(
+            f"the host of {file.parent} runs already{pid.rstrip(',')}", f"agtp tools ls --config {file.parent}"
+        )
+    text = file.read_text(encoding="utf-8")
+    present = {server.name: server for server in config.mcp.server}
+    for server in servers:
+        known = present.get(server.name)
+        if known is None:
+            text = f"{text.rstrip()}\n\n{server.toml()}"
+        elif (known.command or (), known.url or "") != (server.command, server.url):
+            raise WrongInput(f"{file} has another MCP server named {server.name}", "Give it another name, or edit it.")
+    wanted = port or config.listen.port
+    if config.host.development and config.listen.endpoint is None:
+        text = _PORT.sub(str(wanted if port else _free_port(wanted)), text, count=1)
+    before = file.read_bytes()
+    if text.encode() == before:
+        return
+    with local_file(doing="written"):
+        file.write_text(text, encoding="utf-8")
+    try:
+        load_config(file)
+    except click.ClickException:
+        file.write_bytes(before)
+        raise
+
+
+def _free_port(first: int) -> int:
+    """``first`` or one of the next, if nothing listens there; else any."""
+    for port in (*range(first, min(first + NEARBY, 65_536)), 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((ADDRESS, port))
+                probe.listen()
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise WrongInput(f"no port of {ADDRESS} is free")
+
+
+# What is told
+
+
+def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
+    kept = "removed when it stops; `agtp up DIR` keeps one" if temporary else "new" if host.new else "as it was left"
+    click.echo(f"directory  {shown}  ({kept})")
+    if host.config.listen.port != DEFAULT_PORT:
+        click.echo(f"port       {host.config.listen.port}  (a free one)")
+    for server in host.config.mcp.server:
+        click.echo(f"starting   MCP server {server.name}: {server.url or shlex.join(server.command or ())}")
+    if host.sample and (missing := shipped.remedy(shipped.left_out())):
+        click.echo(f"note       {missing}")
+    sys.stdout.flush()
+
+
+def _tell_ready(host: Prepared, shown: str, seconds: float, as_json: bool) -> None:
+    from agtphost.bridge import client_config
+
+    tries = [(f"{line} --config {shlex.quote(shown)}", why) for line, why in _tries(host)]
+    entry = client_config.entry(client_config.bridge_command(host.file, CALLER))
+    if as_json:
+        print_json(
+            {
+                "uri": host.uri,
+                "directory": str(host.file.parent),
+                "config": str(host.file),
+                "agent": CALLER,
+                "try": [line for line, _ in tries],
+                "entry": {client_config.NAME: entry},
+            }
+        )
+        sys.stdout.flush()
+        return
+    click.echo(f"ready      {host.uri}  ({seconds:.1f} s)  Ctrl-C stops it\n\nTry, in a second terminal:")
+    for line, why in tries:
+        click.echo(f"\n  # {why}\n  {line}")
+    click.echo("\nFor an MCP client, as the agent demo (agtp client connect writes it, with an agent of its own):\n")
+    click.echo(f"  {client_config.line({client_config.NAME: entry})}")
+    if not extras.installed("mcp"):
+        click.echo(f"\n  The bridge needs: {extras.remedy('mcp')}")
+    sys.stdout.flush()
+
+
+def _tries(host: Prepared) -> list[tuple[str, str]]:
+    """Three commands, without the host; and what each shows."""
+    agtp = _this_command()
+    names = [server.name for server in host.config.mcp.server]
+    if host.sample and "files" in names:
+        call = f"{agtp} tools call files.read_file path=welcome.txt"
+    elif names:
+        return [
+            (f"{agtp} tools ls", "the tools that the agent demo may call"),
+            (f"{agtp} upstreams ls", "what the MCP servers are up to"),
+            (f"{agtp} audit verify", "every answer of the host, signed and in order"),
+        ]
+    else:
+        path = "/library/9780141439518" if host.sample else "/"
+        call = f"{agtp} call - {'QUERY' if host.sample else 'DESCRIBE'} {path} --verify"
+    return [
+        (call, "a call as the agent demo, and the signed record of it, checked"),
+        (f"{call} --no-cert", "the same of nobody: refused, with what to do about it"),
+        (f"{agtp} audit verify", "every answer of the host, signed and in order"),
+    ]
+
+
+def _this_command() -> str:
+    """How to say ``agtp`` in another terminal."""
+    own = Path(sys.argv[0]).absolute()
+    found = shutil.which("agtp")
+    return "agtp" if found is not None and own.exists() and Path(found).samefile(own) else shlex.quote(str(own))

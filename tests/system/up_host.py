@@ -1,0 +1,100 @@
+"""``agtp up`` for tests: in a process of its own, read line by line as a person does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests import forking
+from tests.system.hosting import BIN, until
+
+
+def occupied(port: int = 4480) -> socket.socket:
+    """Something that listens on a port, this or another process."""
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+    except OSError:
+        assert socket.socket().connect_ex(("127.0.0.1", port)) == 0
+    return taken
+
+
+class Up:
+    """One ``agtp up``."""
+
+    def __init__(self, folder: Path, *words: str, environ: dict[str, str] | None = None, last: str) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        self._last = last
+        self.process = forking.start(
+            [BIN / "agtp", "up", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+            env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", **(environ or {})},
+        )
+        self.errors: list[str] = []
+        self._beside = threading.Thread(target=self._read_errors, daemon=True)
+        self._beside.start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for raw in self.process.stdout:
+            self.lines.append(raw.decode().rstrip("\n"))
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        for raw in self.process.stderr:
+            self.errors.append(raw.decode().rstrip("\n"))
+
+    @property
+    def text(self) -> str:
+        """What it has said so far."""
+        return "\n".join(self.lines)
+
+    def wait(self) -> Up:
+        """Until it has said its last line."""
+        until(lambda: any(line.startswith(self._last) for line in self.lines) or self.process.poll() is not None)
+        assert self.process.poll() is None, self.text + "\n".join(self.errors)
+        return self
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """As Ctrl-C does, and the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        status = self.process.wait(60)
+        self._reader.join(5)
+        return status
+
+    def value(self, name: str) -> str:
+        """Of a line ``name  value  (remark)``."""
+        (line,) = [line for line in self.lines if line.startswith(f"{name} ")]
+        return line.split()[1]
+
+
+@contextmanager
+def up(folder: Path, *words: str, last: str = '  "agtp": {', environ: dict[str, str] | None = None) -> Iterator[Up]:
+    """A host to try that is ready, and gone afterwards."""
+    started = Up(folder, *words, environ=environ, last=last)
+    try:
+        yield started.wait()
+    finally:
+        started.stop()
+
+
+def typed(folder: Path, line: str, environ: dict[str, str] | None = None) -> tuple[int, str]:
+    """Run one line as a person types it."""
+    given = {**os.environ, "PATH": f"{forking.path()}:{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", **(environ or {})}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=folder, timeout=120, env=given)
+    return done.returncode, done.stdout + done.stderr
