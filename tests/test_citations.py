@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from tests.rows import each_row
 from tests.wire.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -234,7 +233,7 @@ def test_there_is_something_to_find() -> None:
     assert len(_DRAFT.findall(whole)) > 400
 
 
-@pytest.mark.parametrize(
+@each_row(
     "right",
     [
         "design decisions 2, 5 and 14",
@@ -255,7 +254,7 @@ def test_right_ones_are_found(right: str) -> None:
     assert faults(right) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         "design decision 99",

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
+
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent / "agtphost"
 
@@ -120,7 +122,7 @@ def violations(room: str, source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+@each_row("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_follow_the_table(path: Path) -> None:
     """Each module imports only what its room allows."""
     assert violations(room_of(path), path.read_text()) == []
@@ -132,7 +134,7 @@ def test_the_table_names_every_room() -> None:
     assert rooms <= set(MAY_IMPORT)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("room", "source"),
     [
         ("wire", "import twisted.internet.defer"),
@@ -167,7 +169,7 @@ def contents(init: Path) -> tuple[set[str], set[str]]:
 PLACES = [str(path.parent.relative_to(ROOT)) for path in sorted(ROOT.rglob("__init__.py"))]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each_row("place", PLACES, ids=str)
 def test_a_package_is_its_own_table_of_contents(place: str) -> None:
     """Its text names each of its modules, and none that is gone."""
     missing, gone = contents(ROOT / place / "__init__.py")
@@ -193,6 +195,34 @@ def test_modules_are_read_in_one_sitting() -> None:
     sizes = sorted(len(path.read_text().splitlines()) for path in modules())
     assert sizes[-1] <= 500
     assert sizes[len(sizes) // 2] < 150
+
+
+def long_functions(source: str, most: int = 80) -> list[str]:
+    """Functions and methods, nested ones too, with more lines from their ``def`` to their end than that."""
+    return [
+        f"{node.name}: {lines} lines"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > most
+    ]
+
+
+def test_functions_are_seen_at_one_glance() -> None:
+    """None has over 80 lines, its text among them."""
+    found = [f"{path.relative_to(ROOT)}:{each}" for path in modules() for each in long_functions(path.read_text())]
+    assert found == []
+
+
+def test_a_long_function_is_noticed() -> None:
+    """The control: a coroutine inside of a method, of 81 lines and of 80."""
+    for lines, found in ((81, ["inner: 81 lines"]), (80, [])):
+        body = "\n".join(["            pass"] * (lines - 1))
+        outer = "\n".join(["        pass"] * 10)
+        assert long_functions(f"class A:\n    def outer(self):\n{outer}\n    async def inner():\n{body}") == found
+    assert long_functions("def outer():\n    def inner():\n" + "        pass\n" * 80) == [
+        "outer: 82 lines",
+        "inner: 81 lines",
+    ]
 
 
 def needed(name: str, source: str, names: Collection[str]) -> set[str]:

@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from cryptography import x509
 
 from agtphost.adapters.mcp.long_lines import answered_id, whose
@@ -33,6 +32,7 @@ from agtphost.upstream.bodies import MAX_MESSAGE, EventStream, Lines, MessageToo
 from agtphost.vocabulary import budget, jsontext, media_types, money, paths, scopes, uris, yamltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.wire import Connection, Limits, Role
+from tests.rows import each_row
 
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parent.parent / "agtphost"
@@ -372,7 +372,7 @@ def slowest(parse: Callable[[Any], object], value: Any, bound: float = 0.0) -> f
     return taken
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@each_row("name", PARSERS)
 def test_no_octets_hold_the_reactor(name: str) -> None:
     """Within 50 ms, and ValueError or a Refusal at the worst: another exception fails the test."""
     parse, inputs = PARSERS[name]
@@ -421,7 +421,7 @@ def _loading(tree: ast.Module) -> bool:
     )
 
 
-@pytest.mark.parametrize("parser", ["yaml", "cbor2", "tomllib", "zipfile", "xml", "pickle", "marshal", "plistlib"])
+@each_row("parser", ["yaml", "cbor2", "tomllib", "zipfile", "xml", "pickle", "marshal", "plistlib"])
 def test_every_module_that_imports_a_parser_is_listed(parser: str) -> None:
     """A new reader of YAML, CBOR, TOML, ZIP or worse says here where it stands in the table, or why it need not."""
     found = {name for name, (imports, _) in _sources().items() if parser in imports}

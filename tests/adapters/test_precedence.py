@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from agtphost.adapters.precedence import differences, field_of, unclaimed
 from agtphost.handlers.built_in import BuiltInContext
 from tests.adapters.peers import ALICE
+from tests.rows import each_row
 
 
 def context() -> BuiltInContext:
@@ -24,7 +23,7 @@ def context() -> BuiltInContext:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("claim", "field"),
     [
         ({"agent_id": "f" * 64}, "Agent-ID"),

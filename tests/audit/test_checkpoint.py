@@ -12,6 +12,7 @@ from agtphost.audit.checkpoint import CheckpointError
 from agtphost.identity.keys import SigningKey
 from tests.audit.drafting import KEY
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 ROOT = sha256(b"root").digest()
 
@@ -49,7 +50,7 @@ def test_what_was_issued_is_read_back() -> None:
 NOTE = checkpoint.issue("agtp.example", 42, ROOT, KEY).note
 
 
-@pytest.mark.parametrize(
+@each_row(
     "note",
     [
         "",

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import CheckpointError
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 LOG, WITNESS, OTHER = (key_of(name) for name in ("log", "witness", "other"))
 NOTE = checkpoint.issue("log.test", 7, bytes(range(32)), LOG).note
@@ -50,7 +51,7 @@ def test_lines_beside_a_note_are_bounded() -> None:
     assert checkpoint.verify(note, [LOG.public]).size == 7
 
 
-@pytest.mark.parametrize("bit", range(0, 76 * 8, 7))
+@each_row("bit", range(0, 76 * 8, 7))
 def test_no_bit_of_a_cosignature_can_change(bit: int) -> None:
     """Key hash, time and signature are all covered."""
     octets = bytearray(base64.b64decode(LINE.split(" ")[2]))
@@ -60,9 +61,7 @@ def test_no_bit_of_a_cosignature_can_change(bit: int) -> None:
         cosignature.verify(NOTE, line, [WITNESS.public])
 
 
-@pytest.mark.parametrize(
-    "what", ["another note", "another name", "another key", "cut", "no line", "the log's own line", "no note"]
-)
+@each_row("what", ["another note", "another name", "another key", "cut", "no line", "the log's own line", "no note"])
 def test_what_is_no_cosignature(what: str) -> None:
     """Each is refused by name."""
     note, line, key = NOTE, LINE, WITNESS.public

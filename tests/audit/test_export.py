@@ -10,6 +10,7 @@ from agtphost.audit.export import ExportError, keys_of, read_header, verify_expo
 from agtphost.audit.verify import FaultKind
 from agtphost.stores import MemoryStore, Selection
 from tests.audit.drafting import BOB, KEY, KEYS, draft, group_writer, sealed
+from tests.rows import each_row
 
 
 def exported(selection: Selection | None = None) -> list[bytes]:
@@ -49,7 +50,7 @@ def test_every_missing_or_moved_line_is_noticed() -> None:
         assert not verify_export(moved, KEYS).ok
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "kind"),
     [
         (b"nonsense\n", FaultKind.FORM),
@@ -89,7 +90,7 @@ def test_a_last_line_that_counts_wrongly_is_a_fault() -> None:
         assert not verify_export([*lines[:-1], json.dumps({**end, **change}).encode()], KEYS).ok
 
 
-@pytest.mark.parametrize("first", [b"", b"{", b"[]", b'{"format":"other"}'])
+@each_row("first", [b"", b"{", b"[]", b'{"format":"other"}'])
 def test_another_file_is_refused(first: bytes) -> None:
     """What does not begin like an export is none."""
     with pytest.raises(ExportError):

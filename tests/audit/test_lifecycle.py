@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
-
 from agtphost.audit.lifecycle import (
     TRANSITIONS,
     LifecycleState,
@@ -17,6 +15,7 @@ from agtphost.audit.lifecycle import (
     decide,
 )
 from agtphost.stores.rows import StateRow
+from tests.rows import each_row
 
 TABLE = """
 new        | ACTIVATE   active/agent-genesis-issued        | DEACTIVATE noop | REINSTATE 422 | REVOKE retired | DEPRECATE 422
@@ -48,7 +47,7 @@ def state(word: str) -> LifecycleState:
     return LifecycleState(status=LifecycleStatus(word), recorded=True)
 
 
-@pytest.mark.parametrize(("start", "method", "expected"), cells())
+@each_row(("start", "method", "expected"), cells())
 def test_every_cell_of_the_table(start: str, method: str, expected: str) -> None:
     """Each method from each state does what the table says (T-LC-1..60, AGTP-228 to AGTP-245)."""
     decision = decide(state(start), method, genesis_loaded=True)

@@ -35,6 +35,7 @@ from agtphost.vocabulary import jsontext
 from tests.audit.drafting import ALICE, KEY, KEYS, draft, group_writer, sealed, sqlite_store, transition
 from tests.contract.test_manifest import manifest
 from tests.identity.samples import document, genesis_octets, key_of
+from tests.rows import each_row
 
 OTHER = key_of("mutations other")
 
@@ -158,7 +159,7 @@ TABLE: dict[str, tuple[dict[str, Any], Callable[[Any], bool], int]] = {
 }
 
 
-@pytest.mark.parametrize("kind", TABLE)
+@each_row("kind", TABLE)
 def test_no_mutated_field_is_accepted(kind: str) -> None:
     """T-GN, T-CN, T-JW: each field at any depth; the list of what was accepted is empty, and the original is not."""
     original, accepts, least = TABLE[kind]

@@ -17,6 +17,7 @@ from agtphost.identity.key_history import succeed
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores import StoreError
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 LOG, WITNESS = key_of("remote_witness log witness 2"), key_of("remote_witness log witness")
 ROOT = bytes(32)
@@ -180,7 +181,7 @@ def test_the_proof_begins_where_the_witness_is() -> None:
     assert setup.cosigned == [9]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "state"),
     [
         ((409, {"reason": "checkpoint-inconsistent", "explanation": "It is smaller."}), "contradicted"),
@@ -224,8 +225,8 @@ def test_a_stopped_witness_sends_nothing_more() -> None:
     assert len(setup.wire.submitted) == 1 and setup.clock.getDelayedCalls() == []
 
 
-@pytest.mark.parametrize("required", [False, True])
-@pytest.mark.parametrize("seen", [WitnessUnreachable("no route"), (503, {}), (401, {"reason": "not-entitled"})])
+@each_row("required", [False, True])
+@each_row("seen", [WitnessUnreachable("no route"), (503, {}), (401, {"reason": "not-entitled"})])
 def test_a_witness_that_cannot_be_asked_at_start(seen: Answer | Exception, required: bool) -> None:
     """A warning, or no start where it is required."""
     setup = WitnessSetup(required=required)
@@ -248,7 +249,7 @@ def test_what_it_saw_last_is_read_and_continued() -> None:
     assert setup.wire.submitted[0]["first"] == 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     "note",
     [
         "nonsense",

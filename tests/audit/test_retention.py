@@ -17,6 +17,7 @@ from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext, times
 from tests.dispatch.hosts import HOSTED, agent
+from tests.rows import each_row
 
 NOW = datetime(2026, 2, 28, 12, tzinfo=UTC).timestamp()
 DAY = 86_400
@@ -53,7 +54,7 @@ def test_what_is_not_there() -> None:
         assert retention.retained(LIBRARIAN, status, {}, NOW) == ()
 
 
-@pytest.mark.parametrize(("days", "free"), [(0, False), (1, False), (89, False), (90, True), (91, True)])
+@each_row(("days", "free"), [(0, False), (1, False), (89, False), (90, True), (91, True)])
 def test_a_label_is_free_after_ninety_days(days: int, free: bool) -> None:
     """AGTP-171: for another agent; the one that had it comes back under it at any time."""
     items, later = kept(), NOW + days * DAY

@@ -9,8 +9,6 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
-
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.export import verify_export, write_export
@@ -30,6 +28,7 @@ from tests.audit.drafting import (
     sqlite_store,
     transition,
 )
+from tests.rows import each_row
 
 
 def chains(length: int = 12) -> list[StoredRecord]:
@@ -115,7 +114,7 @@ def resigned(record: StoredRecord, **members: object) -> StoredRecord:
     return replace(record, signed=signature.octets, audit_id=signature.audit_id_text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "kind"),
     [
         (lambda record: replace(record, seq=record.seq + 1), FaultKind.GAP),

@@ -33,6 +33,7 @@ from tests.audit.drafting import (
     sqlite_store,
     transition,
 )
+from tests.rows import each_row
 
 
 def test_records_of_a_group_are_linked_per_chain() -> None:
@@ -131,7 +132,7 @@ def unrenderable(event: Sealed) -> bytes:
     raise KeyError("no such member")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "poison",
     [
         Draft(chain=ALICE, payload=payload(path="\ud800")),

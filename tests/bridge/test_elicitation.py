@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from agtphost.bridge.elicitation import pack_state, unpack_state
+from tests.rows import each_row
 
 TASK_IDS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=128)
 
@@ -18,7 +19,7 @@ def test_a_state_comes_back_as_it_went(task_id: str, state: str | None) -> None:
     assert unpack_state(pack_state(task_id, state)) == (task_id, state)
 
 
-@pytest.mark.parametrize("packed", ["", "agtp1.", "agtp1.!!.=x", "agtp1.dA==.x", "agtp1.Cg==.=x", "other.dA==.=x"])
+@each_row("packed", ["", "agtp1.", "agtp1.!!.=x", "agtp1.dA==.x", "agtp1.Cg==.=x", "other.dA==.=x"])
 def test_anything_else_is_refused(packed: str) -> None:
     """-32602 for what the bridge did not make."""
     with pytest.raises(MCPError) as refused:

@@ -8,6 +8,7 @@ import pytest
 
 from agtphost.bridge.endpoints import EndpointTool, tools_of
 from agtphost.bridge.names import shown_name
+from tests.rows import each_row
 
 
 def entry(method: str = "QUERY", path: str = "/library/{isbn}", **members: Any) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def test_an_endpoint_is_a_tool() -> None:
     assert set(definition) == {"name", "title", "description", "inputSchema", "annotations", "_meta"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "broken",
     [
         None,
@@ -73,7 +74,7 @@ def test_a_name_never_meets_a_hosted_tool_s() -> None:
     assert not [name for name in names if "__" in name]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "arguments", "place", "rest"),
     [
         ("/library/{isbn}", {"isbn": "1-2", "more": 1}, "/library/1-2", {"more": 1}),
@@ -90,7 +91,7 @@ def test_arguments_of_the_path_go_into_it(
     assert tool(path).place(arguments) == (place, rest)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"isbn": ""}, {"isbn": None}, {"isbn": ["1"]}, {"isbn": {"a": 1}}])
+@each_row("arguments", [{}, {"isbn": ""}, {"isbn": None}, {"isbn": ["1"]}, {"isbn": {"a": 1}}])
 def test_an_argument_of_the_path_is_needed(arguments: dict[str, Any]) -> None:
     """What is missing, or no plain value, is said before anything is sent."""
     with pytest.raises(ValueError, match="isbn"):

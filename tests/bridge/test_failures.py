@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from agtphost.bridge.failures import REFUSED, UNREACHABLE, refused, unreachable
 from agtphost.client.errors import CannotConnect
 from agtphost.client.reply import Reply
 from agtphost.vocabulary import jsontext
 from agtphost.wire.headers import Headers
+from tests.rows import each_row
 
 
 def reply(status: int, **body: Any) -> Reply:
@@ -24,7 +23,7 @@ def reply(status: int, **body: Any) -> Reply:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "reason", "code"),
     [
         (455, "scope-required", REFUSED),
@@ -70,8 +69,8 @@ def test_an_error_of_the_server_is_passed_on_with_the_record() -> None:
     assert error.data["agtp"]["audit_id"] == "a1"
 
 
-@pytest.mark.parametrize(("modern", "code"), [(True, -32602), (False, -32002)])
-@pytest.mark.parametrize("upstream", [-32602, -32002, None])
+@each_row(("modern", "code"), [(True, -32602), (False, -32002)])
+@each_row("upstream", [-32602, -32002, None])
 def test_an_unknown_resource_has_the_code_of_the_clients_era(modern: bool, code: int, upstream: int | None) -> None:
     """SEP-2164: -32602 since 2026-07-28, -32002 before, whatever the server behind the host speaks."""
     body: dict[str, Any] = {"reason": "unknown-resource"}

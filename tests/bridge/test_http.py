@@ -21,6 +21,7 @@ from mcp.server.lowlevel.server import Server
 from agtphost.bridge import http
 from agtphost.bridge.clients import Context
 from agtphost.bridge.http import BodyGate, HttpLimits
+from tests.rows import each_row
 
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 TOKENS = ("the-first-token-of-two", "the-second-token-of-two")
@@ -280,7 +281,7 @@ def test_a_session_belongs_to_the_token_that_opened_it() -> None:
     run(story)
 
 
-@pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer the-first-token-of-tw", "Bearer wrong", "Basic x"])
+@each_row("given", [None, "", "Bearer", "Bearer the-first-token-of-tw", "Bearer wrong", "Basic x"])
 def test_without_one_of_the_tokens_nothing_is_answered(given: str | None) -> None:
     """401 before a body is read or a session looked up."""
 
@@ -438,7 +439,7 @@ def test_silent_connections_make_room() -> None:
     run(story)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {"Host": "evil.example.com"},
@@ -448,7 +449,7 @@ def test_silent_connections_make_room() -> None:
         {"Origin": "http://127.0.0.1:1"},
     ],
 )
-@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@each_row("era", ["2025-11-25", "2026-07-28"])
 def test_another_site_s_name_is_refused_in_both_eras(era: str, headers: dict[str, str]) -> None:
     """T: a name that was made to point here (DNS rebinding), and a page of another site, get nothing."""
 

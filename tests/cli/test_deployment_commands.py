@@ -17,6 +17,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.trust import issuer_keys
 from agtphost.vocabulary.tomltext import string_text
 from tests.cli.conftest import Run
+from tests.rows import each_row
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
@@ -158,7 +159,7 @@ def test_init_overwrites_nothing(run: Run, here: Path) -> None:
     assert (here / "work" / "host.toml").read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ["plain", 'quo"te', "back\\slash", "tab\t", "nul\0", "del\x7f", "Ä€😀", "line\nend"])
+@each_row("text", ["plain", 'quo"te', "back\\slash", "tab\t", "nul\0", "del\x7f", "Ä€😀", "line\nend"])
 def test_what_init_writes_is_read_back(text: str) -> None:
     """Any text survives as a TOML string."""
     assert tomllib.loads(f"a = {string_text(text)}")["a"] == text

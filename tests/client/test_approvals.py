@@ -15,6 +15,7 @@ from agtphost.wire import Headers, Response
 from tests.client.credentials import Credentials
 from tests.client.drivers import Driver
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, refuse
+from tests.rows import each_row
 
 NewClient = Callable[..., Driver]
 EXPIRES = "2026-11-22T14:00:00Z"
@@ -129,7 +130,7 @@ def test_a_stream_is_waited_for_as_long(credentials: Credentials) -> None:
     assert (reply.result, [each.result for each in told]) == ("done", [{"event": {"type": "approval"}}])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "document",
     [
         {},
@@ -152,9 +153,7 @@ def test_members_of_other_types_are_left_out() -> None:
     assert pending_of(given) == PendingApproval(approval_id="a", expires_at="", digest="")
 
 
-@pytest.mark.parametrize(
-    ("asked", "pause"), [(None, PAUSE), (0.0, 1.0), (1.0, 1.0), (7.0, 7.0), (86_400.0, LONGEST_PAUSE)]
-)
+@each_row(("asked", "pause"), [(None, PAUSE), (0.0, 1.0), (1.0, 1.0), (7.0, 7.0), (86_400.0, LONGEST_PAUSE)])
 def test_a_host_cannot_have_itself_hammered_nor_forgotten(asked: float | None, pause: float) -> None:
     """Pauses are between one second and half a minute."""
     assert pause_after(asked) == pause

@@ -30,6 +30,7 @@ from agtphost.vocabulary.uris import parse
 from tests.client.credentials import Credentials, Pair
 from tests.client.drivers import Driver
 from tests.client.scripted_host import ScriptedHost, echo
+from tests.rows import each_row
 
 NewClient = Callable[..., Driver]
 LOOPBACK = AddressPolicy([ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128")])
@@ -169,7 +170,7 @@ def learned(answer: HTTPAnswer | str) -> Bootstraps:
     return bootstraps
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "asked"),
     [
         ("agtp://example.com", True),
@@ -190,7 +191,7 @@ def test_who_is_asked(uri: str, asked: bool) -> None:
     assert Bootstraps(None).unasked(parse(uri), 0.0) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "seconds"),
     [
         (HTTPAnswer(status=404), ABSENT_SECONDS),

@@ -21,6 +21,7 @@ from tests.client.credentials import Credentials
 from tests.client.drivers import Driver
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, refuse
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 NewClient = Callable[..., Driver]
 KEY = key_of("manifests key")
@@ -244,7 +245,7 @@ async def test_large_manifests_are_read(credentials: Credentials, new_client: Ne
     assert manifest.signature is SignatureState.VERIFIED
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "seconds"),
     [
         (None, 7.0),

@@ -19,6 +19,7 @@ from agtphost.client.retries import IDEMPOTENT_METHODS, LONGEST_WAIT, RetryPolic
 from agtphost.client.terminal import escape, escape_octets, render_json
 from agtphost.vocabulary.escaping import MOST_MARKS
 from agtphost.wire import Headers, Response, serialize_response
+from tests.rows import each_row
 
 CALL: PreparedCall = prepare("agtp://localhost", "QUERY", identity=Identity())
 INTERIM = serialize_response(Response(status=202, headers=Headers([("Continuation-Token", "c")])))
@@ -126,7 +127,7 @@ def test_waits_grow_and_end() -> None:
     assert RetryPolicy().wait_after(refused(503), True, 1) is None
 
 
-@pytest.mark.parametrize("status", [200, 262, 400, 401, 403, 408, 409, 410, 422, 455, 456, 457, 458, 500, 551])
+@each_row("status", [200, 262, 400, 401, 403, 408, 409, 410, 422, 455, 456, 457, 458, 500, 551])
 def test_no_other_status_is_tried_again(status: int) -> None:
     """410, 455, 456, 457 and 458 above all (AGTP-076, AGTP-079, AGTP-080, AGTP-081, AGTP-297)."""
     assert RetryPolicy(statuses=9).wait_after(refused(status), True, 1) is None
@@ -142,7 +143,7 @@ def test_what_is_repeatable() -> None:
     assert not IDEMPOTENT_METHODS & changing
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "safe"),
     [
         ("plain text", "plain text"),
@@ -204,7 +205,7 @@ def test_the_reply_helpers_escape() -> None:
     assert reply.printable_body == "\\x1b]0;x\\x07\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body", "ok", "result", "reason"),
     [
         (200, b'{"status":200,"result":[1]}', True, [1], ""),

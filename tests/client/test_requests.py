@@ -11,6 +11,7 @@ from agtphost.client.locating import question
 from agtphost.client.requests import Destination, Identity, PreparedCall, prepare
 from agtphost.vocabulary import jsontext, uris
 from agtphost.wire import Connection, Request, Role, serialize_request
+from tests.rows import each_row
 
 ID = "0123456789abcdef" * 4
 CALLER = "c" * 64
@@ -31,7 +32,7 @@ def heard(call: PreparedCall) -> Request:
     return request
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "path", "destination", "target"),
     [
         ("agtp://acme.com", "/", "acme.com:4480", "/"),
@@ -87,7 +88,7 @@ def test_a_call_without_anything_has_no_body() -> None:
     assert list(heard(built(identity=Identity())).headers) == [("Content-Length", "0")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "body"),
     [
         ({}, b""),
@@ -136,7 +137,7 @@ def test_no_scopes_and_none_differ() -> None:
     assert built(identity=Identity(scopes="b:c,a:b")).request.headers.get("authority-scope") == "a:b, b:c"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["AGTP-Version", "AGTP-Method", "AGTP-Status", "Principal-ID", "Server-Agent-ID"]
     + ["content-length", "TRANSFER-ENCODING"],
@@ -147,7 +148,7 @@ def test_removed_headers_are_never_sent(name: str) -> None:
         built(headers=[(name, "1")])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {"uri": "localhost:4480"},
@@ -198,7 +199,7 @@ def test_session_ids_cannot_be_guessed() -> None:
     assert min(map(len, made)) >= 22
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "format", "method", "anonymous", "query"),
     [
         ("agtp://acme.com", None, "DISCOVER", True, None),

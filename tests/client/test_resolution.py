@@ -23,6 +23,7 @@ from agtphost.identity.trust import TrustedIssuers
 from agtphost.vocabulary.uris import AgtpUri, Form, parse
 from agtphost.wire.headers import Headers
 from tests.identity.samples import document, genesis_octets, key_of
+from tests.rows import each_row
 
 HOST = key_of("host")
 REGISTRAR = key_of("registrar")
@@ -92,7 +93,7 @@ def failed(found: Resolution) -> set[str]:
 # Finding
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "first"),
     [
         (f"agtp://{AGENT}", f"DESCRIBE agtp://{AGENT}@first.test"),
@@ -147,7 +148,7 @@ def test_another_agents_document_is_refused(member: str) -> None:
         resolve(f"agtp://{AGENT}@h.test", scripted)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "location", "target"),
     [
         ("agtp://acme.tld/agents/a", "/agents/b", "agtp://acme.tld/agents/b"),
@@ -162,7 +163,7 @@ def test_redirects_within_the_authority_are_followed(uri: str, location: str, ta
     assert str(redirected_to(parse(uri), location)) == target
 
 
-@pytest.mark.parametrize(
+@each_row(
     "location",
     [None, "", "agtp://evil.tld/agents/a", "agtp://acme.tld.evil.tld/agents/a", "https://acme.tld/agents/a",
      "agtp://xagtp.acme.tld/agents/a", "/agents/../x", "/agents/a.agent", "agtp://agtp.acme.agent/agents/a", "//x"],
@@ -207,7 +208,7 @@ FORGED_GENESIS = genesis_octets(STRANGER)
 EDITED_GENESIS = ORIGIN.replace(b"executor", b"analyst")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("scripted", "names"),
     [
         (Scripted(identity={**IDENTITY, "description": "edited"}), {"document"}),
@@ -232,7 +233,7 @@ def test_a_genesis_of_another_agent_is_an_id_mismatch() -> None:
     assert any("id mismatch" in check.detail for check in alias.failures)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("issuers", "trusted"),
     [
         (TrustedIssuers(everywhere=[REGISTRAR.public]), True),
@@ -250,7 +251,7 @@ def test_a_signature_alone_is_no_trust(issuers: TrustedIssuers, trusted: bool) -
     assert trusted or "untrusted issuer" in found.failures[0].detail
 
 
-@pytest.mark.parametrize("form", ["yaml", "html", "certificate", "status"])
+@each_row("form", ["yaml", "html", "certificate", "status"])
 def test_other_formats_are_checked_by_their_signature(form: str) -> None:
     """AGTP-116: every variant is signed, and the signature is looked at."""
     body = {"canonical_id": AGENT} if form == "status" else ORIGIN
@@ -295,7 +296,7 @@ def test_a_namespace_is_believed() -> None:
     assert [check.name for check in found.checks] == ["resolved", "signature", "namespace", "freshness"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "altered",
     [
         {**namespace(), "generated_at": "2026-06-01T11:59:00Z"},
@@ -339,7 +340,7 @@ def test_a_stale_namespace_is_asked_for_again() -> None:
     assert resolve("agtp://acme.tld/agents", Scripted(identity=stale), freshness=900).ok
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "ok"),
     [
         ("2026-06-01T11:55:00Z", True),

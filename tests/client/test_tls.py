@@ -18,6 +18,7 @@ from agtphost.client.tls import settings_of, verify_peer_name
 from tests.client.credentials import Credentials
 from tests.client.drivers import Driver
 from tests.client.scripted_host import ScriptedHost, echo
+from tests.rows import each_row
 
 NewClient = Callable[..., Driver]
 
@@ -161,7 +162,7 @@ def test_key_material_is_not_shown(credentials: Credentials, new_client: NewClie
     assert "c2VjcmV0" not in str(failed.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "good"),
     [
         ("localhost", True),

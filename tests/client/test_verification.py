@@ -20,6 +20,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.wire import Headers, Request
 from tests.client.scripted_host import sealed
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 KEY = key_of("verification key")
 OTHER = key_of("verification other")
@@ -106,7 +107,7 @@ TAMPERED: list[tuple[str, Callable[[], Reply], set[str]]] = [
 CHANGES = [pytest.param(make, expected, id=name) for name, make, expected in TAMPERED]
 
 
-@pytest.mark.parametrize(("make", "expected"), CHANGES)
+@each_row(("make", "expected"), CHANGES)
 def test_each_change_is_noticed(make: Callable[[], Reply], expected: set[str]) -> None:
     """Whatever is changed, the verification fails, and the check that is about it says so."""
     changed = make()
@@ -175,7 +176,7 @@ def test_published_keys_are_read() -> None:
     assert signing_keys_of(published) == {KEY.kid: KEY.public, OTHER.kid: OTHER.public}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "published",
     [
         {},
@@ -234,7 +235,7 @@ def test_a_key_counts_until_the_end_of_its_use() -> None:
     assert late.verify(keys).ok, "the control: the present key"
 
 
-@pytest.mark.parametrize("moment", ["", "soon", "2026-11-21", "2026-11-21T00:00:00", 7, None, {}])
+@each_row("moment", ["", "soon", "2026-11-21", "2026-11-21T00:00:00", 7, None, {}])
 def test_an_end_that_is_no_time_is_refused(moment: object) -> None:
     """Nobody may read a malformed end as none."""
     entry = {"kid": KEY.kid, "alg": "EdDSA", "key": KEY.public.text, "not_after": moment}

@@ -12,6 +12,7 @@ from agtphost.config.surfaces import Surface
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.config.test_broken import HEAD, HTTP, WELL
+from tests.rows import each_row
 
 SHARED = WELL + HTTP + "tokens = ['env:TOKEN']\nlisten = 'ssl:8443:interface=127.0.0.1'\n"
 
@@ -22,7 +23,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("listen", "listener", "local"),
     [
         ("ssl:8443", Listener("ssl", "8443", ""), False),

@@ -8,9 +8,10 @@ import pytest
 
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from agtphost.identity.peer import Assurance
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "members",
     [
         {"command": ("x",)},
@@ -27,7 +28,7 @@ def test_good_sections(members: dict[str, Any]) -> None:
     assert section.min_assurance is Assurance.CERTIFICATE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "members",
     [
         {"name": "A"},

@@ -17,6 +17,7 @@ from agtphost.conformance.running import Outcome
 from agtphost.contract.manifest_rules import RULES
 from tests.conformance.manifest_defects import BREAKING, CONSEQUENCES
 from tests.conformance.test_runner import examine
+from tests.rows import each_row
 from tests.system.hosting import Host
 from tests.test_layering import imports
 
@@ -41,7 +42,7 @@ def validated(host: Host) -> tuple[int, dict[str, list[str]]]:
     return done.exit_code, {part: [found["rule"] for found in answer[part]] for part in ("faults", "remarks")}
 
 
-@pytest.mark.parametrize("rule", sorted(BREAKING))
+@each_row("rule", sorted(BREAKING))
 def test_a_breach_fails_its_case_alone_and_is_refused(defective_host: Host, rule: str) -> None:
     """
     Of the cases about manifests, exactly the rule's; ``manifest validate`` names the rule and no other.

@@ -22,6 +22,7 @@ from tests.conformance.defects import DEFECTS, misordered
 from tests.conformance.expected import EXPECTED
 from tests.conformance.generated import generate
 from tests.requirements import Row, table
+from tests.rows import each_row
 from tests.system.hosting import Host, agtp, sample
 
 SAMPLE = "tests/conformance/test_runner.py::test_the_sample_host_passes"
@@ -111,7 +112,7 @@ def test_a_defective_host_without_defect_is_like_any_other(defective_host: Host)
     assert failures(examine(defective_host)) == []
 
 
-@pytest.mark.parametrize("name", [name for name in DEFECTS if name != "none"])
+@each_row("name", [name for name in DEFECTS if name != "none"])
 def test_a_defect_fails_the_cases_that_it_must(defective_host: Host, name: str) -> None:
     """Each defect is noticed by exactly the cases that look for it."""
     patterns, fails = EXPECTED[name]

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import agtphost
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import CONTRACTS, contract_of
@@ -17,6 +15,7 @@ from agtphost.contract.manifest import project_binding
 from agtphost.contract.manifest_validation import examine
 from agtphost.vocabulary.catalog import Catalog
 from tests.methods.floor_hosts import FloorHost
+from tests.rows import each_row
 
 CATALOG = Catalog.load()
 OLD: dict[str, Any] = json.loads((Path(__file__).parent / "manifests" / "before_contracts.json").read_text())
@@ -70,7 +69,7 @@ def test_the_manifest_as_it_was_is_refused() -> None:
         assert {(name, "input_schema/additionalProperties"), (name, "handler/type")} <= faults
 
 
-@pytest.mark.parametrize("pair", reserved.RESERVED, ids=" ".join)
+@each_row("pair", reserved.RESERVED, ids=" ".join)
 def test_every_built_in_has_a_contract_of_its_own(pair: tuple[str, str]) -> None:
     """API-160: closed, with the path's parameters, and with an outcome that no other method has."""
     contract = contract_of(*pair)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from agtphost.contract.catalog_diff import (
 from agtphost.vocabulary.catalog import FLOOR, Catalog
 from agtphost.vocabulary.catalog_versions import common_version
 from agtphost.vocabulary.tomltext import read
+from tests.rows import each_row
 
 OLD = "1.1.0"
 
@@ -71,7 +71,7 @@ def test_added_removed_and_deprecated_methods_are_listed() -> None:
     assert found.document()["needed_bump"] == "major"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "verbs", "needed", "broken"),
     [
         ("1.1.1", {"BOOK": {"description": "Reserve a place."}}, Bump.PATCH, False),
@@ -204,7 +204,7 @@ def test_what_stays_and_custom_methods_are_no_conflict() -> None:
     assert conflicts(custom, catalog(), catalog("2.0.0", BOOK=None)) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("preferred", "known", "supported", "chosen"),
     [
         ("1.2.0", ["1.0.0", "1.2.0"], ["1.2.0", "2.0.0"], "1.2.0"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.contract.recipes.expression import Expression, ExpressionError, ValueMapping
+from tests.rows import each_row
 
 SCOPE = {"input": {"isbn": "1", "list": [{"n": 1}, {"n": 2}]}, "book": {"title": "Emma", "year": 1815, "note": None}}
 
@@ -19,7 +20,7 @@ def mapping(value: Any) -> tuple[ValueMapping, list[str]]:
     return ValueMapping(value, lambda location, message, hint: said.append(f"{location} {message}")), said
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "names", "found"),
     [
         ("input.isbn", {"input"}, "1"),
@@ -40,7 +41,7 @@ def test_what_an_expression_looks_up_and_finds(text: str, names: set[str], found
     assert expression.evaluate(SCOPE) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("", "1 to 512 characters"),
@@ -118,7 +119,7 @@ def test_every_wrong_expression_of_a_mapping_is_said_where_it_is() -> None:
     assert any(one.startswith("('d', 0)") for one in said)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "holds"),
     [(None, False), (False, False), ("", False), ([], False), ({}, False), (0, True), (True, True), ("x", True)],
 )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import read_endpoints
 from agtphost.contract.service import METHODS, UPSTREAM_ERRORS, url_faults
 from agtphost.errors import Problem
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND
+from tests.rows import each_row
 
 RULES = Rules(catalog=Catalog.load(None))
 SERVICE: dict[str, Any] = {
@@ -70,7 +69,7 @@ def test_a_sound_service_has_every_field() -> None:
     assert "${TOKEN}" not in repr(endpoints[0]), "what names a secret is not shown either"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "fault"),
     [
         ("http://api.example.com/", "does not begin with https://"),
@@ -101,7 +100,7 @@ def test_urls_that_are_refused(url: Any, fault: str) -> None:
     assert any("handler.url" in one for one in said({**SERVICE, "url": url}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url", ["https://a.example", "https://a.example:8443/x?y=1", "https://[2001:db8::1]/{x}", "https://203.0.113.9/"]
 )
 def test_urls_that_are_sound(url: str) -> None:
@@ -119,7 +118,7 @@ def test_methods_are_those_of_the_draft() -> None:
         assert said({**SERVICE, "method": method}) == []
 
 
-@pytest.mark.parametrize("name", UPSTREAM_ERRORS)
+@each_row("name", UPSTREAM_ERRORS)
 def test_each_of_the_five_errors_is_mandatory(name: str) -> None:
     """API-135: the one that is missing is named."""
     remaining = tuple(error for error in ALL if error != name)
@@ -133,7 +132,7 @@ def test_error_map_names_declared_errors() -> None:
         assert any(f"error_map.{status}" in one for one in said({**SERVICE, "error_map": {status: "room_unavailable"}}))
 
 
-@pytest.mark.parametrize("value", [0, -1, "30", True, 1e9, float("inf")])
+@each_row("value", [0, -1, "30", True, 1e9, float("inf")])
 def test_timeouts_are_positive(value: Any) -> None:
     """API-137: 0 and other nonsense are refused."""
     handler = {**SERVICE, "timeout_seconds": value}
@@ -142,7 +141,7 @@ def test_timeouts_are_positive(value: Any) -> None:
     assert any("timeout_seconds is not a positive number" in one for one in said(handler))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "fault"),
     [
         ({"headers": {"Authorization": "Bearer abc"}}, "headers.Authorization is written out"),

@@ -19,6 +19,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND, changed, without_table
 from tests.contract.test_table import Silent
+from tests.rows import each_row
 
 RULES = Rules(catalog=Catalog.load(), custom={"PRESCRIBE"}, reserved={("EXECUTE", "/")})
 
@@ -89,7 +90,7 @@ def test_the_deprecation_warning(successor: str, warning: str) -> None:
     assert sound(without_table("deprecated")).warning is None
 
 
-@pytest.mark.parametrize("name", REQUIRED)
+@each_row("name", REQUIRED)
 def test_a_missing_field_is_named(name: str) -> None:
     """API-061: each of the eight."""
     tables = {"semantic", "input_schema", "output_schema", "handler"}
@@ -99,7 +100,7 @@ def test_a_missing_field_is_named(name: str) -> None:
     assert any(problem.message.endswith(f"{name} is missing") for problem in problems)
 
 
-@pytest.mark.parametrize("name", MEMBERS)
+@each_row("name", MEMBERS)
 def test_a_missing_semantic_member_is_named(name: str) -> None:
     """API-067: each of the seven, at the block's line."""
     endpoints, (problem,) = read(changed(name, ""))
@@ -108,15 +109,13 @@ def test_a_missing_semantic_member_is_named(name: str) -> None:
     assert problem.line == line_of("[semantic]")
 
 
-@pytest.mark.parametrize(
-    "name", ["namespace", "required_scopes", "min_assurance", "timeout", "strict_output", "agents"]
-)
+@each_row("name", ["namespace", "required_scopes", "min_assurance", "timeout", "strict_output", "agents"])
 def test_optional_fields_may_be_left_out(name: str) -> None:
     """API-062, API-064."""
     assert sound(changed(name, "")).method == "BOOK"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "message"),
     [
         ("method", 'method = "FROB"', "method FROB is not in catalog 1.1.0"),
@@ -219,7 +218,7 @@ RESERVED = ["/", "/methods", "/methods/v2", "/agents", "/agents-extended", "/gen
 RESERVED += ["/apis", "/patterns-v2", "/contracts/history", "/Methods"]
 
 
-@pytest.mark.parametrize("path", RESERVED)
+@each_row("path", RESERVED)
 def test_reserved_discover_paths_are_refused(path: str) -> None:
     """API-054, API-060: all seven names and what begins with them; a configuration error."""
     text = changed("method", 'method = "DISCOVER"').replace("/rooms/{room_id}", path)
@@ -248,7 +247,7 @@ def test_custom_methods_are_accepted() -> None:
     assert read(text, Rules(catalog=RULES.catalog))[0] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("impact", "relaxed", "expected"),
     [
         ("informational", False, Assurance.HEADER),
@@ -299,7 +298,7 @@ def test_members_beside_a_list_are_refused() -> None:
     assert any("oops is unknown" in problem.message and problem.line == 1 for problem in problems)
 
 
-@pytest.mark.parametrize("text", ["method = ", "[[endpoint]", 'a = "\x01"', "a = 1\na = 2", "[" * 5_000])
+@each_row("text", ["method = ", "[[endpoint]", 'a = "\x01"', "a = 1\na = 2", "[" * 5_000])
 def test_what_is_no_toml_is_refused_with_its_line(text: str) -> None:
     """Malformed TOML has a named reason and a location."""
     endpoints, (problem,) = read(text)

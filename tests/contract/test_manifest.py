@@ -35,6 +35,7 @@ from agtphost.vocabulary.catalog import FLOOR, Catalog
 from tests.contract.declarations import SOUND
 from tests.contract.test_table import Silent
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 CATALOG = Catalog.load()
 KEY = key_of("manifest key")
@@ -246,13 +247,13 @@ def _changed_surface(change: str) -> dict[str, Any]:
     return manifest(**changes[change])
 
 
-@pytest.mark.parametrize("change", ["a new endpoint", "a semantic declaration", "a custom method", "a data class"])
+@each_row("change", ["a new endpoint", "a semantic declaration", "a custom method", "a data class"])
 def test_the_surface_digest_follows_what_can_be_called(change: str) -> None:
     """AGTP-269: each of the four things whose change raises AGTP-API-Version changes the digest."""
     assert surface_digest(_changed_surface(change)) != surface_digest(manifest())
 
 
-@pytest.mark.parametrize("change", ["the operator", "the agents", "an api", "a policy"])
+@each_row("change", ["the operator", "the agents", "an api", "a policy"])
 def test_the_surface_digest_follows_nothing_else(change: str) -> None:
     """The control of the one above: these change the manifest, and not AGTP-API-Version."""
     changed = _changed_surface(change)
@@ -267,7 +268,7 @@ def test_the_signature_verifies() -> None:
     verify_manifest(json.loads(json.dumps(signed)), {KEY.kid: KEY.public})
 
 
-@pytest.mark.parametrize("member", ["document_version", "endpoints", "policies", "server", "hosted_agents"])
+@each_row("member", ["document_version", "endpoints", "policies", "server", "hosted_agents"])
 def test_a_changed_manifest_does_not_verify(member: str) -> None:
     """API-081: a substituted policy or endpoint is noticed."""
     signed = copy.deepcopy(sign_manifest(manifest(), KEY))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.contract.manifest_validation import examine
 from agtphost.vocabulary.catalog import FLOOR, Catalog
+from tests.rows import each_row
 
 CATALOG = Catalog.load()
 
@@ -112,7 +112,7 @@ def test_a_sound_manifest_has_no_fault() -> None:
     assert examine(sound(), CATALOG) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("agtp_version", "agtp_api_version", "document_version", "catalog_version"),
@@ -125,7 +125,7 @@ def test_every_required_member_is_missed(name: str) -> None:
     assert f"/{name}" in faults(changed(f"/{name}", ...))
 
 
-@pytest.mark.parametrize("name", ["custom_methods", "apis", "hosted_protocols", "manifest_signature"])
+@each_row("name", ["custom_methods", "apis", "hosted_protocols", "manifest_signature"])
 def test_optional_members_may_be_absent(name: str) -> None:
     """Without custom methods the endpoint that has one is the only fault (API-074, API-082)."""
     expected = ["/endpoints/1/method"] if name == "custom_methods" else []
@@ -135,7 +135,7 @@ def test_optional_members_may_be_absent(name: str) -> None:
 SCHEMA = "/endpoints/0/input_schema"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pointer", "value", "found"),
     [
         ("/agtp_version", "2.0", None),
@@ -237,7 +237,7 @@ def test_whatever_stands_in_a_manifest_is_examined(data: st.DataObject) -> None:
         assert finding.pointer == "" or finding.pointer.startswith("/")
 
 
-@pytest.mark.parametrize("value", [None, [], "manifest", 3])
+@each_row("value", [None, [], "manifest", 3])
 def test_what_is_no_object_is_one_fault(value: Any) -> None:
     """The pointer of the whole document is empty."""
     assert faults(value) == [""]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from agtphost.contract.metaschema import MOST, MOST_VALUES, foreign_faults
+from tests.rows import each_row
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
@@ -15,7 +14,7 @@ def pointers(schema: dict[str, Any]) -> list[str]:
     return sorted(fault.pointer for fault in foreign_faults(schema))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {},

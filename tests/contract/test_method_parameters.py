@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from agtphost.contract.binding import Binding
 from agtphost.contract.method_parameters import DEMANDED, parameter_faults
 from agtphost.contract.schemas import compile_schema
@@ -17,6 +15,7 @@ from tests.contract.test_loading import read
 from tests.identity.issued import CALLER, of_agent
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost
+from tests.rows import each_row
 
 TEXT = '{ type = "string" }'
 REGISTRY = '{ enum = ["nightly-backup", "reindex"] }'
@@ -33,7 +32,7 @@ def endpoint(method: str, *required: str, **properties: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         (endpoint("RUN", "command", command=TEXT), "RUN needs the parameter procedure_id"),
@@ -54,7 +53,7 @@ def test_what_is_missing_is_said_with_a_remedy(text: str, said: str) -> None:
     assert any(said in problem.message and problem.hint for problem in problems), problems
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input='{ type = "object" }'),
@@ -70,7 +69,7 @@ def test_sound_endpoints_are_taken(text: str) -> None:
     assert problems == [] and len(found) == 1
 
 
-@pytest.mark.parametrize("schema", [None, [], "text", {"properties": []}, {"required": "procedure_id"}])
+@each_row("schema", [None, [], "text", {"properties": []}, {"required": "procedure_id"}])
 def test_no_schema_at_all_is_a_fault_and_no_crash(schema: Any) -> None:
     """Whatever stands there."""
     assert [name for name, _ in parameter_faults("RUN", schema)] == ["procedure_id"]
@@ -89,7 +88,7 @@ class Procedures:
         return {"done": True}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shape", "given", "status", "ran"),
     [
         ({"enum": ["reindex"]}, "reindex", 200, ["reindex"]),

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
-import pytest
 
 from agtphost.contract.openapi.export import Exported, export_openapi
 from agtphost.contract.openapi.importing import import_openapi
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.test_manifest_validation import endpoint, sound
 from tests.contract.test_openapi_import import SHOP, large, read_document
+from tests.rows import each_row
 
 LINK = "agtp://agents.acme.com/"
 HTTP = {"get", "put", "post", "delete", "patch"}
@@ -138,9 +138,7 @@ def test_references_to_addresses_and_anchors_are_written_as_plain_ones() -> None
     assert inner["$defs"] == {"id": {"type": "string"}}
 
 
-@pytest.mark.parametrize(
-    ("method", "http"), [("BOOK", "post"), ("REPLACE", "put"), ("MODIFY", "patch"), ("REMOVE", "delete")]
-)
+@each_row(("method", "http"), [("BOOK", "post"), ("REPLACE", "put"), ("MODIFY", "patch"), ("REMOVE", "delete")])
 def test_methods_become_http_methods(method: str, http: str) -> None:
     """Reads are GET, the replacements of HTTP's own verbs these verbs, all else POST (AGTP-API section 14.2)."""
     assert list(exported(endpoint(method=method)).document["paths"]["/room"]) == [http]

@@ -16,6 +16,7 @@ from agtphost.contract.openapi.importing import Imported, ImportedEndpoint, Open
 from agtphost.contract.openapi.text import DocumentTextError, read_document
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.tomltext import write_toml
+from tests.rows import each_row
 
 CATALOG = Catalog.load()
 
@@ -184,7 +185,7 @@ def test_operations_that_would_be_one_endpoint_are_told_apart() -> None:
     assert "would clash" in "".join(result.endpoints[1].reviews)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ['{"swagger": "2.0"}', '{"openapi": "2.9.9"}', "[]", '{"openapi": 3}', '{"openapi": "3.0.0", "paths": []}'],
 )
@@ -266,7 +267,7 @@ def test_yaml_means_what_json_would() -> None:
     assert read["d"] is not read["e"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *(b"a: 1\na: 2\n", b'{"a": 1, "a": 2}', b"{", b"a: [", b"a: !!python/name:os.system x", b"a: .nan"),

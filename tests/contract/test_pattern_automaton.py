@@ -8,6 +8,7 @@ import pytest
 
 from agtphost.contract.pattern_automaton import Allowance, automaton
 from agtphost.contract.pattern_syntax import Unread, parse
+from tests.rows import each_row
 
 STEPS = 60_000
 
@@ -21,7 +22,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("pattern", STATES)
+@each_row("pattern", STATES)
 def test_states_are_counted(pattern: str) -> None:
     """As many as an automaton made by hand has, but for those that differ in nothing."""
     found = automaton(pattern, Allowance(STEPS))
@@ -29,9 +30,7 @@ def test_states_are_counted(pattern: str) -> None:
     assert found.states == STATES[pattern]
 
 
-@pytest.mark.parametrize(
-    "pattern", ["^[ab]{0,30}a[ab]{30}$", "a[ab]{400}[cd]", "[ab]*a[ab]{20}[cd]", "^(([ab]{0,9}a){1,9}b){1,9}$"]
-)
+@each_row("pattern", ["^[ab]{0,30}a[ab]{30}$", "a[ab]{400}[cd]", "[ab]*a[ab]{20}[cd]", "^(([ab]{0,9}a){1,9}b){1,9}$"])
 def test_one_that_explodes_is_given_up(pattern: str) -> None:
     """Within the allowance, which the other expressions of a schema share."""
     allowance = Allowance(STEPS)
@@ -46,7 +45,7 @@ def test_texts_of_several_octets_are_told_apart() -> None:
     assert wide is not None and wide.beyond_ascii and wide.fits
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     [
         r"\bword",
@@ -92,7 +91,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     ["a", "^a", "a$", "^a?b+$", "^(ab|a)*$", "^[^a-c]$", r"^[\d\]x-]+$", r"^\w{2,3}$", "^a{2,}$", "(a|b)b", r"^\S\W?$",
      r"^a\.b$", "^.$", r"^\x61\u0062$", "^(?P<n>a)(?:b)?$", "^a??$", "^(a{1,2}){2}$"],

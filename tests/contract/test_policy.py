@@ -12,6 +12,7 @@ from agtphost.config.policies import SEED_ALIASES, Redirect
 from agtphost.config.policies import MethodPolicy as Section
 from agtphost.contract.policy import MethodPolicy, PolicyReading, read_policy
 from agtphost.vocabulary.catalog import FLOOR, Catalog
+from tests.rows import each_row
 
 CATALOG = Catalog.load()
 
@@ -64,7 +65,7 @@ def test_aliases_are_one_hop() -> None:
     assert policy(aliases={}).aliases == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("aliases", "message"),
     [
         ({"GET": "POST", "POST": "CREATE"}, "GET leads to POST, which is itself an alias"),
@@ -112,7 +113,7 @@ def test_aliases_are_of_methods(aliases: dict[str, str]) -> None:
         reading(aliases=aliases)
 
 
-@pytest.mark.parametrize("legacy", [["GETT"], ["HEAD"], ["get"], "ALL"])
+@each_row("legacy", [["GETT"], ["HEAD"], ["get"], "ALL"])
 def test_other_verbs_in_legacy_are_an_error(legacy: object) -> None:
     """API-088: a typing error must not silently opt out."""
     with pytest.raises(ValidationError, match=r"GET, POST, PUT, DELETE, PATCH|not a method name"):
@@ -142,7 +143,7 @@ def test_registered_and_custom_methods_count_as_known() -> None:
     assert read.policy.custom == {"PRESCRIBE"}
 
 
-@pytest.mark.parametrize("name", ["DO_IT", "AB", "A" * 33, "book"])
+@each_row("name", ["DO_IT", "AB", "A" * 33, "book"])
 def test_custom_methods_follow_the_lexical_rules(name: str) -> None:
     """API-005: as any method name."""
     with pytest.raises(ValidationError, match="not a method name"):
@@ -181,7 +182,7 @@ def test_redirects() -> None:
     assert not redirected.admits_everything
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entries", "message"),
     [
         ([("BOOK", None, "RESERVE", None), ("RESERVE", "/a", "HIRE", None)], "itself redirected"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.graph import RecipeGraph
 from agtphost.contract.recipes.settling import settle
@@ -13,6 +11,7 @@ from agtphost.contract.reserved import RESERVED
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance
 from tests.contract.recipes import endpoint, read, recipe_text, sound
+from tests.rows import each_row
 
 READ = endpoint("QUERY /library/{isbn}", scopes=["documents:query"])
 BOOK = endpoint("BOOK /room", scopes=["booking:room"], impact="irreversible", idempotent=False, assurance="certificate")
@@ -109,7 +108,7 @@ def test_a_step_that_nothing_answers_is_refused_with_its_line() -> None:
     assert all(problem.startswith("recipes.toml:") and ":0:" not in problem for problem in problems)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "said"),
     [
         ({"recipe": "unknown"}, "its recipe unknown is not registered"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from agtphost.contract.recipes.loading import read_recipes
 from tests.contract.recipes import RULES, read, recipe_text, sound
+from tests.rows import each_row
 
 FULL = """\
 [[recipe]]
@@ -113,7 +112,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said", "line"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+@each_row(("text", "said", "line"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_what_is_wrong_is_said_with_its_line(text: str, said: str, line: int) -> None:
     """One mistake, one problem with the right line (unknown things of a step are refused at start)."""
     _, problems = read(text)

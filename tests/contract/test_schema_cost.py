@@ -13,6 +13,7 @@ from agtphost.contract.schema_cost import BUDGET
 from agtphost.contract.schema_rules import Walk
 from agtphost.contract.schemas import SchemaError, TooCostly, compile_schema
 from agtphost.vocabulary import jsontext
+from tests.rows import each_row
 
 
 def closed(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -153,7 +154,7 @@ def _check(schema: dict[str, Any], value: Any) -> tuple[str, float]:
     return outcome, best
 
 
-@pytest.mark.parametrize("name", COSTLY)
+@each_row("name", COSTLY)
 def test_what_costs_too_much_is_refused_before_it_costs(name: str) -> None:
     """Each value is one that a request could bring; the schema is within the rules; the refusal is quick."""
     schema, value = COSTLY[name]
@@ -163,7 +164,7 @@ def test_what_costs_too_much_is_refused_before_it_costs(name: str) -> None:
     assert seconds < calibrated()
 
 
-@pytest.mark.parametrize("name", LEGITIMATE)
+@each_row("name", LEGITIMATE)
 def test_large_honest_values_pass(name: str) -> None:
     """Thousands of records, a long text, a long list of codes: within the budget, and within 50 ms."""
     schema, value = LEGITIMATE[name]
@@ -173,7 +174,7 @@ def test_large_honest_values_pass(name: str) -> None:
     assert seconds < calibrated()
 
 
-@pytest.mark.parametrize("number", [1e300, -1e300, 2.0**64, 5e-324, 1e-300, -1e-30])
+@each_row("number", [1e300, -1e300, 2.0**64, 5e-324, 1e-300, -1e-30])
 def test_numbers_that_nobody_divides_are_refused_where_they_would_be_divided(number: float) -> None:
     """422 number-out-of-range; and where nothing is divided they are numbers like others."""
     with pytest.raises(TooCostly) as caught:
@@ -182,7 +183,7 @@ def test_numbers_that_nobody_divides_are_refused_where_they_would_be_divided(num
     assert compile_schema(items({"minimum": -1.7e308}), role="input").is_valid({"a": [1, number]})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keyword", "value"),
     [("multipleOf", 1e-300), ("multipleOf", 1e300), ("multipleOf", 2**70), ("minimum", 2**64), ("maximum", -(2**80))],
 )
@@ -245,7 +246,7 @@ AMBIGUOUS = ("^[ab]{0,200}a[ab]{200}$", "^[ab]{0,30}a[ab]{30}$", "[ab]*a[ab]{30}
 PLAIN = ("^[A-Z]{3,32}$", "^[a-z]{1,38}[a-z0-9]{1,38}$", r"^[\w.+-]+@[\w-]+\.[\w.-]+$", "^.{1,500}$", "b[a-z]{9}7")
 
 
-@pytest.mark.parametrize("pattern", [*AMBIGUOUS, *PLAIN])
+@each_row("pattern", [*AMBIGUOUS, *PLAIN])
 def test_what_an_expression_is_said_to_cost_is_what_it_costs(pattern: str) -> None:
     """
     Measured against the validator: never much less than what it takes, and for a plain one never far more.

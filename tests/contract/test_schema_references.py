@@ -16,6 +16,7 @@ from agtphost.contract.schema_references import join
 from agtphost.contract.schema_rules import MAX_SCHEMAS, Walk, self_contained
 from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema
 from tests.pypi import document
+from tests.rows import each_row
 
 DIALECTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
@@ -64,7 +65,7 @@ def judged(schema: dict[str, Any]) -> CompiledSchema:
     return compile_schema(schema, role="tool")
 
 
-@pytest.mark.parametrize(("draft", "name"), SUITE, ids=lambda each: str(each))
+@each_row(("draft", "name"), SUITE, ids=lambda each: str(each))
 def test_the_official_suite(draft: str, name: str) -> None:
     """Every case is decided as the suite says, or the schema is refused because it refers to another document."""
     decided = refused = 0
@@ -132,8 +133,8 @@ HONEST: Mapping[str, tuple[dict[str, Any], Any, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HONEST)
-@pytest.mark.parametrize("role", ["output", "tool"])
+@each_row("name", HONEST)
+@each_row("role", ["output", "tool"])
 def test_such_schemas_are_taken_and_enforced(name: str, role: Any) -> None:
     """For endpoints and for tools; the reference implementation says the same."""
     schema, good, bad = HONEST[name]
@@ -207,8 +208,8 @@ FAULTS: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.parametrize("role", ["output", "tool"])
+@each_row("name", FAULTS)
+@each_row("role", ["output", "tool"])
 def test_what_leads_nowhere_is_a_fault(name: str, role: Any) -> None:
     """When the schema is loaded or listed, with the place; nothing is fetched to find out."""
     schema, sentence = FAULTS[name]
@@ -256,7 +257,7 @@ def costly(reference: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "target"),
     [
         ({"$ref": "#/$defs/x"}, {}),
@@ -294,7 +295,7 @@ def test_nothing_moving_is_left_for_the_validator(schema: dict[str, Any]) -> Non
             assert str(part.get("$ref", "#")).startswith("#")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "reference", "address"),
     [
         ("schema:///", "tree", "schema:///tree"),

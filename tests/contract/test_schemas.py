@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agtphost.contract.schema_rules import Walk
 from agtphost.contract.schemas import MAX_FAULTS, CompiledSchema, Role, SchemaError, compile_schema
+from tests.rows import each_row
 
 CLOSED = {"type": "object", "additionalProperties": False}
 
@@ -101,7 +102,7 @@ EVERY_KEYWORD: Mapping[str, tuple[dict[str, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("keyword", EVERY_KEYWORD)
+@each_row("keyword", EVERY_KEYWORD)
 def test_every_keyword_has_words_for_its_fault(keyword: str) -> None:
     """Nothing falls through to an empty or foreign message."""
     schema, value = EVERY_KEYWORD[keyword]
@@ -151,7 +152,7 @@ def _timed(call: Any) -> tuple[Any, float]:
 # Roles
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "fault"),
     [
         ({"type": "array"}, '/type: must be "object"'),
@@ -179,7 +180,7 @@ def test_outputs_may_have_more_than_they_declare() -> None:
     assert not permissive.is_valid({"more": 2})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"properties": {"id": {}}, "additionalProperties": True},
@@ -207,7 +208,7 @@ def test_formats_are_asserted_for_endpoints_and_shown_for_tools() -> None:
     assert compile_schema(odd, role="tool").is_valid({"to": "x"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dialect", "schema", "good", "bad"),
     [
         ("http://json-schema.org/draft-07/schema#", {"items": [{"type": "string"}]}, ["a"], [1]),
@@ -320,8 +321,8 @@ BOMBS: Mapping[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BOMBS)
-@pytest.mark.parametrize("role", ["output", "tool"])
+@each_row("name", BOMBS)
+@each_row("role", ["output", "tool"])
 def test_bombs_are_refused(name: str, role: Role) -> None:
     """T-JS: each with its reason, and within 50 ms."""
     schema, reason = BOMBS[name]
@@ -345,7 +346,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
+@each_row("pattern", PATTERNS, ids=range(len(PATTERNS)))
 def test_patterns_that_need_more_than_linear_time_are_refused(pattern: str) -> None:
     """T-RX: what RE2 does not compile, or is too long, as a pattern and as a property pattern."""
     schemas: list[dict[str, Any]] = [{"pattern": pattern}, {"patternProperties": {pattern: {}}}]
@@ -355,7 +356,7 @@ def test_patterns_that_need_more_than_linear_time_are_refused(pattern: str) -> N
         assert seconds < 0.05
 
 
-@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*)*x", "^([a-zA-Z]+)*$", "(x+x+)+y"])
+@each_row("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*)*x", "^([a-zA-Z]+)*$", "(x+x+)+y"])
 def test_notorious_patterns_cost_linear_time(pattern: str) -> None:
     """T-RX: 100,000 characters that keep a backtracking matcher busy for ages are checked within 50 ms."""
     schema = compile_schema({"pattern": pattern}, role="output")
@@ -401,7 +402,7 @@ WELCOME: Mapping[str, tuple[dict[str, Any], Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", WELCOME)
+@each_row("name", WELCOME)
 def test_honest_recursion_and_size_are_taken(name: str) -> None:
     """The control: bounds that refused these would be bounds on use."""
     schema, good, bad = WELCOME[name]

@@ -16,6 +16,7 @@ from agtphost.contract.table import AmbiguousEndpoints, EndpointTable, conflicts
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IHandler
 from agtphost.vocabulary.paths import PathError, parse_template
+from tests.rows import each_row
 
 
 @implementer(IHandler)
@@ -42,7 +43,7 @@ def test_the_stand_in_is_a_handler() -> None:
     assert verifyObject(IHandler, Silent())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "found", "values"),
     [
         ("QUERY", "/", "/", {}),
@@ -67,7 +68,7 @@ def test_matching(method: str, path: str, found: str, values: dict[str, str]) ->
     assert (match.binding.path, dict(match.path_parameters)) == (found, values)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path"),
     [
         ("QUERY", "/none"),
@@ -100,7 +101,7 @@ def test_methods_at_a_path() -> None:
     assert endpoints.methods_at("/") == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("names", "explanation"),
     [
         (("QUERY /a", "QUERY /a"), "QUERY /a is registered twice"),
@@ -117,7 +118,7 @@ def test_ambiguity_is_refused(names: Sequence[str], explanation: str) -> None:
     assert explanation in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "names",
     [
         ("QUERY /a", "BOOK /a"),

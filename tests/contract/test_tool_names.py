@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from agtphost.contract.tool_names import (
     tool_description,
     tool_input_schema,
 )
+from tests.rows import each_row
 
 METHODS = st.sampled_from(["BOOK", "FETCH", "QUERY"])
 PATHS = st.lists(st.sampled_from(["order", "orders", "{id}", "_x", "a-b", "Käse", "long" * 30]), max_size=3).map(
@@ -33,7 +33,7 @@ ENDPOINTS = st.lists(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "declared", "name"),
     [
         ("BOOK", "/reservation", None, "book_reservation"),

@@ -17,12 +17,13 @@ from agtphost.wire.headers import Headers
 from tests.identity.issued import DESK, agent
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost
+from tests.rows import each_row
 
 OTHER = agent("other", hosted=True)
 
 
-@pytest.mark.parametrize("suffix", ["agent", "nomo", "agtp"])
-@pytest.mark.parametrize("method", ["DESCRIBE", "QUERY"])
+@each_row("suffix", ["agent", "nomo", "agtp"])
+@each_row("method", ["DESCRIBE", "QUERY"])
 def test_file_names_are_redirected(suffix: str, method: str) -> None:
     """AGTP-109, AGTP-108: 301 to the name without suffix, by the header and in the body, before resolution."""
     response = MethodHost().ask(method, f"/agents/anybody.{suffix}")
@@ -30,7 +31,7 @@ def test_file_names_are_redirected(suffix: str, method: str) -> None:
     assert response.headers.get("location") == body_of(response)["location"] == "agtp://agtp.test/agents/anybody"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("label", "host", "port", "wanted"),
     [
         ("desk.nomo", "agtp.acme.tld", 4480, "agtp://agtp.acme.tld/agents/desk"),
@@ -57,16 +58,14 @@ def test_the_address_is_a_uri_where_there_is_one(label: str, host: str | None, p
         assert (followed.host, followed.agent_name) == ("agtp.acme.tld", "desk")
 
 
-@pytest.mark.parametrize("label", ["a" * 63, "a" * 60, "AB" * 32, "g" * 64, "0" * 56])
+@each_row("label", ["a" * 63, "a" * 60, "AB" * 32, "g" * 64, "0" * 56])
 def test_a_mistyped_id_is_told(label: str) -> None:
     """AGTP-105: 400 invalid-canonical-id."""
     response = MethodHost().ask("DESCRIBE", f"/agents/{label}")
     assert (response.status, body_of(response)["reason"]) == (400, "invalid-canonical-id")
 
 
-@pytest.mark.parametrize(
-    "label", ["bad%20name", "bad.name", "..%2F..%2Fetc", "x.agent.agent.", ".agent", "bad%00", "a" * 65 + "-"]
-)
+@each_row("label", ["bad%20name", "bad.name", "..%2F..%2Fetc", "x.agent.agent.", ".agent", "bad%00", "a" * 65 + "-"])
 def test_a_malformed_name_is_told(label: str) -> None:
     """AGTP-106, AGTP-104: 400 invalid-uri-form."""
     response = MethodHost().ask("DESCRIBE", f"/agents/{label}")
@@ -108,7 +107,7 @@ def check(path: str, method: str = "DESCRIBE", server_name: str | None = None, t
     return exchange
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "target"),
     [
         ("/agents", "agtp://agtp.acme.tld/agents"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import timeit
 from typing import Any
 
-import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.dispatch.exchange import Exchange
@@ -15,6 +14,7 @@ from tests.dispatch.approval_hosts import DELETION, ApprovalHost
 from tests.identity.issued import of_agent, of_key
 from tests.memory import request_of
 from tests.methods.floor_hosts import CALLER, JUDGE, KEYS, OPERATOR, OTHER, body_of, endpoint
+from tests.rows import each_row
 
 
 def test_a_call_waits_is_approved_and_runs_once() -> None:
@@ -92,7 +92,7 @@ def test_the_operator_says_what_is_shown() -> None:
     assert (shown["input"], shown["hidden"]) == ({"more": DELETION["more"]}, ["path", "password"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("by", "expected"),
     [
         (CALLER, (403, "own-approval")),
@@ -249,7 +249,7 @@ def test_a_call_without_a_name_is_not_held() -> None:
     assert host.ask("REMOVE", "/file", DELETION, by=OPERATOR).status == 401
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change", [{"ttl": 901}, {"use_within": 301}, {"by": ["operators", "escalation:confirm"]}, {"show": ["path"]}]
 )
 def test_another_policy_releases_nothing_that_was_approved_before(change: dict[str, Any]) -> None:

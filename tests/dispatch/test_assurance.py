@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agtphost.contract.binding import Binding
 from agtphost.identity.peer import Assurance, Peer, state_owner
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, certificate, payload
+from tests.rows import each_row
 
 WHERE = "127.0.0.1"
 CALLERS = {
@@ -23,8 +22,8 @@ def test_the_order() -> None:
     assert [each.label for each in sorted(Assurance)] == ["none", "header", "gateway", "certificate"]
 
 
-@pytest.mark.parametrize("who", CALLERS)
-@pytest.mark.parametrize("least", list(Assurance), ids=lambda each: each.label)
+@each_row("who", CALLERS)
+@each_row("least", list(Assurance), ids=lambda each: each.label)
 def test_what_a_surer_caller_may(who: str, least: Assurance) -> None:
     """Nobody is refused for being known more surely than is asked; the record says how surely."""
     peer, named, known = CALLERS[who]

@@ -13,9 +13,10 @@ from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import media_types
 from tests.dispatch.hosts import DispatchHost, Recorder
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "content_type", "reason"),
     [
         (b"{}", None, "content-type-missing"),
@@ -55,7 +56,7 @@ def test_yaml_is_refused_unless_the_operator_asks_for_it() -> None:
     assert "yaml = true" in (caught.value.remedy or "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "parameters", "context"),
     [
         ({"a": 1}, {"a": 1}, {}),
@@ -71,7 +72,7 @@ def test_the_envelope_comes_off(value: object, parameters: object, context: obje
     assert bodies.unwrap(value) == (parameters, context)
 
 
-@pytest.mark.parametrize("value", [[], "x", 1, None, {"parameters": []}, {"context": 1, "parameters": {}}])
+@each_row("value", [[], "x", 1, None, {"parameters": []}, {"context": 1, "parameters": {}}])
 def test_a_body_that_is_no_object_is_refused(value: object) -> None:
     """Bodies, parameters and context are objects."""
     with pytest.raises(Refusal):

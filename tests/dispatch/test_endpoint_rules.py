@@ -12,6 +12,7 @@ from agtphost.contract.loading import read_endpoints
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.vocabulary.catalog import Catalog
 from tests.dispatch.hosts import DispatchHost, Recorder, document, payload
+from tests.rows import each_row
 
 RULES = Rules(catalog=Catalog.load(), relaxed=True)
 Answering = Callable[[EndpointContext], Any]
@@ -96,7 +97,7 @@ def test_a_literal_path_goes_before_a_template() -> None:
     assert host.ask("BOOK", "/orders/7/8").status == 404
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "segment"),
     [("/catalogue/", ""), ("/Book", "Book"), ("/bo-ok", "bo-ok"), ("/B_O_O_K/x", "B_O_O_K"), ("/a<b", "a<b")],
 )
@@ -106,9 +107,7 @@ def test_a_path_against_the_grammar_is_460_with_its_segment(path: str, segment: 
     assert (body["status"], body["segment"]) == (460, segment)
 
 
-@pytest.mark.parametrize(
-    "path", ["/other", "/bookings", "/a%20b", "/My_Items/sub-Item/x/y/z", "/.well-known/agtp", "/_agtp/x"]
-)
+@each_row("path", ["/other", "/bookings", "/a%20b", "/My_Items/sub-Item/x/y/z", "/.well-known/agtp", "/_agtp/x"])
 def test_other_paths_are_ordinary(path: str) -> None:
     """API-026, API-034, API-039: any case and depth; nothing is reserved, so nothing registered is 404."""
     assert DispatchHost().ask("SEARCH", path).status == 404
@@ -127,7 +126,7 @@ def test_a_parameter_may_be_called_like_a_method() -> None:
     assert dict(recorder.calls[0].input) == {"query": "7"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "body", "found"),
     [
         ("a=1&a=2", None, {"a": "2"}),
@@ -155,7 +154,7 @@ def test_query_parameters_are_validated_like_any_input() -> None:
 # Registration: refused with its place
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         (toml("GET /room"), "HTTP verb"),
@@ -242,7 +241,7 @@ def test_bad_input_is_422_with_its_place_and_no_handler_runs(body: Any, path: st
 OUTPUT = 'required = ["id"]\n[output_schema.properties]\nid = { type = "string" }'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("strict", "result", "status"),
     [
         (False, {"id": "1"}, 200),
@@ -296,14 +295,14 @@ def test_a_namespace_groups_and_does_nothing_else() -> None:
     assert shown == [None, "hotel"]
 
 
-@pytest.mark.parametrize("actor", ["agent", "patient", "a committee of three", "x"])
+@each_row("actor", ["agent", "patient", "a committee of three", "x"])
 def test_any_actor_will_do(actor: str) -> None:
     """API-068: free text is never a reason to refuse."""
     found, problems = read_endpoints(toml("BOOK /x").replace('"agent"', f'"{actor}"'), "a.toml", RULES)
     assert (len(found), problems) == (1, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "member"),
     [
         ('capability = "transaction"', 'capability = "magic"', "capability"),

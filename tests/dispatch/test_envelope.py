@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from twisted.logger import globalLogPublisher
 
 from tests.dispatch.hosts import DispatchHost, document, payload
+from tests.rows import each_row
 
 TEXT = {"text": "x"}
 
@@ -36,7 +36,7 @@ def test_headers_win_and_the_difference_is_logged() -> None:
     assert len([line for line in lines if "envelope" in str(line.get("log_format"))]) == 1
 
 
-@pytest.mark.parametrize("member", [7, "", "x" * 129, "a b", ["t"], {"t": 1}])
+@each_row("member", [7, "", "x" * 129, "a b", ["t"], {"t": 1}])
 def test_a_malformed_one_is_refused(member: object) -> None:
     """400, as for a header."""
     host = DispatchHost()

@@ -15,6 +15,7 @@ from agtphost.vocabulary.jsonslices import HEAVY
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import DispatchHost, document
+from tests.rows import each_row
 
 STATUSES = [status for status in Status if status >= 300 or status == Status.AUTHORIZATION_REQUIRED]
 BODIES = {
@@ -31,8 +32,8 @@ def of(status: Status) -> Refusal:
     )
 
 
-@pytest.mark.parametrize("content_type", BODIES)
-@pytest.mark.parametrize("status", STATUSES, ids=str)
+@each_row("content_type", BODIES)
+@each_row("status", STATUSES, ids=str)
 def test_the_table_of_refusals(status: Status, content_type: str) -> None:
     """Each status by each type of body; the drafts' three names stay texts."""
 
@@ -59,8 +60,8 @@ def test_octets_that_are_no_request() -> None:
     assert document(answers[0])["error"] == {"code": "invalid-request-line", "message": "A line."}
 
 
-@pytest.mark.parametrize("status", [262, 404, 409, 503])
-@pytest.mark.parametrize("length", [1, 4 * HEAVY])
+@each_row("status", [262, 404, 409, 503])
+@each_row("length", [1, 4 * HEAVY])
 def test_a_handlers_own_answer_with_such_a_status(status: int, length: int) -> None:
     """It keeps its result, whether that is short or written in slices, and gets what clients look for."""
     answer = EndpointResponse(status=status, result={"text": "x" * length})

@@ -19,6 +19,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, Recorder, certificate
 from tests.dispatch.test_refusals import Counted
+from tests.rows import each_row
 
 ADDRESS = "203.0.113.9"
 SHA = "e" * 64
@@ -238,7 +239,7 @@ def test_every_refusal_that_may_tell_of_scopes_names_them() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "raise Refusal(Reason.SCOPE_VIOLATION, 'No.')",

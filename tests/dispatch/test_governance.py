@@ -18,6 +18,7 @@ from agtphost.identity.keys import SigningKey
 from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, document
 from tests.fakes import FakeLedger
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 PLATFORM, OTHER = key_of("governance platform other 2"), key_of("governance platform other")
 GIVEN = {"text": "hello"}
@@ -145,7 +146,7 @@ def hostile() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("fault", HOSTILE)
+@each_row("fault", HOSTILE)
 def test_what_proves_nothing_is_401(fault: str) -> None:
     """AGTP-177: expiry, another agent, host, method, path or digest, and everything forged; nothing acts."""
     text = hostile()[fault]

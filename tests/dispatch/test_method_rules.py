@@ -14,6 +14,7 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, agent, document, payload
+from tests.rows import each_row
 from tests.vocabulary.test_catalog_set import document as catalog_document
 
 SHIPPED = Catalog.load()
@@ -40,7 +41,7 @@ def consenting(wildcards: object = True, **policy: Any) -> DispatchHost:
 # The catalog
 
 
-@pytest.mark.parametrize("method", ["FROB", "X-NEGOTIATE", "book", "query", "GETT", "HEAD"])
+@each_row("method", ["FROB", "X-NEGOTIATE", "book", "query", "GETT", "HEAD"])
 def test_what_is_not_in_the_catalog_is_459(method: str) -> None:
     """API-004, API-005, AGTP-252, AGTP-253: X- names too; the body cites the version and what is close."""
     response = DispatchHost().ask(method, "/words")
@@ -51,7 +52,7 @@ def test_what_is_not_in_the_catalog_is_459(method: str) -> None:
     assert body["close_matches"] == list(SHIPPED.close_matches(method))
 
 
-@pytest.mark.parametrize("method", [*STANDARD, *DEMOTED, *FLOOR])
+@each_row("method", [*STANDARD, *DEMOTED, *FLOOR])
 def test_a_catalogued_method_is_never_459(method: str) -> None:
     """METH-066, AGTP-255, API-015: on a path that nobody registered it is 404, on another's path 405."""
     assert DispatchHost().ask(method, "/nowhere").status == 404
@@ -162,7 +163,7 @@ def test_a_host_of_one_version_takes_that_and_no_other() -> None:
 # Aliases, legacy verbs, redirects
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verb", "method"),
     [("GET", "FETCH"), ("POST", "CREATE"), ("PUT", "REPLACE"), ("DELETE", "REMOVE"), ("PATCH", "MODIFY")],
 )
@@ -175,7 +176,7 @@ def test_the_seed_aliases_reach_their_methods(verb: str, method: str) -> None:
     assert without.ask(verb, "/doc").status == 459
 
 
-@pytest.mark.parametrize("verb", LEGACY)
+@each_row("verb", LEGACY)
 def test_legacy_verbs_are_opt_in(verb: str) -> None:
     """API-007: without the opt-in and without an alias they are unknown names."""
     host = DispatchHost(
@@ -184,7 +185,7 @@ def test_legacy_verbs_are_opt_in(verb: str) -> None:
     assert host.ask(verb, "/r", {}).status == 459
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verb", "headers", "parameters"),
     [
         ("GET", {}, {"n": "1"}),
@@ -306,7 +307,7 @@ def test_a_redirect_from_a_deprecated_method_warns_of_that() -> None:
 # Consent to ad-hoc invocation
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("consents", "server", "unknown", "unbound"),
     [(False, False, 459, 405), (True, True, 459, 405), (True, False, 262, 262), (False, True, 262, 262)],
 )
@@ -324,7 +325,7 @@ def test_262_only_where_one_side_alone_consents(consents: bool, server: bool, un
     assert not host.recorder.calls
 
 
-@pytest.mark.parametrize("value", ["true", 1, None, {}])
+@each_row("value", ["true", 1, None, {}])
 def test_consent_is_true_and_nothing_like_it(value: object) -> None:
     """Fail closed: what is not the JSON value true is no consent."""
     assert consenting(value).ask("FROB", "/desk").status == 459

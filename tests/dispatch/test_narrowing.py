@@ -34,6 +34,7 @@ from tests.memory import body_of
 from tests.methods import test_delegation as delegating
 from tests.negotiation.hosts import BOB, NegotiatingHost
 from tests.negotiation.test_ends import BOTH, accepted
+from tests.rows import each_row
 
 NOW = time.time
 
@@ -69,7 +70,7 @@ INTENT: dict[str, Any] = {
 """What each claim is changed to; the purchase names an item, and no cart."""
 
 
-@pytest.mark.parametrize("claim", INTENT)
+@each_row("claim", INTENT)
 def test_each_claim_of_an_assertion(claim: str) -> None:
     """458 for each, and nothing is sold; the same assertion without the change buys."""
     market = PurchaseHost()
@@ -163,7 +164,7 @@ def _delegate(
     )
 
 
-@pytest.mark.parametrize("claim", DELEGATION)
+@each_row("claim", DELEGATION)
 def test_each_claim_of_a_delegation_token(claim: str) -> None:
     """551 for each, and nothing is called; a token without the change delegates."""
     host = delegating.DelegationHost()
@@ -204,7 +205,7 @@ ACTION: dict[str, Any] = {
 """What each member of ``action`` is changed to; the last is one that no host knows."""
 
 
-@pytest.mark.parametrize("claim", GOVERNANCE)
+@each_row("claim", GOVERNANCE)
 def test_each_claim_of_a_governance_token(claim: str) -> None:
     """401, or 403 for DENY, with DELEGATE as with any other method; nothing acts."""
     host = governing.governed()
@@ -219,7 +220,7 @@ def test_each_claim_of_a_governance_token(claim: str) -> None:
     assert len(playing.seen) == 1
 
 
-@pytest.mark.parametrize("member", ACTION)
+@each_row("member", ACTION)
 def test_each_member_of_a_governed_action(member: str) -> None:
     """A verdict on another action is none on this one: 401, and 262 for scopes; nothing acts."""
     host = governing.governed()
@@ -305,7 +306,7 @@ CONTINUATION: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("member", CONTINUATION)
+@each_row("member", CONTINUATION)
 def test_each_member_of_a_continuation_token(member: str) -> None:
     """422 for whoever asks otherwise, or leaves out what the token was made with."""
     tokens = Continuations()
@@ -402,7 +403,7 @@ def _restarted(table: NegotiatingHost, name: str, **changed: Any) -> Response:
     return NegotiatingHost(BOTH, ledger=table.ledger, clock=table.clock).under(name)
 
 
-@pytest.mark.parametrize("member", CONTRACT)
+@each_row("member", CONTRACT)
 def test_each_member_of_a_contract(member: str) -> None:
     """Refused, whether the request has a counterpart or leaves it out; the contract as it was is answered."""
     table = NegotiatingHost(BOTH)

@@ -25,6 +25,7 @@ from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.methods.floor_hosts import JUDGE, OTHER, FloorHost, body_of
 from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost, granting
+from tests.rows import each_row
 
 TASK = {"Task-ID": "t-1"}
 
@@ -78,7 +79,7 @@ ESCALATION: dict[str, Callable[[FloorHost, str], bool]] = {
 }
 
 
-@pytest.mark.parametrize("member", ESCALATION)
+@each_row("member", ESCALATION)
 def test_each_member_of_an_escalation(member: str) -> None:
     """Only what was decided, for whom it was decided, goes on."""
     host = FloorHost()
@@ -146,7 +147,7 @@ def _soon() -> str:
     return (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
 
 
-@pytest.mark.parametrize("member", SUSPENSION)
+@each_row("member", SUSPENSION)
 def test_each_member_of_a_suspension(member: str) -> None:
     """A nonce resumes what it was issued for, once, in its time."""
     host = FloorHost()
@@ -231,7 +232,7 @@ PROPOSAL: dict[str, Callable[[Review], bool]] = {
 }
 
 
-@pytest.mark.parametrize("member", PROPOSAL)
+@each_row("member", PROPOSAL)
 def test_each_member_of_a_proposal(member: str) -> None:
     """What is approved is what was shown, for as long as was asked, once."""
     assert PROPOSAL[member](Review())

@@ -19,6 +19,7 @@ from agtphost.handlers.function import RegisteredFunction
 from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import DispatchHost, document, payload
+from tests.rows import each_row
 
 GOOD = {"text": "hello"}
 SECRET = "Bearer secret-token"
@@ -112,8 +113,8 @@ def require_untouched(host: DispatchHost) -> None:
     assert host.ledger.held.get("retained-agent", "forged") is None
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
-@pytest.mark.parametrize("name", answers())
+@each_row("waits", [False, True], ids=["at-once", "later"])
+@each_row("name", answers())
 def test_a_function_changes_neither_state_nor_record(name: str, waits: bool) -> None:
     """500 for the caller; the log tells the function's author what it did."""
     answer = answers()[name]
@@ -131,8 +132,8 @@ def test_a_function_changes_neither_state_nor_record(name: str, waits: bool) -> 
     assert [line for line in lines if "RESERVE /desk ended with what no endpoint may say" in line]
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
-@pytest.mark.parametrize("name", refusals())
+@each_row("waits", [False, True], ids=["at-once", "later"])
+@each_row("name", refusals())
 def test_nor_does_a_refusal_that_it_raises(name: str, waits: bool) -> None:
     """The same of refusals. Control: a plain one is the answer."""
     refusal = refusals()[name]
@@ -169,7 +170,7 @@ def test_a_built_in_says_more() -> None:
     assert draft.changes == (PUT,) and draft.payload["extra"] == {"noted": 1}
 
 
-@pytest.mark.parametrize("name", answers())
+@each_row("name", answers())
 def test_a_built_in_that_asks_an_operators_code_gives_nothing_away(name: str) -> None:
     """QUOTE and overrides ask functions; these see and say as little as they would by themselves."""
     host = DispatchHost(built_in=True)

@@ -10,6 +10,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
 from agtphost.vocabulary import media_types
+from tests.rows import each_row
 
 DIGEST = "0" * 64
 TOOL = {"tool": "files.none", "sha256": DIGEST}
@@ -99,7 +100,7 @@ def test_operators_approve_with_any_certificate_of_theirs(action: str) -> None:
             assert told == (403, "operators-only"), name
 
 
-@pytest.mark.parametrize("action", OTHERS)
+@each_row("action", OTHERS)
 def test_an_operator_is_no_agent(action: str) -> None:
     """What agents do stays theirs: 401 as for anybody without a name, and the action is not begun."""
     made = host()

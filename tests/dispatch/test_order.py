@@ -15,6 +15,7 @@ from agtphost.identity.peer import Peer
 from agtphost.vocabulary import jsontext, media_types, yamltext
 from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, certificate, document
 from tests.fakes import Mine
+from tests.rows import each_row
 
 ORDER = [
     "framing",
@@ -100,7 +101,7 @@ def test_the_order_is_the_design_decision() -> None:
     assert verifyObject(IDispatcher, host.dispatcher)
 
 
-@pytest.mark.parametrize(("gate", "status", "reason", "request_"), FAILURES, ids=lambda value: str(value)[:40])
+@each_row(("gate", "status", "reason", "request_"), FAILURES, ids=lambda value: str(value)[:40])
 def test_each_gate_ends_the_exchange_before_every_later_one(
     gate: str, status: int, reason: str, request_: dict[str, Any]
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
@@ -18,6 +16,7 @@ from agtphost.dispatch.gates.endpoint import EndpointGate
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.filters import CHECKS
 from tests.dispatch.hosts import DispatchHost, Recorder, document
+from tests.rows import each_row
 
 BUILT_INS = (*reserved.RESERVED, *reserved.OPEN)
 
@@ -62,7 +61,7 @@ def ask(pair: tuple[str, str], body: dict[str, Any]) -> tuple[int, dict[str, Any
     return response.status, document(response), recorder
 
 
-@pytest.mark.parametrize("pair", BUILT_INS, ids=" ".join)
+@each_row("pair", BUILT_INS, ids=" ".join)
 def test_each_refuses_what_it_does_not_declare(pair: tuple[str, str]) -> None:
     """422 that names the unknown parameter and the one that was meant, before any handler; and it is no envelope's."""
     declared = sorted(contract_of(*pair).names(pair[1]))
@@ -74,7 +73,7 @@ def test_each_refuses_what_it_does_not_declare(pair: tuple[str, str]) -> None:
     assert not recorder.calls
 
 
-@pytest.mark.parametrize("pair", BUILT_INS, ids=" ".join)
+@each_row("pair", BUILT_INS, ids=" ".join)
 def test_each_takes_what_it_declares(pair: tuple[str, str]) -> None:
     """Every member of the published schema, alone and in an envelope."""
     schema = contract_of(*pair).input_schema(pair[1])
@@ -84,7 +83,7 @@ def test_each_takes_what_it_declares(pair: tuple[str, str]) -> None:
         assert said.get("reason") != "unknown-parameter", name
 
 
-@pytest.mark.parametrize("pair", DRAFTS, ids=" ".join)
+@each_row("pair", DRAFTS, ids=" ".join)
 def test_what_the_drafts_name_is_declared(pair: tuple[str, str]) -> None:
     """No client that follows a table of the drafts is refused for a parameter of that table."""
     assert set(DRAFTS[pair].split()) <= contract_of(*pair).names(pair[1])

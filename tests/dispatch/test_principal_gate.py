@@ -12,6 +12,7 @@ from agtphost.identity.peer import Peer
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 from tests.identity.tokens import ISSUER, NOW, PUBLIC, token
+from tests.rows import each_row
 
 
 class Counting(BearerTokens):
@@ -84,7 +85,7 @@ def test_a_call_inside_a_call_acts_for_the_same_principal() -> None:
     assert refused(gate, outer).reason == "oauth-required"
 
 
-@pytest.mark.parametrize("credential", ["Basic YTpi", "Bearer", "Bearer ", "", "bearer\t" + "x"])
+@each_row("credential", ["Basic YTpi", "Bearer", "Bearer ", "", "bearer\t" + "x"])
 def test_other_schemes_are_refused(credential: str) -> None:
     """Even on methods that need no credential: what is presented has to be valid."""
     refusal = refused(ActingPrincipalGate(counting(), []), exchange(credential, method="QUERY"))

@@ -25,6 +25,7 @@ from agtphost.identity.peer import Peer
 from tests.dispatch.hosts import CALLER, DispatchHost, document, payload
 from tests.dispatch.purchase_hosts import CART, EC, OTHER, PurchaseHost, claims, merchant, signed
 from tests.fakes import FakeLedger
+from tests.rows import each_row
 
 STRANGER = "c" * 64
 
@@ -89,7 +90,7 @@ WRONG: list[tuple[str, dict[str, str | None], str, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "headers", "reason", "retryable"), WRONG, ids=[case[0] for case in WRONG])
+@each_row(("what", "headers", "reason", "retryable"), WRONG, ids=[case[0] for case in WRONG])
 def test_an_unverified_counterparty(what: str, headers: dict[str, str | None], reason: str, retryable: bool) -> None:
     """AGTP-295, AGTP-296: each is 458 that names its check and whether trying again can help."""
     market = PurchaseHost()
@@ -151,7 +152,7 @@ def test_an_alias_does_not_go_round_the_state() -> None:
     assert market.ask("RESERVE", "/desk", {"text": "x"}).status == 503
 
 
-@pytest.mark.parametrize("member", ["name", "description", "role", "principal", "manifest_issuer", "trust_score"])
+@each_row("member", ["name", "description", "role", "principal", "manifest_issuer", "trust_score"])
 def test_an_altered_manifest_sells_nothing(member: str) -> None:
     """A document one of whose members is not what its registrar signed: 458, even with its own fingerprint."""
     honest = merchant()
@@ -200,7 +201,7 @@ def test_nobody_buys_anonymously() -> None:
     refused(market, market.buy(peer=Peer(address="127.0.0.1")), 401, "agent-unauthenticated")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "name", "reason"),
     [
         ({"item": None}, "item", "missing-parameter"),
@@ -266,7 +267,7 @@ MUTATIONS: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "change", "reason", "fault"), MUTATIONS, ids=[case[0] for case in MUTATIONS])
+@each_row(("what", "change", "reason", "fault"), MUTATIONS, ids=[case[0] for case in MUTATIONS])
 def test_a_mutated_claim(what: str, change: dict[str, Any], reason: str, fault: str) -> None:
     """Every claim that is wrong, missing or of another type is refused, and no handler runs."""
     market = PurchaseHost()
@@ -460,7 +461,7 @@ def test_what_is_remembered_of_one_agent_is_bounded(monkeypatch: pytest.MonkeyPa
 # Budgets
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "status", "reason"),
     [
         ("EUR=20.00", 200, ""),

@@ -6,7 +6,6 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
 
-import pytest
 from zope.interface.verify import verifyObject
 
 from agtphost.config.limits import Limits
@@ -15,6 +14,7 @@ from agtphost.iagtp import IGate
 from agtphost.identity.peer import Peer
 from agtphost.wire.events import Response
 from tests.dispatch.hosts import CALLER, DispatchHost, agent, certificate, document
+from tests.rows import each_row
 
 OTHER = "d" * 64
 
@@ -124,7 +124,7 @@ def test_the_tables_are_bounded_by_last_use() -> None:
     assert len(allowances) <= 10
 
 
-@pytest.mark.parametrize("per_minute", [1, 5, 60, 600_000])
+@each_row("per_minute", [1, 5, 60, 600_000])
 def test_no_minute_sees_more_than_twice_the_rate(per_minute: int) -> None:
     """A full bucket and its refill: the most that any minute can see, whatever the pace."""
     allowances = Allowances(per_minute, 60.0)

@@ -23,6 +23,7 @@ from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 from tests.dispatch.hosts import CALLER, STRANGER, BuiltInRecorder, DispatchHost, certificate
+from tests.rows import each_row
 
 LIMITS = RefusalLimits(agent=20, address=3, strangers=8, reads=5, strangers_reads=12)
 
@@ -110,7 +111,7 @@ def test_control_without_limits_every_refusal_is_recorded() -> None:
     assert host.recorded == 10
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "status"),
     [
         ({"Agent_ID": STRANGER}, 401),
@@ -248,7 +249,7 @@ def test_reads_of_all_addresses_together_are_bounded() -> None:
     assert host.recorded == LIMITS.strangers_reads + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         {"path": "/public", "peer": certified()},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import timeit
 from typing import Any
 
-import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
 from agtphost.audit.lifecycle import LifecycleStatus
@@ -14,6 +13,7 @@ from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.running import RunningCalls
 from agtphost.identity.peer import Assurance, Peer
 from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, document, known, payload
+from tests.rows import each_row
 
 
 class WaitingHost(DispatchHost):
@@ -48,8 +48,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("agent_id", "status", "code", "reason"), CASES)
-@pytest.mark.parametrize("call", [("QUERY", "/words"), ("RESERVE", "/desk")])
+@each_row(("agent_id", "status", "code", "reason"), CASES)
+@each_row("call", [("QUERY", "/words"), ("RESERVE", "/desk")])
 def test_a_running_call_ends_with_its_agent(
     agent_id: str, status: LifecycleStatus, code: int, reason: str, call: tuple[str, str]
 ) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from zope.interface.verify import verifyObject
 
 from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.contract.binding import Binding
 from agtphost.iagtp import IGate
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, document
+from tests.rows import each_row
 
 TOKENS = ScopeDimensionSection(
     name="token-ceiling",
@@ -44,7 +44,7 @@ def bounded(*rules: ScopeDimensionSection) -> DispatchHost:
     return DispatchHost(settings={"policies": {"scope_dimensions": stated}}, bindings=(priced,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "path", "status"),
     [
         ({"max_tokens": 500}, "/words", 200),
@@ -84,7 +84,7 @@ def test_a_scope_lifts_a_dimension() -> None:
     assert host.ask("QUERY", "/words", {"max_tokens": 9_999}, headers=narrow).status == 455
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "status", "reason"),
     [
         (None, 200, ""),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
@@ -24,6 +23,7 @@ from agtphost.stores.rows import StateRow
 from agtphost.vocabulary.status import Status
 from tests.audit.drafting import KEY, transition
 from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, certificate, document, payload
+from tests.rows import each_row
 
 RETIRED = StateRow("retired", "2026-11-21T00:00:00.000Z", "compromise-detected", None, None)
 SUSPENDED = RETIRED._replace(status="suspended")
@@ -40,7 +40,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("who", "row", "status", "reason"), CASES)
+@each_row(("who", "row", "status", "reason"), CASES)
 def test_what_ran_is_refused_and_says_so(who: str, row: StateRow, status: int, reason: str) -> None:
     """The answer of the handler is withheld; caller and record learn that it had run (design decision 19)."""
     host = DispatchHost()

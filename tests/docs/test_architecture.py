@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.rows import each_row
 from tests.test_layering import EVERYONE, MAY_IMPORT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +33,7 @@ def table(page: str) -> dict[str, set[str]]:
     return {name: set() if said.startswith("nothing") else set(said.split(", ")) for name, said in rows}
 
 
-@pytest.mark.parametrize("name", named_files(PAGE))
+@each_row("name", named_files(PAGE))
 def test_a_named_file_exists(name: str) -> None:
     """It is where the page says."""
     assert (ROOT / name).exists()

@@ -13,11 +13,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import click
-import pytest
 from click.testing import CliRunner
 
 from agtphost.cli.root import agtp
 from agtphost.contract.service import UPSTREAM_ERRORS
+from tests.rows import each_row
 from tests.supply.test_supply import PROJECT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,7 +145,7 @@ def unknown(page: str, text: str) -> list[str]:
     return [line for line in commands(page, text) if not any(line.startswith(each) for each in known)]
 
 
-@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
+@each_row("page", [str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_test_is_known_for_every_command(page: str) -> None:
     """Whoever adds a command to a page says which test runs it."""
     assert unknown(page, (ROOT / page).read_text()) == []
@@ -159,7 +159,7 @@ def test_an_unknown_command_is_noticed() -> None:
     assert unknown("docs/design/security.rst", planted.format("$ ")) == ["$ agtp tools ls --loudly"]
 
 
-@pytest.mark.parametrize("key", list(RUN_BY), ids=lambda key: " ".join(key))
+@each_row("key", list(RUN_BY), ids=lambda key: " ".join(key))
 def test_what_is_known_is_there(key: tuple[str, str]) -> None:
     """The line still stands in its page, and the test in its module."""
     page, beginning = key
@@ -204,16 +204,14 @@ def wrong(words: list[str]) -> str:
     return f"no option {sorted(said - options)}" if said - options - {"--help"} else ""
 
 
-@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in TEXTS])
+@each_row("page", [str(page.relative_to(ROOT)) for page in TEXTS])
 def test_commands_inside_the_text_exist(page: str) -> None:
     """Each ``agtp`` command with its options, each module, extra and script that a sentence names."""
     found = {" ".join(words): wrong(words) for words in inline((ROOT / page).read_text())}
     assert {words: why for words, why in found.items() if why} == {}
 
 
-@pytest.mark.parametrize(
-    "text", ["agtp tools lst", "agtp check --asc", "python -m tests.attack", "pip install 'agtphost[x]'"]
-)
+@each_row("text", ["agtp tools lst", "agtp check --asc", "python -m tests.attack", "pip install 'agtphost[x]'"])
 def test_a_command_that_does_not_exist_is_noticed(text: str) -> None:
     """The control."""
     (words,) = inline(f"Run ``{text}``.")
@@ -224,7 +222,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.rst").read_text()
 SELECTIONS = [line for block in blocks(CONTRIBUTING) for line in block.splitlines() if " -m pytest " in line]
 
 
-@pytest.mark.parametrize("line", [line for line in SELECTIONS if "tests/" in line])
+@each_row("line", [line for line in SELECTIONS if "tests/" in line])
 def test_a_selection_of_tests_is_not_empty(line: str) -> None:
     """
     What CONTRIBUTING.rst shows collects tests (and its smallest runs them, below). Not ``--programmes`` of the whole

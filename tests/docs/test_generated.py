@@ -21,6 +21,7 @@ from joserfc.jwk import KeySet, OKPKey
 from agtphost.config import examine, load_profile
 from agtphost.config.profiles import Profiles
 from agtphost.vocabulary.reasons import Reason
+from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -159,7 +160,7 @@ def test_every_section_has_an_example() -> None:
     assert sorted(EXAMPLES) == sorted(table.path for table in TABLES)
 
 
-@pytest.mark.parametrize("section", [name for name in EXAMPLES if name != "profile"])
+@each_row("section", [name for name in EXAMPLES if name != "profile"])
 def test_an_example_loads(section: str, folder: Path) -> None:
     """The host's own loader finds nothing wrong with it, and something in the section is set by it."""
     text = EXAMPLES[section]
@@ -187,7 +188,7 @@ def test_the_example_of_a_profile_loads(tmp_path: Path) -> None:
     assert load_profile("south", {"XDG_CONFIG_HOME": str(tmp_path)}).uri == "agtp://south.example.com"
 
 
-@pytest.mark.parametrize("section", [name for name in EXAMPLES if name not in ("profile", "notify")])
+@each_row("section", [name for name in EXAMPLES if name not in ("profile", "notify")])
 def test_a_misspelt_key_of_an_example_is_refused(section: str, folder: Path) -> None:
     """The control: it is read as a whole. (``[notify]`` holds names of the operator's choice alone.)"""
     text = EXAMPLES[section]

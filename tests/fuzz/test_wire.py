@@ -21,6 +21,7 @@ from agtphost.wire import (
 )
 from tests.fuzz.wire_target import CORPUS, RESPONSES, check, inputs, read_alike
 from tests.programmes import length
+from tests.rows import each_row
 from tests.wire.cases import CASES
 from tests.wire.deliveries import connect, deliver, event
 
@@ -80,9 +81,7 @@ def test_the_parser_agrees_with_the_second_reading() -> None:
         assert read_alike(octets), f"seed {SEED + 1}, input {number}: {octets!r}"
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.role == "server" and not case.strict], ids=lambda case: case.id
-)
+@each_row("case", [case for case in CASES if case.role == "server" and not case.strict], ids=lambda case: case.id)
 def test_the_second_reading_agrees_with_the_table(case: object) -> None:
     """P4: the second reading reads the named cases as the table says, the large ones too."""
     assert read_alike(case.octets)  # type: ignore[attr-defined]

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from agtphost.adapters.mcp.approval import APPROVER, ApproveTool
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
@@ -34,6 +32,7 @@ from agtphost.vocabulary.reasons import Reason
 from tests.identity.issued import CALLER, DESK, REGISTRAR, STRANGER, agent, of_agent, of_key, of_other_kind
 from tests.identity.samples import key_of
 from tests.methods.hosts import reading
+from tests.rows import each_row
 
 PERSON = key_of("person")
 AGENTS_OWN = key_of("listed agent")
@@ -171,8 +170,8 @@ CALLERS: dict[str, tuple[Callable[[Kind], object], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("feature", CALLERS)
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("feature", CALLERS)
+@each_row("kind", KINDS)
 def test_every_kind_of_caller_at_every_feature(kind: str, feature: str) -> None:
     """Whether it is let in; what it is told then is another test's."""
     ask, admitted = CALLERS[feature]

@@ -25,6 +25,7 @@ from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 from tests.contract.recipes import recipe_text, sound
 from tests.dispatch.hosts import CALLER, HOSTED, SCHEMA, DispatchHost, Recorder, certificate, document, payload
+from tests.rows import each_row
 
 FAILED = frozenset({"composition_failed"})
 
@@ -193,7 +194,7 @@ def test_when_decides_whether_a_step_runs(wanted: bool, called: int) -> None:
     assert result == ({"one": {}} if wanted else {})
 
 
-@pytest.mark.parametrize("value", ["..", ".", "", None, {"a": 1}, ["x"], "x" * 1025])
+@each_row("value", ["..", ".", "", None, {"a": 1}, ["x"], "x" * 1025])
 def test_values_that_would_change_a_path_are_refused(value: Any) -> None:
     """T-SC-55: a caller's value is one segment of the step's path or nothing at all."""
     on = RecipeHost(recipe_text("a", "QUERY /papers/{topic}"), step("QUERY /papers/{topic}"))

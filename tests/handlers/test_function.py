@@ -11,6 +11,7 @@ from zope.interface.verify import verifyObject
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.iagtp import IHandler
+from tests.rows import each_row
 
 CONTEXT = EndpointContext(input={"n": 1}, method="QUERY", path="/")
 
@@ -50,14 +51,14 @@ def test_any_callable_will_do() -> None:
     assert RegisteredFunction(resolve(f"{__name__}.SHELF")).handle(CONTEXT) == "called"
 
 
-@pytest.mark.parametrize("dotted", ["", "answer", ".answer", f"{__name__}.", "."])
+@each_row("dotted", ["", "answer", ".answer", f"{__name__}.", "."])
 def test_what_is_no_dotted_path(dotted: str) -> None:
     """A path without module or name says what one looks like."""
     with pytest.raises(UnresolvableFunction, match=r"package\.module\.function"):
         resolve(dotted)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dotted", "message"),
     [
         ("no_such_module_anywhere.answer", "the module no_such_module_anywhere cannot be imported"),

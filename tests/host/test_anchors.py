@@ -14,6 +14,7 @@ from agtphost.config.anchors import Anchor
 from agtphost.host.anchors import AnchorKeys, published_keys
 from agtphost.http.fetch import Fetcher
 from agtphost.identity.keys import SigningKey, VerifyingKey
+from tests.rows import each_row
 from tests.system.provider import Provider, providing
 
 
@@ -75,7 +76,7 @@ async def test_another_issuers_document_is_refused(provider: Provider) -> None:
     assert keys.keys == frozenset() and changes == []
 
 
-@pytest.mark.parametrize("octets", [b"", b"[]", b'{"keys": 1}', b'{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}'])
+@each_row("octets", [b"", b"[]", b'{"keys": 1}', b'{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}'])
 def test_what_is_no_key_set_is_refused(octets: bytes) -> None:
     """Malformed sets change nothing."""
     with pytest.raises(ValueError):

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, Logger, LogLevel, LogPublisher, formatEvent
 from twisted.python.failure import Failure
 
 from agtphost.host.log_throttle import FULL, KINDS, SECONDS, LogThrottling, Throttle
+from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"
 TIMES = 1_000
@@ -90,7 +90,7 @@ def test_there_are_lines_to_look_at() -> None:
     assert len(lines()) > 60
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("namespace", "how", "text"),
     [*(("agtphost.x", how, text) for _, how, text in lines()), *FOREIGN],
     ids=[*(where for where, _, _ in lines()), *(namespace for namespace, _, _ in FOREIGN)],

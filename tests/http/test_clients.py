@@ -8,6 +8,7 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from agtphost.http.clients import Client, Clients, Keyholder, NotAdmitted
+from tests.rows import each_row
 
 NIGHTLY = Keyholder(name="nightly", token="n" * 32, agent_id="a" * 64, scopes=("documents:read",))
 WEEKLY = Keyholder(name="weekly", token="w" * 32, agent_id="b" * 64)
@@ -51,7 +52,7 @@ def test_a_key_is_its_agent() -> None:
     assert len({of(clients, token).key for token in (NIGHTLY.token, WEEKLY.token, "f" * 32)}) == 3
 
 
-@pytest.mark.parametrize("token", [None, "", "n" * 31, "n" * 33, "N" * 32, "x" * 32, "é" * 32])
+@each_row("token", [None, "", "n" * 31, "n" * 33, "N" * 32, "x" * 32, "é" * 32])
 def test_what_is_no_key_is_nobody(token: str | None) -> None:
     """Nothing is close to a key."""
     with pytest.raises(NotAdmitted):

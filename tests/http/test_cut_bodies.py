@@ -14,6 +14,7 @@ from agtphost.http.exchange import LONGEST_BODY, BoundedRequest
 from agtphost.http.mounts import Mounts
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from tests.http.mounted import mounted
+from tests.rows import each_row
 
 
 class Reader(Resource):
@@ -69,8 +70,8 @@ def chunked(length: int) -> bytes:
     return head + chunk * (length // 0x8000) + b"0\r\n\r\n"
 
 
-@pytest.mark.parametrize("piece", [1 << 24, 1 << 16, 1_000])
-@pytest.mark.parametrize(
+@each_row("piece", [1 << 24, 1 << 16, 1_000])
+@each_row(
     "octets",
     [sized(LONGEST_BODY + 1), sized(10, LONGEST_BODY + 1), chunked(LONGEST_BODY + 0x8000)],
     ids=["too long", "said to be too long", "chunked"],

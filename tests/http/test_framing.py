@@ -13,6 +13,7 @@ from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from tests.http.framing import REFUSED, get
 from tests.http.mounted import mounted
 from tests.http.test_mounts import HERE, Named, Wire
+from tests.rows import each_row
 
 
 def told(text: str, piece: int) -> tuple[list[int], Named]:
@@ -32,8 +33,8 @@ def told(text: str, piece: int) -> tuple[list[int], Named]:
     return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", wire.value())], named
 
 
-@pytest.mark.parametrize("piece", [1 << 20, 1])
-@pytest.mark.parametrize("case", REFUSED)
+@each_row("piece", [1 << 20, 1])
+@each_row("case", REFUSED)
 def test_what_can_be_read_in_two_ways_is_refused(case: str, piece: int) -> None:
     """One answer, of the refusal; neither the request nor what stands behind it reaches the surface."""
     text, expected = REFUSED[case]
@@ -51,7 +52,7 @@ def test_a_good_one_is_answered_and_what_is_behind_it(piece: int) -> None:
     assert named.asked == 2
 
 
-@pytest.mark.parametrize("said", ["close", "Close", "close, Upgrade", "keep-alive,close", "Upgrade , close"])
+@each_row("said", ["close", "Close", "close, Upgrade", "keep-alive,close", "Upgrade , close"])
 def test_a_connection_that_is_to_end_ends(said: str) -> None:
     """Wherever ``close`` stands in the list."""
     assert told(get(f"Connection: {said}"), 1 << 20)[0] == [200]

@@ -16,6 +16,7 @@ from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.http.mounted import mounted
+from tests.rows import each_row
 
 HERE = IPv4Address("TCP", "127.0.0.1", 8080)
 ABROAD = IPv4Address("TCP", "192.0.2.1", 8080)
@@ -92,14 +93,14 @@ def test_overlapping_surfaces_are_refused() -> None:
             Mounts([mounted(Named("a"), one), mounted(Named("b"), other)])
 
 
-@pytest.mark.parametrize("path", ["", "a", "/a/", "/a?b", "/ä", "/a b", "/%61"])
+@each_row("path", ["", "a", "/a/", "/a?b", "/ä", "/a b", "/%61"])
 def test_what_is_no_path_of_a_surface(path: str) -> None:
     """Said by the value itself."""
     with pytest.raises(ValueError, match="no path for a surface"):
         MountPath(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "status"),
     [
         *((f"{name}:8080", 200) for name in ("localhost", "127.0.0.1", "[::1]", "LocalHost", "agents.example")),
@@ -146,7 +147,7 @@ ELSEWHERE = "Sec-Fetch-Site: cross-site"
 LINK = (ELSEWHERE, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "method", "service", "page"),
     [
         ((), "POST", 200, 200),
@@ -178,7 +179,7 @@ def test_pages_elsewhere_are_refused(lines: tuple[str, ...], method: str, servic
         assert named.asked == (status == 200)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "status"),
     [
         (("Host: localhost:8080",), 400),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import http
 
-import pytest
-
 from agtphost.http.a2a_messages import RpcFault
 from agtphost.http.a2a_rest import fault_response
 from agtphost.http.status import over_http
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
+from tests.rows import each_row
 
 REFUSALS = [status for status in Status if status >= 300 or status == 262]
 
@@ -25,7 +24,7 @@ def test_what_differs() -> None:
     }
 
 
-@pytest.mark.parametrize("status", list(Status), ids=int)
+@each_row("status", list(Status), ids=int)
 def test_success_and_refusal_are_the_same_to_both(status: Status) -> None:
     """Whatever AGTP refuses, a client that looks at the class of the number sees refused; nothing is sent again."""
     sent = over_http(status)
@@ -33,7 +32,7 @@ def test_success_and_refusal_are_the_same_to_both(status: Status) -> None:
     assert sent != http.HTTPStatus.REQUEST_TIMEOUT
 
 
-@pytest.mark.parametrize("status", REFUSALS, ids=int)
+@each_row("status", REFUSALS, ids=int)
 def test_a2a_answers_refusals_so(status: Status) -> None:
     """HTTP+JSON of A2A: the number of the response and of the error in it, of the same class."""
     code, octets = fault_response(RpcFault(-32603, "No.", {"status": int(status), "reason": "x", "audit_id": "y"}))

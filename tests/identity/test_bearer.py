@@ -13,6 +13,7 @@ from joserfc.jwk import OctKey
 
 from agtphost.identity.bearer import BearerError, BearerTokens, TokenIssuer, UnknownKey, read_keys
 from tests.identity.tokens import EC, ED, ISSUER, NOW, OTHER, PUBLIC, RSA, claims, token
+from tests.rows import each_row
 
 
 def tokens(**changes: Any) -> BearerTokens:
@@ -101,7 +102,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("text", "detail"), HOSTILE)
+@each_row(("text", "detail"), HOSTILE)
 def test_nothing_else_passes(text: str, detail: str) -> None:
     """T-JW: algorithms, keys, issuers, audiences, times and claims of the attacker's choice."""
     strict = tokens()
@@ -137,7 +138,7 @@ def test_no_flipped_bit_passes(bit: int) -> None:
         tokens().validate(changed.decode("latin-1"), NOW)
 
 
-@pytest.mark.parametrize("octets", [b"", b"[]", b"{}", b'{"keys":{}}', b'{"keys":[{"kty":"OKP"}]}'])
+@each_row("octets", [b"", b"[]", b"{}", b'{"keys":{}}', b'{"keys":[{"kty":"OKP"}]}'])
 def test_key_sets_that_are_none(octets: bytes) -> None:
     """Named as such, at start."""
     with pytest.raises(ValueError, match=r"[a-z]"):

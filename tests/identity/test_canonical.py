@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agtphost.identity import encoding
 from agtphost.identity.canonical import CanonicalError, ascii_escaped, canonical
+from tests.rows import each_row
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -58,7 +59,7 @@ def test_escaped_form_differs_outside_ascii_only() -> None:
     assert canonical({"a": "ü"}) == '{"a":"ü"}'.encode()
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 2**53 + 1, "\ud800", {1: 2}, object(), {"a": {1, 2}}, b"x"])
+@each_row("value", [math.nan, math.inf, 2**53 + 1, "\ud800", {1: 2}, object(), {"a": {1, 2}}, b"x"])
 def test_what_has_no_canonical_form_is_refused(value: object) -> None:
     """Values that JSON cannot hold, or that readers disagree on, have no canonical form (companion section 1.5)."""
     with pytest.raises(CanonicalError):
@@ -82,14 +83,14 @@ def test_base64url_round_trip(octets: bytes) -> None:
     assert encoding.decode_padded(padded) == octets
 
 
-@pytest.mark.parametrize("text", ["A", "AB", "AAB", "AA==", "A A", "AA\n", "+A", "/A", "é", "AAAAA"])
+@each_row("text", ["A", "AB", "AAB", "AA==", "A A", "AA\n", "+A", "/A", "é", "AAAAA"])
 def test_other_texts_for_the_same_octets_are_refused(text: str) -> None:
     """Padding, white space, the other alphabet, stray bits: one record, two identifiers (T-JW)."""
     with pytest.raises(ValueError, match=r"base64url|bits"):
         encoding.decode(text)
 
 
-@pytest.mark.parametrize("text", ["AA=", "AA===", "=", "AB==", "AAAA="])
+@each_row("text", ["AA=", "AA===", "=", "AB==", "AAAA="])
 def test_wrong_padding_is_refused(text: str) -> None:
     """Documents of others may be padded, but only right."""
     with pytest.raises(ValueError, match=r"padding|bits"):

@@ -27,6 +27,7 @@ from agtphost.identity.certificates import (
 from agtphost.identity.extensions import Extension, ExtensionError
 from agtphost.identity.keys import SigningKey
 from tests.identity.samples import NOW, key_of
+from tests.rows import each_row
 
 AUTHORITY = certificates.create_authority(now=NOW)
 KEY = key_of("certificates key")
@@ -178,7 +179,7 @@ MALFORMED: dict[str, tuple[tuple[str, bytes, bool], ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
+@each_row("name", MALFORMED)
 def test_malformed_extensions_take_the_identity_away(name: str) -> None:
     """Companion section 9.2: what breaks its definition is named and grants no identity (T-ID)."""
     peer = parse_peer_certificate(with_extensions(*MALFORMED[name]))
@@ -210,7 +211,7 @@ def _oid_der(oid: x509.ObjectIdentifier) -> bytes:
     return bytes((6, len(octets))) + octets
 
 
-@pytest.mark.parametrize("der", [b"", b"\x30\x00", b"garbage", b"\x30\x82\xff\xff"])
+@each_row("der", [b"", b"\x30\x00", b"garbage", b"\x30\x82\xff\xff"])
 def test_what_is_no_certificate(der: bytes) -> None:
     """Other octets raise CertificateError, and pass no vetting."""
     with pytest.raises(CertificateError):
@@ -230,7 +231,7 @@ def test_only_known_critical_extensions_pass() -> None:
     assert set(refused_critical_extensions(der)) == {near, renamed}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "error"),
     [
         ({"days": 91}, CertificateError),

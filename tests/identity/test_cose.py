@@ -17,6 +17,7 @@ from agtphost.identity import cose, envelope
 from agtphost.identity.cose import COSEError
 from agtphost.identity.jws import JWSError, compact, protected_header
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 KEY = key_of("cose key")
 KEYS = {KEY.kid: KEY.public}
@@ -57,7 +58,7 @@ def forged(header: dict[Any, Any], payload: bytes = PAYLOAD, unprotected: Any = 
 GOOD: dict[Any, Any] = {1: -8, 4: KEY.kid.encode(), 16: cose.CONTENT_TYPE}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "reason"),
     [
         (forged({**GOOD, 1: -7}), "header"),

@@ -9,6 +9,7 @@ from agtphost.identity.encoding import encode
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 KEY, OTHER = key_of("detached key other 2"), key_of("detached key other")
 KEYS = {KEY.kid: KEY.public}
@@ -28,7 +29,7 @@ def attached(typ: str, signer: SigningKey | None = KEY) -> str:
     return f"{first}..{last}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "signature",
     [
         "", ".", "..", "...", GOOD + ".", GOOD.replace("..", "."), GOOD[:-1], GOOD + "A", "x" + GOOD,

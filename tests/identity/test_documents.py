@@ -13,6 +13,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.documents import DocumentError
 from agtphost.vocabulary.catalog import FLOOR
 from tests.identity.samples import document, key_of
+from tests.rows import each_row
 
 KEY = key_of("documents key")
 ISSUER = "registrar.acme.tld"
@@ -25,13 +26,13 @@ def test_a_complete_document_has_no_fault() -> None:
     assert len(documents.REQUIRED) == 16
 
 
-@pytest.mark.parametrize("name", documents.REQUIRED)
+@each_row("name", documents.REQUIRED)
 def test_each_required_member_is_required_by_name(name: str) -> None:
     """AGTP-136: the fault names the member that is missing."""
     assert documents.faults_of(document(**{name: None})) == [f"{name}: it is missing"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("document_type", "agtp-status"),
@@ -78,14 +79,14 @@ def test_all_faults_come_at_once() -> None:
     assert [fault.split(":")[0] for fault in faults] == ["name", "status", "trust_score"]
 
 
-@pytest.mark.parametrize("octets", [b"", b"[]", b"null", b'{"a":1,"a":2}', b"\xff", b" " * 300_000])
+@each_row("octets", [b"", b"[]", b"null", b'{"a":1,"a":2}', b"\xff", b" " * 300_000])
 def test_what_is_no_object_is_refused(octets: bytes) -> None:
     """The strict decoder reads documents too (T-CN)."""
     with pytest.raises(DocumentError):
         documents.decode(octets)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "meaning"),
     [("active", "active"), ("Active", "active"), ("SUSPENDED", "suspended"), ("Revoked", "retired"),
      ("retired", "retired"), ("Deprecated", "deprecated")],
@@ -161,7 +162,7 @@ def test_no_altered_document_is_accepted() -> None:
     assert documents.check_signature(json.loads(json.dumps(SIGNED))) == KEY.public  # The control.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("manifest_issuer", 1),
@@ -209,7 +210,7 @@ def test_what_is_served_unchanged_stays_signed() -> None:
     assert documents.check_signature(served) == KEY.public
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"status": "suspended"},
@@ -275,7 +276,7 @@ def test_its_first_version_lists_methods_as_capabilities() -> None:
     assert documents.declared_scopes(shaped) == frozenset()
 
 
-@pytest.mark.parametrize("junk", [7, "x", [1], {"a": 1}, [None], True])
+@each_row("junk", [7, "x", [1], {"a": 1}, [None], True])
 def test_junk_in_that_shape_never_breaks_the_reader(junk: Any) -> None:
     """Whatever the members hold, the answer is a list of faults."""
     for name in (*REFERENCE, "capabilities", "scopes_accepted", "owner_id"):

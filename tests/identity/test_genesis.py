@@ -17,6 +17,7 @@ from agtphost.identity import encoding, genesis
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.identity.keys import SigningKey
 from tests.identity.samples import genesis_octets, key_of, reference_genesis, resign
+from tests.rows import each_row
 
 KEY = key_of("genesis key")
 OCTETS = genesis_octets(KEY)
@@ -194,7 +195,7 @@ AMBIGUOUS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", AMBIGUOUS)
+@each_row("name", AMBIGUOUS)
 def test_ambiguous_texts_are_refused(name: str) -> None:
     """T-CN-1..60: what two readers could take for two documents is refused with GenesisError."""
     assert AMBIGUOUS[name] != OCTETS
@@ -207,7 +208,7 @@ def test_there_are_sixty_of_them() -> None:
     assert len(AMBIGUOUS) >= 60
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("member", "message"),
     [
         (b'"x":1.5', "fraction"),
@@ -230,14 +231,14 @@ def test_minus_zero_inside_text_is_text() -> None:
     assert "-0" in loaded.owner
 
 
-@pytest.mark.parametrize("name", genesis.REQUIRED)
+@each_row("name", genesis.REQUIRED)
 def test_each_required_member_is_required(name: str) -> None:
     """AGTP-160: a correctly signed Genesis that lacks one is refused, naming it."""
     with pytest.raises(GenesisError, match=f"{name}: it is missing"):
         Genesis.load(resign(KEY, MEMBERS, omit=(name,)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"archetype": "wizard"}, "archetype"),
@@ -267,7 +268,7 @@ def test_members_follow_their_rules(changes: dict[str, Any], message: str) -> No
         Genesis.load(resign(KEY, members))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"trust_tier": 1, "verification_path": "dns-anchored"},
@@ -335,7 +336,7 @@ def test_issue_never_emits_pem_or_escapes() -> None:
     assert MEMBERS["scope"] == ["booking:*", "documents:query"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [{"archetype": "wizard"}, {"scope": ["x"]}, {"trust_tier": 1}, {"owner": ""}, {"owner": "\ud800"}],
 )

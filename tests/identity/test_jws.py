@@ -20,6 +20,7 @@ from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 KEY = key_of("jws key")
 STRANGER = key_of("jws stranger")
@@ -157,7 +158,7 @@ HOSTILE: dict[str, str | Callable[[], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_hostile_texts_are_refused(name: str) -> None:
     """T-JW-1..60: nothing but a record signed by a known key passes, and nothing but JWSError comes out."""
     make = HOSTILE[name]

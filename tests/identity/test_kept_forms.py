@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from agtphost.identity.canonical import canonical
 from agtphost.identity.kept_forms import Keeper, Plain, canonical_pieces, item, kept, text_pieces
 from agtphost.vocabulary import jsontext
+from tests.rows import each_row
 
 ITEMS: tuple[Any, ...] = ({"b": 1.0, "a": ["é", '"', "\u2028", "\x7f\n"]}, {"z": None, "a": -0.0}, "text", 7, [], {})
 
 
-@pytest.mark.parametrize("number", range(len(ITEMS) + 1))
+@each_row("number", range(len(ITEMS) + 1))
 def test_the_octets_are_the_same(number: int) -> None:
     """Of none, one and several items, between members of every kind."""
     items = list(ITEMS[:number])

@@ -15,6 +15,7 @@ from agtphost.identity.key_history import HostKey, Succession, read_history, rea
 from agtphost.identity.key_ring import known_keys
 from agtphost.identity.keys import KeyFormatError, SigningKey
 from tests.identity.samples import key_of
+from tests.rows import each_row
 
 WHEN = "2026-11-21T00:00:00Z"
 
@@ -29,7 +30,7 @@ def test_both_keys_sign() -> None:
     assert read_statement(json.loads(json.dumps(dict(linked(old, new).statement)))) == linked(old, new)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     sorted(
         linked(

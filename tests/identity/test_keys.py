@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.identity import keys
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey, exposed, fastest_signer
+from tests.rows import each_row
 
 
 def pem_of(key: Any) -> bytes:
@@ -108,7 +109,7 @@ def test_points_of_small_order_are_no_keys() -> None:
             VerifyingKey(point[:31] + bytes([point[31] | sign_bit]))
 
 
-@pytest.mark.parametrize("text", ["", "AAAA", "A" * 44, "%" * 43, "-----BEGIN PUBLIC KEY-----\nAA\n", "é" * 43])
+@each_row("text", ["", "AAAA", "A" * 44, "%" * 43, "-----BEGIN PUBLIC KEY-----\nAA\n", "é" * 43])
 def test_unreadable_public_keys(text: str) -> None:
     """What is no key is refused with a message, not with a foreign exception."""
     with pytest.raises(KeyFormatError):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.identity.rendering import page
 from tests.identity.samples import document
+from tests.rows import each_row
 
 
 class Reader(HTMLParser):
@@ -62,9 +62,7 @@ def test_a_warning_is_shown() -> None:
 HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"' &lt; \u202egnp.exe\u200b"
 
 
-@pytest.mark.parametrize(
-    "member", ["name", "description", "principal", "org_domain", "status", "trust_warning", "issuer", "owner_id"]
-)
+@each_row("member", ["name", "description", "principal", "org_domain", "status", "trust_warning", "issuer", "owner_id"])
 def test_nothing_in_a_document_becomes_markup(member: str) -> None:
     """Text of others is text: no tag, no attribute and no hidden mark comes of it."""
     reader = read(**{member: HOSTILE})

@@ -15,6 +15,7 @@ from agtphost.identity import certificates, revocation
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, Revoked
+from tests.rows import each_row
 
 NOW = datetime.now(UTC)
 CA = certificates.create_authority(now=NOW)
@@ -104,7 +105,7 @@ def test_files() -> None:
     assert revocation.read_lists(lists[0].public_bytes(serialization.Encoding.DER)) == (lists[0],)
 
 
-@pytest.mark.parametrize("octets", [b"", b"nonsense", b"\x30\x03\x02\x01\x01", b"-----END X509 CRL-----"])
+@each_row("octets", [b"", b"nonsense", b"\x30\x03\x02\x01\x01", b"-----END X509 CRL-----"])
 def test_what_is_no_list(octets: bytes) -> None:
     """Each is refused, and nothing else is raised."""
     with pytest.raises(RevocationError):

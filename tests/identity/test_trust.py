@@ -14,6 +14,7 @@ from agtphost.identity.genesis import PATHS, Genesis
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.identity.trust import TrustedIssuers, resolve_posture, trusted_issuers
 from tests.identity.samples import genesis_octets, key_of
+from tests.rows import each_row
 
 KEY = key_of("trust key")
 
@@ -52,7 +53,7 @@ def test_where_each_field_came_from_is_noted() -> None:
     assert any("outdoes" in note for note in resolve_posture({"trust_tier": 1}, TIER_3).notes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("document", "warning"),
     [
         ({"trust_tier": 1}, None),

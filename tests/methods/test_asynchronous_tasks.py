@@ -21,6 +21,7 @@ from agtphost.wire.headers import Headers
 from tests.fakes import FakeLedger
 from tests.memory import body_of
 from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, DelegationHost, request, verdict
+from tests.rows import each_row
 
 
 class Later(DelegationHost):
@@ -89,7 +90,7 @@ def test_a_failed_task_tells_the_same_way() -> None:
     assert late.task(begun["delegation_id"])["error"]["sub_agent_error"]["status"] == 408
 
 
-@pytest.mark.parametrize("callback", ["https://evil.example/x", "agtp://127.0.0.1:4480", "file:///etc", "nobody"])
+@each_row("callback", ["https://evil.example/x", "agtp://127.0.0.1:4480", "file:///etc", "nobody"])
 def test_an_address_is_no_callback(callback: str) -> None:
     """Security section 2.4: nothing is sent to what a caller wrote; 422 names the parameter, the token is unused."""
     host = Later()

@@ -25,6 +25,7 @@ from tests.dispatch.hosts import Recorder
 from tests.identity.issued import CALLER, DESK, agent, of_agent
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost, Toolbox
+from tests.rows import each_row
 
 ME = of_agent(CALLER.agent_id)
 
@@ -188,7 +189,7 @@ def test_criteria_may_be_an_object() -> None:
     assert names(search(hosting(), criteria={"want": {"subject": "papers"}})) == ["/papers"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chosen", "paths"),
     [
         ({"kinds": ["endpoint"]}, {"/room", "/papers"}),
@@ -209,7 +210,7 @@ def test_filters(chosen: dict[str, Any], paths: set[str]) -> None:
     assert {entry["name"] if entry["kind"] == "tool" else entry["path"] for entry in found["results"]} == paths
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given_", "parameter"),
     [
         ({"criteria": ""}, "criteria"),
@@ -242,7 +243,7 @@ def test_what_cannot_be_read_is_named(given_: dict[str, Any], parameter: str) ->
 HOSTILE = ['"', "a OR b", "NEAR(a b)", "name:room", "room*", "(", "^room", "a AND NOT b", "' OR 1=1 --", "\x00x"]
 
 
-@pytest.mark.parametrize("criteria", HOSTILE)
+@each_row("criteria", HOSTILE)
 def test_criteria_are_words_and_nothing_else(criteria: str) -> None:
     """T-IN: the query language of the index is out of reach."""
     search(hosting(), criteria=criteria)
@@ -297,7 +298,7 @@ def test_what_an_agent_can_do_is_filtered_like_what_an_endpoint_is() -> None:
     assert names(search(on, criteria="*", filter={"capability_domains": ["lending"]})) == ["able"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "value", "wanted"),
     [
         ("capabilities", ["lending"], ["able"]),
@@ -409,7 +410,7 @@ def test_a_conflict_is_refused_and_named() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["contracts", "", 7, ["methods"], "/methods"])
+@each_row("target", ["contracts", "", 7, ["methods"], "/methods"])
 def test_other_targets_are_unknown(target: object) -> None:
     """Only the five of AGTP-API section 5.10."""
     response = hosting().ask("DISCOVER", "/", {"target": target}, certificate=ME)
@@ -448,7 +449,7 @@ def contract(agent_id: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("path", ["/methods", "/agents", "/tools", "/apis", "/patterns", "/contracts"])
+@each_row("path", ["/methods", "/agents", "/tools", "/apis", "/patterns", "/contracts"])
 def test_an_override_has_the_documented_shape_or_is_no_answer(path: str) -> None:
     """API-056: the operator's function answers; a wrong shape is 500, and not sent."""
     good = {

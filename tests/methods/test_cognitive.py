@@ -14,6 +14,7 @@ from agtphost.methods.cognitive import documents, relevance
 from agtphost.methods.cognitive.documents import Document, Library, read_documents
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, endpoint
 from tests.methods.hosts import Toolbox
+from tests.rows import each_row
 
 LEAVE = Document(
     name="staff/leave.md",
@@ -45,7 +46,7 @@ def test_results_have_source_and_confidence() -> None:
     assert all(0 < result["confidence"] <= 1 and result["source"] for result in found["results"])
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.6, 0.9, 1.0])
+@each_row("threshold", [0.0, 0.3, 0.6, 0.9, 1.0])
 def test_the_threshold_leaves_out(threshold: float) -> None:
     """Results below the threshold are left out, and those above it are not (AGTP-186)."""
     question = "parked cars in the yard"
@@ -55,7 +56,7 @@ def test_the_threshold_leaves_out(threshold: float) -> None:
     assert len(every) > 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("intent", ""),
@@ -81,7 +82,7 @@ def test_bad_parameters_are_422(name: str, value: Any) -> None:
     assert f'"parameter":"{name}"'.encode() in answer.body.replace(b": ", b":")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("scope", "kinds"),
     [
         ("documents", {"documents"}),
@@ -124,7 +125,7 @@ def test_nobody_finds_what_he_may_not_call() -> None:
     assert "FETCH /vault" not in str(allowed.result("QUERY", intent="open the vault", by=OTHER))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("disclosure", "certain", "seen"),
     [("public", False, True), ("authenticated", False, False), ("authenticated", True, True), ("private", True, False)],
 )
@@ -142,7 +143,7 @@ def test_the_same_question_has_the_same_answer() -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("text", ['cars" OR name:*', "NEAR(cars yard)", "cars AND", "-", "(", '"', "cars^2 {a b}: *"])
+@each_row("text", ['cars" OR name:*', "NEAR(cars yard)", "cars AND", "-", "(", '"', "cars^2 {a b}: *"])
 def test_no_word_is_an_operator(text: str) -> None:
     """What a caller writes is words to look for and nothing else."""
     assert len(Library([PARKING]).find(text, 10)) in (0, 1)
@@ -177,9 +178,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "more than" in problems[-1].message
 
 
-@pytest.mark.parametrize(
-    "words", ["reserve reserves reserved reserving", "party parties", "file files", "plan planned planning"]
-)
+@each_row("words", ["reserve reserves reserved reserving", "party parties", "file files", "plan planned planning"])
 def test_forms_of_a_word_count_as_one(words: str) -> None:
     """Endings don't keep a question from its answer."""
     assert len(set(relevance.terms(words))) == 1

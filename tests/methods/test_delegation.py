@@ -27,6 +27,7 @@ from tests.identity.issued import CALLER, DEMO, REGISTRAR, SIGNING, STRANGER, ag
 from tests.identity.samples import key_of
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost
+from tests.rows import each_row
 
 SCOPES = frozenset({"documents:query", "documents:write"})
 BOSS = replace(CALLER, scopes=SCOPES)
@@ -174,7 +175,7 @@ def test_the_delegated_call_has_the_granted_scope_alone() -> None:
     assert answered["extra"]["delegation"]["delegator"] == BOSS.agent_id  # type: ignore[index]
 
 
-@pytest.mark.parametrize("name", ["target_agent_id", "task", "authority_scope", "delegation_token"])
+@each_row("name", ["target_agent_id", "task", "authority_scope", "delegation_token"])
 def test_each_required_parameter_left_out_is_named(name: str) -> None:
     """AGTP-213: 422 naming it, and nothing is invoked."""
     host = DelegationHost()
@@ -185,7 +186,7 @@ def test_each_required_parameter_left_out_is_named(name: str) -> None:
     assert not host.seen
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("target_agent_id", "alice"),
@@ -212,7 +213,7 @@ def test_malformed_parameters_are_named(name: str, value: Any) -> None:
     assert not host.seen
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("scope", "detail"),
     [
         ("payments:purchase", "scope-exceeded"),
@@ -315,7 +316,7 @@ def hostile() -> dict[str, tuple[str, str]]:
     }
 
 
-@pytest.mark.parametrize("fault", HOSTILE)
+@each_row("fault", HOSTILE)
 def test_an_unverifiable_token_breaks_the_chain(fault: str) -> None:
     """AGTP-090, AGTP-216, T-DE: 551 naming the link, on record, nothing invoked, and the token is not in the record."""
     text, reason = hostile()[fault]

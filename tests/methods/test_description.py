@@ -26,6 +26,7 @@ from tests.identity.issued import CALLER, DESK, SIGNING, agent, of_agent
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost, Toolbox
 from tests.methods.test_discovery import tool
+from tests.rows import each_row
 
 ONE = (DESK, CALLER)
 
@@ -72,7 +73,7 @@ def test_only_methods_that_something_is_bound_to_are_named() -> None:
     assert "PLAN" in result["methods"] and "PLAN" not in described(without)["methods"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("domains", "members"),
     [
         ("methods", {"methods"}),
@@ -97,7 +98,7 @@ def test_an_unknown_domain_is_422(domains: str) -> None:
     assert all(domain in body_of(response)["remedy"] for domain in DOMAINS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "satisfied"),
     [("0.9", True), ("1", True), ("1.0", True), ("1.0.0", True), ("1.0.1", False), ("1.1", False), ("10.0", False)],
 )
@@ -106,7 +107,7 @@ def test_version_min_compares_numbers(version: str, satisfied: bool) -> None:
     assert described(MethodHost(agents=ONE), version_min=version)["version_min_satisfied"] is satisfied
 
 
-@pytest.mark.parametrize("version", ["one", "1.", ".1", "1.0.0.0", "v1", "1.0\n", "٣"])
+@each_row("version", ["one", "1.", ".1", "1.0.0.0", "v1", "1.0\n", "٣"])
 def test_a_version_that_is_none_is_422(version: str) -> None:
     """A malformed ``version_min`` is refused."""
     response = MethodHost(agents=ONE).ask("DESCRIBE", body={"version_min": version})
@@ -166,8 +167,8 @@ def test_a_stopped_agent_does_not_resolve(state: str, status: int, reason: str, 
     assert body[when] == NOW
 
 
-@pytest.mark.parametrize("state", ["active", "suspended", "deprecated", "retired"])
-@pytest.mark.parametrize("how", ["path", "format"])
+@each_row("state", ["active", "suspended", "deprecated", "retired"])
+@each_row("how", ["path", "format"])
 def test_the_status_stays_readable(state: str, how: str) -> None:
     """AGTP-115, AGTP-157: the status document is served in every state, with exactly its members."""
     host = MethodHost()

@@ -29,6 +29,7 @@ from tests.identity.issued import BARE, CALLER, DESK, STRANGER, agent, of_agent,
 from tests.memory import body_of
 from tests.methods.hosts import MCP, MethodHost, Toolbox
 from tests.programmes import length
+from tests.rows import each_row
 
 AS_CALLER = of_agent(CALLER.agent_id)
 BY_NAME = {"Agent-ID": CALLER.agent_id}
@@ -52,7 +53,7 @@ def test_a_certificate_alone_still_reads_the_manifest() -> None:
     assert body_of(MethodHost().ask("DISCOVER", certificate=AS_CALLER))["manifest_signature"]
 
 
-@pytest.mark.parametrize("path", DISCOVERY)
+@each_row("path", DISCOVERY)
 def test_anonymous_discovery_can_be_shut(path: str) -> None:
     """``anonymous_discovery = false``: 262 with a reason for callers without an agent, on every path."""
     host = MethodHost({"policies": {"anonymous_discovery": False}})
@@ -71,7 +72,7 @@ def test_no_form_of_asking_goes_round_it(body: dict[str, str]) -> None:
     assert relaxed.ask("DISCOVER", "/", body, headers=BY_NAME).status == 200, "in development"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("disclosure", "certificate", "seen"),
     [
         ("public", None, True),

@@ -11,6 +11,7 @@ from agtphost.methods.oversight import escalation
 from agtphost.methods.oversight.escalation import PRIORITIES, REASONS
 from agtphost.vocabulary import holdings
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of
+from tests.rows import each_row
 
 ASK: dict[str, Any] = {"task_id": "t-1", "reason": "scope_limit", "context": {"resource": "contract", "n": [1, "é"]}}
 TASK = {"Task-ID": "t-1"}
@@ -29,8 +30,8 @@ def test_an_escalation_is_accepted_and_its_task_paused() -> None:
     assert FloorHost().result("ESCALATE", code=202, **ASK)["routed_to"] == "operator"
 
 
-@pytest.mark.parametrize("reason", REASONS)
-@pytest.mark.parametrize("priority", PRIORITIES)
+@each_row("reason", REASONS)
+@each_row("priority", PRIORITIES)
 def test_every_reason_and_priority(reason: str, priority: str) -> None:
     """Each word of the text is taken, and kept as it is (AGTP-217)."""
     host = FloorHost()
@@ -39,7 +40,7 @@ def test_every_reason_and_priority(reason: str, priority: str) -> None:
     assert (kept["reason"], kept["priority"], kept["context"]) == (reason, priority, ASK["context"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("reason", "tired"),
@@ -99,7 +100,7 @@ def test_the_same_escalation_is_one() -> None:
     assert host.result("ESCALATE", code=202, by=OTHER, **ASK)["escalation_id"] not in numbers
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("recipient", "by", "status"),
     [
         (None, JUDGE, 200),

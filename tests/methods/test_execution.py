@@ -19,6 +19,7 @@ from tests.identity.issued import CALLER, of_agent
 from tests.memory import body_of
 from tests.methods.hosts import MCP, MethodHost, Toolbox
 from tests.methods.test_discovery import RECORDER, tool
+from tests.rows import each_row
 
 READ = tool("files.read", ("mcp:tools:execute",), Assurance.CERTIFICATE)
 PAY = tool("bank.pay", ("payments:transfer",), Assurance.CERTIFICATE)
@@ -63,7 +64,7 @@ def test_the_content_type_can_name_the_framework() -> None:
     assert response.headers.get("content-type") == "application/vnd.mcp.tools+json"
 
 
-@pytest.mark.parametrize("content_type", [MCP, f"{MCP}; charset=utf-8", MCP.upper(), "application/json", None])
+@each_row("content_type", [MCP, f"{MCP}; charset=utf-8", MCP.upper(), "application/json", None])
 def test_naming_one_framework_twice_is_no_conflict(content_type: str | None) -> None:
     """The same type in both places, in any case and with parameters, is fine."""
     assert execute(call(), content_type=content_type)[0].status == 200
@@ -92,7 +93,7 @@ def test_no_payload_type_at_all_is_422() -> None:
     assert body_of(execute(body)[0])["reason"] == "unsupported-payload-type"
 
 
-@pytest.mark.parametrize("action", [None, "", 7, ["mcp.tools.call"]])
+@each_row("action", [None, "", 7, ["mcp.tools.call"]])
 def test_an_action_is_demanded(action: object) -> None:
     """422 naming ``action`` where it is missing or no text."""
     body = call(action=action)

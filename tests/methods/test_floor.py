@@ -11,6 +11,7 @@ from agtphost.contract.reserved import MECHANICS, OPEN, RESERVED
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.catalog import FLOOR
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, FloorHost, body_of, endpoint
+from tests.rows import each_row
 
 PROOF = {"Session-ID": "s-1"}
 VALID: dict[str, dict[str, Any]] = {
@@ -33,7 +34,7 @@ VALID: dict[str, dict[str, Any]] = {
 MINE = ("QUERY", "SUMMARIZE", "PLAN", "ESCALATE", "SUSPEND", "NOTIFY")
 
 
-@pytest.mark.parametrize("method", VALID)
+@each_row("method", VALID)
 def test_no_floor_method_is_unknown(method: str) -> None:
     """Called with valid parameters, none is 404 for its path, 405, 459 or 501 (AGTP-183)."""
     answer = FloorHost().ask(method, headers=PROOF, **VALID[method])
@@ -46,8 +47,8 @@ def test_the_list_of_the_floor_is_complete() -> None:
     assert set(VALID) | {"EXECUTE", "DELEGATE", "PROPOSE"} == set(FLOOR)
 
 
-@pytest.mark.parametrize("method", MINE)
-@pytest.mark.parametrize("wrapped", [False, True])
+@each_row("method", MINE)
+@each_row("wrapped", [False, True])
 def test_a_context_is_accepted(method: str, wrapped: bool) -> None:
     """``context: {}`` is accepted among the parameters and in the envelope (AGTP-184)."""
     given = {**VALID[method], "context": {}}
@@ -60,7 +61,7 @@ def test_lower_case_is_no_method() -> None:
     assert FloorHost().ask("query", intent="x").status == 459
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "name"),
     [
         ("QUERY", "intent"),

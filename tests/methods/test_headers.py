@@ -5,8 +5,6 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-import pytest
-
 from agtphost.contract.binding import Binding
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.peer import Assurance
@@ -16,6 +14,7 @@ from tests.dispatch.hosts import Recorder
 from tests.identity.issued import BARE, CALLER, DESK, agent, of_agent
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost
+from tests.rows import each_row
 
 RECORDER = Recorder(lambda context: {"scopes": sorted(context.scopes), "session": context.session_id})
 EVERYONE = Binding(
@@ -59,7 +58,7 @@ def value(response: Response, name: str) -> str | None:
     return found
 
 
-@pytest.mark.parametrize("name", OUTCOMES)
+@each_row("name", OUTCOMES)
 def test_what_every_response_carries(name: str) -> None:
     """AGTP-041, 045, 046, 051: Server-ID, Response-ID, Audit-ID and Attribution-Record, whatever the outcome."""
     method, path, status = OUTCOMES[name]
@@ -80,10 +79,8 @@ def test_response_ids_are_unique() -> None:
     assert len({value(answer, "Response-ID") for answer in answers}) == 200
 
 
-@pytest.mark.parametrize("name", OUTCOMES)
-@pytest.mark.parametrize(
-    ("header", "sent"), [("Agent-ID", CALLER.agent_id), ("Task-ID", "Task/7"), ("Request-ID", "R/7")]
-)
+@each_row("name", OUTCOMES)
+@each_row(("header", "sent"), [("Agent-ID", CALLER.agent_id), ("Task-ID", "Task/7"), ("Request-ID", "R/7")])
 def test_identifiers_are_echoed_when_sent_and_absent_otherwise(name: str, header: str, sent: str) -> None:
     """AGTP-037, 042, 043, 044: byte for byte on success and failure, and never made up."""
     method, path, _ = OUTCOMES[name]
@@ -101,7 +98,7 @@ def test_a_refused_agent_id_is_never_echoed() -> None:
     assert value(response, "Agent-ID") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tier", "warning", "stamped"),
     [
         (1, None, None),
@@ -140,7 +137,7 @@ def test_a_call_without_an_agent_is_401_where_one_is_needed() -> None:
     assert hosting().ask("QUERY", "/named", headers=BY_NAME).status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("claim", "status", "reason"),
     [
         (None, 200, ""),
@@ -183,7 +180,7 @@ def test_a_delegation_chain_is_501() -> None:
     assert (response.status, body_of(response)["header"]) == (501, "Delegation-Chain")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "Priority",

@@ -19,6 +19,7 @@ from tests.audit.drafting import KEYS, draft, group_writer, sealed, transition
 from tests.identity.issued import BARE, CALLER, DEMO, DESK, REGISTRAR, STRANGER, of_agent, of_key
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost, reading
+from tests.rows import each_row
 
 OPERATOR = of_key(REGISTRAR)
 AS_CALLER = of_agent(CALLER.agent_id)
@@ -186,7 +187,7 @@ def test_what_is_missing_is_404(library: Library, parameters: dict[str, str]) ->
     assert (status, body["reason"]) == (404, "record-not-found")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parameters", "reason", "named"),
     [
         ({}, "missing-parameter", "target"),
@@ -251,8 +252,8 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("acl", ReadACL, ids=lambda acl: acl.value)
-@pytest.mark.parametrize("who", WHO)
+@each_row("acl", ReadACL, ids=lambda acl: acl.value)
+@each_row("who", WHO)
 def test_every_read_mode_for_every_caller(library: Library, acl: ReadACL, who: str) -> None:
     """AGTP-200 to 203: the three modes, every target, every kind of caller; refusals leak no identifier."""
     certificate, headers = WHO[who]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -43,6 +44,7 @@ from tests.identity.issued import (
 )
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost, reading
+from tests.rows import each_row
 
 AS_TARGET = "stranger's key, as the target"
 
@@ -127,9 +129,9 @@ def expected(state: str, method: str, caller: str, auth: LifecycleAuth, genesis:
     return 200, effect[1]
 
 
-@pytest.mark.parametrize("auth", LifecycleAuth, ids=lambda auth: auth.value)
-@pytest.mark.parametrize("caller", CALLERS)
-@pytest.mark.parametrize("genesis", [True, False], ids=["genesis", "no genesis"])
+@each_row("auth", LifecycleAuth, ids=lambda auth: auth.value)
+@each_row("caller", CALLERS)
+@each_row("genesis", [True, False], ids=["genesis", "no genesis"])
 def test_every_cell_of_the_matrix(auth: LifecycleAuth, caller: str, genesis: bool) -> None:
     """
     P19: methods x states x callers x modes, each with its one status, reason, ``noop`` and event.
@@ -186,10 +188,10 @@ def test_a_certificate_comparison_by_agent_id_is_caught(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Lifecycle, "_authorize", by_agent_id)
     with pytest.raises(AssertionError):
-        test_every_cell_of_the_matrix(LifecycleAuth.GENESIS_ISSUER, AS_TARGET, True)
+        inspect.unwrap(test_every_cell_of_the_matrix)(LifecycleAuth.GENESIS_ISSUER, AS_TARGET, True)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_row("method", METHODS)
 def test_refusals_name_the_mode_and_are_logged(method: str) -> None:
     """AGTP-249: the refusal body names the mode in effect, and the refusal is in the operator's log."""
     from twisted.logger import globalLogPublisher
@@ -204,8 +206,8 @@ def test_refusals_name_the_mode_and_are_logged(method: str) -> None:
     assert any(event.get("reason") == "not-genesis-issuer" and event.get("method") == method for event in events)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
+@each_row("method", METHODS)
+@each_row(
     ("value", "reason"),
     [
         (None, "malformed-lifecycle-request"),
@@ -226,7 +228,7 @@ def test_agent_id_is_demanded_with_400(method: str, value: object, reason: str) 
     assert body_of(response)["parameter"] == "agent_id"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_row("method", METHODS)
 def test_an_unknown_agent_is_404_and_no_id_is_minted(method: str) -> None:
     """AGTP-229: lifecycle methods mint nothing; an Agent-ID without documents is 404."""
     host = MethodHost(auth="open")
@@ -245,7 +247,7 @@ def test_a_known_agent_that_is_not_hosted_has_a_lifecycle_too() -> None:
     assert (response.status, body_of(response)["result"]["status"]) == (200, "retired")
 
 
-@pytest.mark.parametrize("state", ["active", "suspended", "deprecated", "retired"])
+@each_row("state", ["active", "suspended", "deprecated", "retired"])
 def test_revoke_needs_a_reason(state: str) -> None:
     """AGTP-235: REVOKE without ``reason`` is 422, whatever the state, and no event is recorded."""
     host, target = hosting(state, auth=LifecycleAuth.GENESIS_ISSUER, genesis=True)
@@ -297,7 +299,7 @@ def test_deprecate_records_the_succession() -> None:
     assert event.fields["successor_agent_id"] == BARE.agent_id
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("successor_agent_id", "next"),

@@ -21,6 +21,7 @@ from agtphost.wire.headers import Headers
 from tests.dispatch.hosts import Recorder
 from tests.identity.issued import CALLER, DESK, SIGNING, of_agent
 from tests.methods.hosts import MethodHost
+from tests.rows import each_row
 from tests.test_parser_bounds import limit
 
 MANY = 5_000
@@ -70,7 +71,7 @@ def asked(host: MethodHost, path: str, body: dict[str, Any] | None, method: str 
     return answers[0], longest
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "body", "least"),
     [
         ("/methods", None, 400_000),

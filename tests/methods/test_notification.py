@@ -21,6 +21,7 @@ from tests.identity.issued import of_key
 from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of, endpoint
 from tests.methods.hosts import reading
+from tests.rows import each_row
 
 CONTENT = {"text": "hello", "n": [1, None, "é"]}
 
@@ -48,8 +49,8 @@ def test_a_notification_waits_for_its_recipient() -> None:
     assert inbox(host, by=CALLER) == inbox(host, by=JUDGE) == []
 
 
-@pytest.mark.parametrize("urgency", URGENCIES)
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@each_row("urgency", URGENCIES)
+@each_row("guarantee", GUARANTEES)
 def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
     """Each word of the text is taken (AGTP-226)."""
     host = FloorHost()
@@ -58,7 +59,7 @@ def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
     assert len(inbox(host)) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("urgency", "now"),
@@ -138,7 +139,7 @@ def test_a_confirmed_one_leaves_the_inbox() -> None:
     assert (sent["status"], sent["confirmed"], sent["content"]) == ("acknowledged", "accepted", None)
 
 
-@pytest.mark.parametrize(("by", "sees"), [(OPERATOR, True), (ISSUER, True), (JUDGE, False), (CALLER, False)])
+@each_row(("by", "sees"), [(OPERATOR, True), (ISSUER, True), (JUDGE, False), (CALLER, False)])
 def test_the_operators_inbox(by: Any, sees: bool) -> None:
     """``operator`` reaches the people who run the host, and the registrar of the sender."""
     host = FloorHost()

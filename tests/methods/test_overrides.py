@@ -16,6 +16,7 @@ from tests.identity.issued import CALLER, DESK, of_agent
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost
 from tests.methods.test_candidates import contract
+from tests.rows import each_row
 
 ME = of_agent(CALLER.agent_id)
 
@@ -37,7 +38,7 @@ def circular() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [object(), [object()], [{"name": object()}], [{"name": "x", "v": float("nan")}], [{"name": "\ud800"}], b"x",
      circular(), {1: 2}, EndpointResponse(result={"not": "a list"}), EndpointResponse(result=[], status=204)],
@@ -54,7 +55,7 @@ def test_a_response_object_counts_by_its_result() -> None:
     assert (response.status, body_of(response)) == (200, [{"name": "saw"}])
 
 
-@pytest.mark.parametrize("missing", sorted(contract("0" * 64)))
+@each_row("missing", sorted(contract("0" * 64)))
 def test_contracts_have_every_member(missing: str) -> None:
     """AGTP-API section 5.8.7: all seven MUST members."""
     entry = contract(CALLER.agent_id)
@@ -68,7 +69,7 @@ def test_an_override_shows_no_contract_of_another_agent() -> None:
     assert is_refused(answered("/contracts", [contract(CALLER.agent_id), contract(DESK.agent_id)]))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("paths", "sound"),
     [({}, False), ({"path_exact": "/a"}, True), ({"path_regex": "^/a$"}, True),
      ({"path_exact": "/a", "path_regex": "^/a$"}, False)],
@@ -86,7 +87,7 @@ def test_the_address_of_an_api_is_optional() -> None:
     assert is_refused(answered("/apis", [{"name": "shop", "base_url": 5}]))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said", [{"trust_tier": 1}, {"verification_path": "dns-anchored"}, {"trust_warning": "none"}, {"owner_id": "me"}]
 )
 def test_an_override_cannot_better_an_agents_posture(said: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of, endpoint
 from tests.methods.hosts import Toolbox
+from tests.rows import each_row
 
 CALLS: list[str] = []
 
@@ -111,7 +112,7 @@ def test_only_what_the_caller_may_call() -> None:
     assert b"/room" not in answer.body
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "methods"),
     [
         ({"available_methods": ["BOOK"]}, {"BOOK"}),
@@ -150,7 +151,7 @@ def test_an_unsatisfiable_goal_is_422(goal: str) -> None:
     assert FloorHost(endpoints=HOTEL).refused("PLAN", goal=goal) == (422, "goal-unsatisfiable")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("goal", ""),

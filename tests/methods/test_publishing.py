@@ -28,6 +28,7 @@ from agtphost.vocabulary.catalog import FLOOR
 from tests.identity.issued import BARE, DESK
 from tests.identity.samples import document, genesis_octets, key_of, pack, place_agent
 from tests.methods.hosts import MethodHost
+from tests.rows import each_row
 
 HOST = key_of("publishing host")
 REGISTRAR = key_of("publishing registrar")
@@ -92,7 +93,7 @@ def test_certificate_is_the_genesis_octet_for_octet() -> None:
         describe(BARE, "certificate")
 
 
-@pytest.mark.parametrize("form", [None, "manifest", "json", "yaml", "html", "certificate", "status"])
+@each_row("form", [None, "manifest", "json", "yaml", "html", "certificate", "status"])
 def test_every_variant_is_signed(form: str | None) -> None:
     """AGTP-116: a detached signature covers the body; one changed octet or another key breaks it."""
     answer = describe(DESK, form)
@@ -148,7 +149,7 @@ def test_nothing_beyond_the_schema_is_served(tmp_path: Path, form: str | None) -
     assert any("never served" in note for note in agent.notes)
 
 
-@pytest.mark.parametrize("form", ["package", "code", "../..", "", "MANIFEST", 7, None])
+@each_row("form", ["package", "code", "../..", "", "MANIFEST", 7, None])
 def test_unknown_formats_are_refused(form: Any) -> None:
     """AGTP-111: there is no way to ask for anything else."""
     handler = Description(AgentDirectory([DESK]), list, (), lambda _: ACTIVE, dict)
@@ -222,7 +223,7 @@ def test_a_package_that_changed_is_not_served(tmp_path: Path) -> None:
 # By Accept
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accept", "content_type"),
     [
         ("application/vnd.agtp.identity+yaml", "application/vnd.agtp.identity+yaml"),

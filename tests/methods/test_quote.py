@@ -20,6 +20,7 @@ from agtphost.identity.encoding import decode
 from agtphost.vocabulary import budget
 from tests.dispatch.hosts import Recorder, document, payload
 from tests.dispatch.purchase_hosts import CART, PurchaseHost, merchant
+from tests.rows import each_row
 
 SUMMARIZE = Binding(
     method="SUMMARIZE",
@@ -76,7 +77,7 @@ def test_only_the_units_that_are_asked_for() -> None:
     refused(host.ask("QUOTE", "/", {**asked, "budget_units": ["EUR"]}), 404, "cost-not-declared")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "status", "reason"),
     [
         ({"parameters": {}}, 422, "missing-parameter"),
@@ -144,7 +145,7 @@ def test_an_operator_that_waits_is_waited_for() -> None:
     assert result["quote_id"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"lines": []},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from agtphost.audit.drafts import StoredRecord
@@ -20,6 +19,7 @@ from agtphost.methods.discovery.status_document import LOOKED_AT, OBSERVE, Actio
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from tests.identity.issued import CALLER, DESK, REGISTRAR, STRANGER, of_key
+from tests.rows import each_row
 
 ACTIVE = LifecycleState(status=LifecycleStatus.ACTIVE)
 
@@ -125,7 +125,7 @@ def test_pending_escalations_are_counted() -> None:
     assert (found["pending_escalations"], found["org_domain"]) == (1, "acme.tld")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "shown"),
     [
         ({}, False),

@@ -6,7 +6,6 @@ import re
 from hashlib import sha256
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from agtphost.methods.cognitive.summary import LENGTHS, SMALL, SummaryOptions, s
 from agtphost.stores import MemoryStore
 from tests.methods.floor_hosts import FloorHost, body_of
 from tests.methods.hosts import reading
+from tests.rows import each_row
 
 TEXT = " ".join(
     f"The engine number {n} of the ship burns {n * 3} litres of oil. The crew of deck {n} paints the hull in spring."
@@ -68,7 +68,7 @@ def test_the_audience_is_minded() -> None:
     assert len(plain) < len(expert)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [("length", "huge"), ("format", "xml"), ("source", ""), ("source", 7), ("source", "x " * 100_001), ("focus", 3)],
 )

@@ -16,6 +16,7 @@ from agtphost.methods.oversight import suspension
 from agtphost.methods.oversight.suspension import REASONS
 from agtphost.negotiation.negotiator import Negotiator
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of
+from tests.rows import each_row
 
 SESSION = {"Session-ID": "s-1"}
 TASK = {"Task-ID": "t-1"}
@@ -40,13 +41,13 @@ def test_the_receipt() -> None:
     assert (found["session_id"], found["status"], found["reason"]) == ("s-1", "suspended", "awaiting_input")
 
 
-@pytest.mark.parametrize("reason", REASONS)
+@each_row("reason", REASONS)
 def test_every_reason(reason: str) -> None:
     """Each word of the text is taken (AGTP-221)."""
     assert suspended(FloorHost(), reason=reason)["reason"] == reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("session_id", ""),

@@ -6,6 +6,7 @@ The table is walked over what the host has bound, so that a built-in which is ad
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -23,6 +24,7 @@ from tests.identity.issued import BARE, CALLER, DESK, STRANGER, agent, of_agent,
 from tests.memory import body_of
 from tests.methods.floor_hosts import FloorHost
 from tests.methods.hosts import MethodHost
+from tests.rows import each_row
 
 WATCHER = agent("watcher", hosted=False, scopes=("inspect:all",))
 """An agent that is entitled."""
@@ -91,7 +93,7 @@ def listed(disclosure: str, caller: str, state: str) -> bool:
     return caller in allowed and state in ("active", "deprecated")
 
 
-@pytest.mark.parametrize(("disclosure", "state"), [*product(DISCLOSURES, STATES)])
+@each_row(("disclosure", "state"), [*product(DISCLOSURES, STATES)])
 def test_every_list_follows_one_rule(disclosure: str, state: str) -> None:
     """API-159, API-161, AGTP-328: listed if and only if callable and disclosed; the namespace lists active agents."""
     on = host(disclosure, state)
@@ -102,7 +104,7 @@ def test_every_list_follows_one_rule(disclosure: str, state: str) -> None:
         assert told(response) is expected, (name, caller)
 
 
-@pytest.mark.parametrize(("disclosure", "state"), [*product(DISCLOSURES, STATES)])
+@each_row(("disclosure", "state"), [*product(DISCLOSURES, STATES)])
 def test_every_document_by_name_follows_one_rule(disclosure: str, state: str) -> None:
     """API-159, AGTP-180: an agent's documents are for those who are somebody; a revoked agent's Genesis is archived."""
     on = host(disclosure, state)
@@ -231,8 +233,8 @@ def test_the_table_catches_a_rule_that_is_left_out(broken: str, value: Any, monk
     try:
         with pytest.raises(AssertionError):
             for disclosure, state in product(DISCLOSURES, STATES):
-                test_every_list_follows_one_rule(disclosure, state)
-                test_every_document_by_name_follows_one_rule(disclosure, state)
+                inspect.unwrap(test_every_list_follows_one_rule)(disclosure, state)
+                inspect.unwrap(test_every_document_by_name_follows_one_rule)(disclosure, state)
     finally:
         host.cache_clear()
 

@@ -12,6 +12,7 @@ import pytest
 from agtphost.metrics.counting import CallCounts
 from tests.metrics.promql import ALERTS, named, panels, rules, shown, wrong
 from tests.metrics.samples import METHODS, group, record, scraped, vitals
+from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMTOOL = shutil.which("promtool")
@@ -28,7 +29,7 @@ def known() -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+@each_row("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_an_alert_asks_for_what_there_is(rule: dict[str, Any], known: dict[str, set[str]]) -> None:
     """And says how grave it is, and of which host."""
     assert list(wrong(rule["expr"], known)) == []
@@ -37,7 +38,7 @@ def test_an_alert_asks_for_what_there_is(rule: dict[str, Any], known: dict[str, 
     assert "instance" not in named(rule["expr"])[1] or "by (instance" in rule["expr"]
 
 
-@pytest.mark.parametrize("panel", panels(), ids=lambda panel: str(panel["title"]))
+@each_row("panel", panels(), ids=lambda panel: str(panel["title"]))
 def test_a_panel_asks_for_what_there_is(panel: dict[str, Any], known: dict[str, set[str]]) -> None:
     """In each of its expressions; it has a place, and a number of its own."""
     for expression in shown(panel):
@@ -56,7 +57,7 @@ def test_every_alert_that_operators_need_is_there() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "found"),
     [
         ("agtphost_gone == 0", ["no metric agtphost_gone"]),

@@ -18,6 +18,7 @@ from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.negotiation.compiling import MOST, SHARE, compiled, memo
 from tests.memory import body_of
 from tests.negotiation.hosts import BOOK_ROOM, OPEN, NegotiatingHost, granting
+from tests.rows import each_row
 from tests.test_parser_bounds import limit
 
 Schema = dict[str, Any]
@@ -121,7 +122,7 @@ def _proposed(schema: Schema) -> Callable[[], object]:
     return ask
 
 
-@pytest.mark.parametrize("name", _fixed())
+@each_row("name", _fixed())
 def test_no_proposal_holds_the_reactor(name: str) -> None:
     """Whatever bound it takes up, and beyond each."""
     assert _seconds(_proposed(_fixed()[name])) < limit()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.memory import body_of
 from tests.negotiation.hosts import BOOK_ROOM, NegotiatingHost
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content_type", "status"),
     [
         ("application/vnd.agtp.endpoint+json", 263),

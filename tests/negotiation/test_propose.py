@@ -9,8 +9,6 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from agtphost.config.policies import Policies
 from agtphost.config.published import DataClass
 from agtphost.contract.policy import MethodPolicy
@@ -35,6 +33,7 @@ from tests.negotiation.hosts import (
     schema,
     semantic,
 )
+from tests.rows import each_row
 
 
 def test_an_approved_endpoint_can_be_called_at_once() -> None:
@@ -69,7 +68,7 @@ def test_proposing_again_makes_another_contract() -> None:
     assert one["contract_hash"] == other["contract_hash"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "parameters",
     [
         {"endpoint": dict(BOOK_ROOM)},
@@ -84,7 +83,7 @@ def test_every_body_form_is_accepted(parameters: dict[str, Any]) -> None:
     assert answer.status == 263, body_of(answer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parameters", "status", "reason"),
     [
         ({"endpoint": dict(BOOK_ROOM), "name": "x"}, 400, "ambiguous-body"),

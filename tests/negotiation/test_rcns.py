@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.logger import formatEvent, globalLogPublisher
@@ -35,6 +34,7 @@ from tests.negotiation.hosts import (
     granting,
     room,
 )
+from tests.rows import each_row
 
 CONFIRM = Policies(rcns=GATE)
 OPTIMISTIC = Policies(rcns=but(GATE, mode="optimistic"))
@@ -147,8 +147,8 @@ def test_lock_one_is_the_operators() -> None:
     assert body_of(answer)["explanation"]
 
 
-@pytest.mark.parametrize("value", [None, "TRUE1", "optimistic", "false", "", "true, true", "1"])
-@pytest.mark.parametrize("settings_", [CONFIRM, Policies()])
+@each_row("value", [None, "TRUE1", "optimistic", "false", "", "true, true", "1"])
+@each_row("settings_", [CONFIRM, Policies()])
 def test_lock_two_is_the_callers_header(value: str | None, settings_: Policies) -> None:
     """API-097, spec reading 47: without the opt-in a plain 404 that tells of no negotiation, on or off."""
     table = NegotiatingHost(settings_)

@@ -15,6 +15,7 @@ from agtphost.negotiation import durations
 from agtphost.negotiation.fields import feeds, fields_of
 from agtphost.negotiation.patterns import path_regex
 from tests.negotiation.hosts import NegotiatingHost, schema
+from tests.rows import each_row
 
 HOST = '[host]\nserver_id = "host.test"\nprofile = "development"\n'
 
@@ -51,7 +52,7 @@ def test_a_wrong_knob_is_a_configuration_error(tmp_path: Path, line: str) -> Non
     assert read(tmp_path, "[policies.rcns]\nmode = 'optimistic'\nenabled = true\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [
         ("24h", 86_400),
@@ -84,7 +85,7 @@ def test_durations_come_back(length: int) -> None:
     assert durations.seconds(durations.iso(length)) == length
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given_", "taken", "expected"),
     [
         ({"type": "string"}, {"type": "string", "maxLength": 5}, True),

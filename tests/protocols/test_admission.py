@@ -12,12 +12,13 @@ from agtphost.protocols import AGTPServerFactory, ConnectionLimits
 from agtphost.protocols.admission import Admission, canonical_address, is_loopback, origin_of
 from agtphost.protocols.connection import ServerConnection
 from tests.protocols.links import FakeDispatcher, Link
+from tests.rows import each_row
 
 LIMITS = ConnectionLimits(connections=200)
 STRANGER = "192.0.2.7"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "canonical", "loopback"),
     [
         ("127.0.0.1", "127.0.0.1", True),

@@ -10,6 +10,7 @@ from automat import NoTransition
 from agtphost.errors import RemoteProtocolError
 from agtphost.protocols.automaton import Inputs, Wait, automaton
 from agtphost.vocabulary.reasons import Reason
+from tests.rows import each_row
 
 ERROR = RemoteProtocolError(Reason.INVALID_REQUEST_LINE, "It is seeded.")
 
@@ -93,13 +94,13 @@ def effects_of(state: str, happening: str) -> list[object]:
     return recorded.effects
 
 
-@pytest.mark.parametrize(("state", "happening"), TABLE, ids="-".join)
+@each_row(("state", "happening"), TABLE, ids="-".join)
 def test_every_transition(state: str, happening: str) -> None:
     """Each input that a state knows has exactly the effects of the table."""
     assert effects_of(state, happening) == TABLE[state, happening]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "happening"),
     [(state, happening) for state in WAYS for happening in INPUTS if (state, happening) not in TABLE],
     ids="-".join,

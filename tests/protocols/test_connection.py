@@ -18,6 +18,7 @@ from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import ABORT_AFTER, READ_AHEAD, SLOWEST_READER, UNREAD_INTERIM
 from agtphost.wire import Headers, Request, Response
 from tests.protocols.links import FakeDispatcher, Link, ask, at_once, reply, task_ids
+from tests.rows import each_row
 
 LIMITS = ConnectionLimits()
 
@@ -620,7 +621,7 @@ def test_draining_closes_what_is_idle_and_finishes_what_is_owed() -> None:
     assert len(dispatcher.requests) == 1
 
 
-@pytest.mark.parametrize("cut", range(1, len(ask(body=b"0123456789")), 7))
+@each_row("cut", range(1, len(ask(body=b"0123456789")), 7))
 def test_draining_does_not_wait_for_the_rest_of_a_request(cut: int) -> None:
     """A request that is not there whole has no effect yet, so its connection is closed."""
     link = Link(FakeDispatcher())

@@ -28,6 +28,7 @@ from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import ABORT_AFTER
 from tests.protocols.links import FakeDispatcher, ask, parse, task_ids
 from tests.protocols.loopback import Host, Site, in_thread, make_site, read_all, read_message
+from tests.rows import each_row
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_a_stop_without_a_start(site: Site) -> None:
     assert reactor.getDelayedCalls() == []
 
 
-@pytest.mark.parametrize("description", ["ssl:4480", "tls:4480", "nonsense:1", "tcp", "tcp:port"])
+@each_row("description", ["ssl:4480", "tls:4480", "nonsense:1", "tcp", "tcp:port"])
 def test_endpoint_descriptions_that_do_not_serve(description: str) -> None:
     """A description that is none, or brings its own TLS, is a configuration error."""
     with pytest.raises(ConfigurationError):

@@ -16,6 +16,7 @@ from agtphost.iagtp import IPluggableStore, IRecordReader, IRecordStore
 from agtphost.stores import MemoryStore, OffReactorRecords, Selection, SQLiteStore, open_reader, open_store
 from agtphost.stores.rows import RecordRow
 from agtphost.testing.stores import ALICE, KEYS, DurableStoreCases, StoreCases, draft, row
+from tests.rows import each_row
 
 
 @implementer(IPluggableStore)
@@ -90,7 +91,7 @@ class Timeless(Memory):
         return super().held_version(kind, key, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("defective", "case"),
     [
         (Leaky, lambda cases, store: cases.test_a_rolled_back_transaction_leaves_nothing(store)),

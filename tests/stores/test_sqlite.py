@@ -14,6 +14,7 @@ from agtphost.stores import DamagedRecord, Selection, StoreError, open_reader, o
 from agtphost.stores.connection import connect, uri_of
 from agtphost.stores.reading import FIND
 from tests.audit.drafting import ALICE, draft, group_writer, sealed, sqlite_store
+from tests.rows import each_row
 
 
 def url(folder: Path) -> str:
@@ -52,7 +53,7 @@ def test_a_missing_store_is_not_made_by_accident(tmp_path: Path) -> None:
     open_store(url(tmp_path), create=False).close()
 
 
-@pytest.mark.parametrize("bad", ["", "sqlite:", "postgresql://x/y", "records.sqlite3"])
+@each_row("bad", ["", "sqlite:", "postgresql://x/y", "records.sqlite3"])
 def test_another_url_is_refused(bad: str) -> None:
     """Only ``sqlite:PATH`` names a store."""
     with pytest.raises(StoreError, match="names no store"):

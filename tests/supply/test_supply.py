@@ -18,6 +18,7 @@ import pytest
 
 from agtphost import __version__, extras
 from tests.attacks.site import amend
+from tests.rows import each_row
 from tests.supply.__main__ import main
 from tests.supply.imports import imports
 from tests.supply.lock import ROOT, locked, read
@@ -72,9 +73,7 @@ def test_every_import_is_declared() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "source", ["import httpx", "def f():\n    import httpx", "import joserfc", "from starlette.x import y"]
-)
+@each_row("source", ["import httpx", "def f():\n    import httpx", "import joserfc", "from starlette.x import y"])
 def test_an_undeclared_import_is_caught(source: str) -> None:
     """The control."""
     assert len(undeclared("agtphost/identity/planted.py", source)) == 1
@@ -104,7 +103,7 @@ def test_what_runs_is_what_was_tested() -> None:
     assert {pin.name: pin.version for pin in locked("run") if dev.get(pin.name) != pin.version} == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "planted",
     [
         "twisted==26.10.0",

@@ -35,6 +35,7 @@ from agtphost.client.sync import Client
 from agtphost.identity import jws
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.provisioning import provision_development
+from tests.rows import each_row
 from tests.system.hosting import Host, free_port, running, sample, until
 from tests.system.provider import Provider, providing
 
@@ -476,8 +477,8 @@ def test_a_renewed_certificate_is_shown(tmp_path: Path, provider: Provider) -> N
 # Versions
 
 
-@pytest.mark.parametrize(("version", "binding"), [("1.0", "JSONRPC"), ("0.3", "JSONRPC"), ("1.0", "HTTP+JSON")])
-@pytest.mark.parametrize("streaming", [True, False])
+@each_row(("version", "binding"), [("1.0", "JSONRPC"), ("0.3", "JSONRPC"), ("1.0", "HTTP+JSON")])
+@each_row("streaming", [True, False])
 def test_the_sdk_client_of_both_versions(host: Host, front: int, version: str, binding: str, streaming: bool) -> None:
     """The official client sends, follows, reads and is refused push notifications, however it speaks."""
 
@@ -544,7 +545,7 @@ REST_FAULTS: dict[str, tuple[str, str, str | None, dict[str, str], int, str]] = 
 }
 
 
-@pytest.mark.parametrize("name", REST_FAULTS)
+@each_row("name", REST_FAULTS)
 def test_what_http_json_refuses(host: Host, front: int, name: str) -> None:
     """Each refusal has the status and the reason that A2A 1.0 has for it."""
     method, path, body, more, status, reason = REST_FAULTS[name]
@@ -591,7 +592,7 @@ NEW_MEMBERS = {"supportedInterfaces", "securityRequirements"}
 OLD_MEMBERS = {"url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "fields", "old"),
     [
         ("", {}, False),
@@ -631,7 +632,7 @@ def test_a_card_is_of_one_version_and_signed(
         cards.read(changed, home, {public.kid: key})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "status"),
     [
         ("Authorization", b"Bearer \xff", 401),

@@ -15,6 +15,7 @@ from a2a.helpers import new_text_message
 from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, SubscribeToTaskRequest
 from google.protobuf.json_format import MessageToDict
 
+from tests.rows import each_row
 from tests.system.a2a_sides import Side, behind, direct, events_of, plain, webhook
 
 BINDINGS = {"JSON-RPC": False, "HTTP+JSON": True}
@@ -340,8 +341,8 @@ def _the_extended_card(side: Side) -> Any:
     return [answer["status"], answer["kind"], of_agent(body)]
 
 
-@pytest.mark.parametrize("binding", BINDINGS)
-@pytest.mark.parametrize("name", CASES)
+@each_row("binding", BINDINGS)
+@each_row("name", CASES)
 def test_every_operation_answers_as_the_agent_does(sides: tuple[Side, Side], name: str, binding: str) -> None:
     """One story at both places, in both bindings: the same outcome, ids and times aside."""
     for side in sides:
@@ -416,7 +417,7 @@ DIFFER: dict[str, str] = {
 """Malformed requests that both refuse, or the host alone, each in its own way."""
 
 
-@pytest.mark.parametrize("name", RAW_RPC)
+@each_row("name", RAW_RPC)
 def test_malformed_json_rpc_is_answered_as_the_agent_does(sides: tuple[Side, Side], name: str) -> None:
     """The same codes, reasons, ids and HTTP statuses."""
     content, fields = RAW_RPC[name]
@@ -455,7 +456,7 @@ RAW_REST: dict[str, tuple[str, str, str | None, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", RAW_REST)
+@each_row("name", RAW_REST)
 def test_malformed_http_json_is_answered_as_the_agent_does(sides: tuple[Side, Side], name: str) -> None:
     """The same statuses and reasons."""
     method, path, content, fields = RAW_REST[name]
@@ -529,8 +530,8 @@ OLD: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", OLD)
-@pytest.mark.parametrize("version", ["0.3", ""])
+@each_row("name", OLD)
+@each_row("version", ["0.3", ""])
 def test_clients_of_the_older_version(sides: tuple[Side, Side], name: str, version: str) -> None:
     """A2A 0.3 over JSON-RPC, named and not named, against the SDK's own support of it."""
     for side in sides:
@@ -582,8 +583,8 @@ def test_the_card_tells_of_the_agent(sides: tuple[Side, Side]) -> None:
     same(sides, story)
 
 
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-@pytest.mark.parametrize("streaming", [True, False])
+@each_row("binding", ["JSONRPC", "HTTP+JSON"])
+@each_row("streaming", [True, False])
 def test_the_official_client_sees_the_same(sides: tuple[Side, Side], binding: str, streaming: bool) -> None:
     """The SDK's own client, by the card it finds: messages, questions, tasks, subscriptions and cancelling."""
 

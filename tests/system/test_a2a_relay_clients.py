@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from tests.system.a2a_sides import Side, answer_of, behind, webhook
 from tests.system.hosting import running, until
 from tests.system.test_a2a_front import demo_id, record
@@ -145,7 +146,7 @@ CALLS: dict[str, tuple[str, Any, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 def test_every_operation_is_on_record(side: Side, name: str) -> None:
     """The HTTP answer names a record, which names the action, the caller and the task; its signature is checked."""
     operation, params, status, state = CALLS[name]

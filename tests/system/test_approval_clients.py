@@ -18,6 +18,7 @@ from mcp.client.session import ClientRequestContext
 from agtphost.bridge.approvals import NOTE
 from tests import forking
 from tests.npm import document, node
+from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.held_calls import TOOL, caller, decide, delete, deletion, held_sample, listed, note, operator
 from tests.system.hosting import BIN, Host, running, until
@@ -157,7 +158,7 @@ def test_a_stream_that_has_waited_enough_is_answered(host: Host) -> None:
     assert not file.exists()
 
 
-@pytest.mark.parametrize("given", ["soon", -5, True, [1], None, {"a": 1}])
+@each_row("given", ["soon", -5, True, [1], None, {"a": 1}])
 def test_a_wait_that_is_none(host: Host, given: Any) -> None:
     """Negative is none at all; what is no number is left out of account, and the stream waits."""
     name = f"odd{abs(hash(str(given))) % 10_000}"
@@ -179,8 +180,8 @@ def test_a_wait_that_is_none(host: Host, given: Any) -> None:
 # The bridge
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("era", ERAS)
+@each_row("transport", ["stdio", "http"])
+@each_row("era", ERAS)
 def test_a_held_call_over_the_bridge(era: str, transport: str, host: Host) -> None:
     """Listed as such; an answer with ``isError`` that says what to do, and the same call again runs once approved."""
     name = f"{era[:3]}{transport}".replace("2026", "m").replace("-", "")
@@ -217,8 +218,8 @@ def test_a_held_call_over_the_bridge(era: str, transport: str, host: Host) -> No
         anyio.run(story, bridge.url)
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("tool", [SHOWN, "echo_text"])
+@each_row("era", ERAS)
+@each_row("tool", [SHOWN, "echo_text"])
 def test_the_bridge_waits(era: str, tool: str, host: Host) -> None:
     """``--approval-wait``: progress says what it waits for, and the answer is the tool's."""
     name = f"wait{era[:3]}{tool[:4]}".replace("2026", "m")

@@ -16,6 +16,7 @@ from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageReques
 from a2a.utils.errors import UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
+from tests.rows import each_row
 from tests.system.a2a_sides import Side, behind
 from tests.system.held_calls import caller, decide, held_sample, listed, operator
 from tests.system.hosting import Host, free_port, running, until
@@ -299,8 +300,8 @@ def relaying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
         yield replace(side, token="first-token-0123456789")
 
 
-@pytest.mark.parametrize("streaming", [True, False])
-@pytest.mark.parametrize("rest", [True, False])
+@each_row("streaming", [True, False])
+@each_row("rest", [True, False])
 def test_a_message_to_an_agent_behind_the_front(relaying: Side, streaming: bool, rest: bool) -> None:
     """An error that names the approval, as data; the very same message passes once it is approved, and once."""
     assert relaying.host is not None

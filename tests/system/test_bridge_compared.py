@@ -23,6 +23,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests import pypi
 from tests.npm import program
+from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 
@@ -243,9 +244,9 @@ def differences(direct: Mapping[str, Any], behind: Mapping[str, Any], mode: str)
     return {name: (direct.get(name), behind.get(name)) for name in names if direct.get(name) != behind.get(name)}
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-@pytest.mark.parametrize("name", ["everything", "time"])
+@each_row("transport", ["stdio", "http"])
+@each_row("mode", ["legacy", "2026-07-28"])
+@each_row("name", ["everything", "time"])
 def test_a_client_hears_behind_host_and_bridge_what_it_hears_directly(
     host: Host, name: str, mode: str, transport: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from tests.rows import each_row
 from tests.system.bridging import fixture, http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 from tests.system.mcp_sessions import ERAS, PATIENCE, TRANSPORTS, Session, Sessions, audit_id, connected, said
@@ -207,16 +208,16 @@ FEATURES: tuple[Feature, ...] = (
 OF_EITHER_SERVER: tuple[Feature, ...] = (progress, logging, cancellation, sampling, elicitation, directories)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.__name__)
+@each_row("transport", TRANSPORTS)
+@each_row("era", ERAS)
+@each_row("feature", FEATURES, ids=lambda feature: feature.__name__)
 def test_everything_is_relayed(feature: Feature, era: str, transport: str, sessions: Sessions) -> None:
     """AGTP-275: each feature of MCP, on each way to the bridge, in each era."""
     sessions.play(feature, era, transport, "modern")
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("feature", OF_EITHER_SERVER, ids=lambda feature: feature.__name__)
+@each_row("era", ERAS)
+@each_row("feature", OF_EITHER_SERVER, ids=lambda feature: feature.__name__)
 def test_a_server_that_shakes_hands_is_relayed_as_well(feature: Feature, era: str, sessions: Sessions) -> None:
     """AGTP-275: questions, reports and cancellation in every combination of eras on the two sides of the host."""
     sessions.play(feature, era, "stdio", "handshake")

@@ -18,6 +18,7 @@ from mcp.client.session import ClientRequestContext
 
 from tests import forking
 from tests.npm import document, node, program
+from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 from tests.system.trail import database, stored, verified
@@ -71,8 +72,8 @@ def said(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+@each_row("transport", ["stdio", "http"])
+@each_row("era", ["legacy", "2026-07-28"])
 def test_the_official_client_drives_three_servers(era: str, transport: str, host: Host, folder: Path) -> None:
     """server-everything, -filesystem and -memory, in both eras and over both transports, with all that they have."""
     steps: list[float] = []

@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests import forking
+from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 
@@ -80,8 +81,8 @@ def test_an_unknown_resource_is_not_found_and_close_matches_can_be_called(host: 
     anyio.run(story)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@each_row("mode", ["legacy", "2026-07-28"])
+@each_row("transport", ["stdio", "http"])
 def test_completions_come_from_whoever_showed_the_prompt_or_the_template(host: Host, transport: str, mode: str) -> None:
     """
     A template that two servers have is completed by each at its own address; the server sees its own template.

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 
 from tests.npm import document, node
+from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 
@@ -30,8 +31,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield host
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@each_row("transport", ["stdio", "http"])
+@each_row("mode", ["legacy", "2026-07-28"])
 def test_progress_of_a_task_reaches_whoever_asked(host: Host, mode: str, transport: str) -> None:
     """Every step, though the request that had the token was answered with the task; calls at once keep theirs apart."""
 

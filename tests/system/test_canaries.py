@@ -36,6 +36,7 @@ from agtphost.identity.provisioning import provision_development
 from tests import forking
 from tests.adapters.faults.deployment import ENDPOINT
 from tests.protocols.authorities import issue
+from tests.rows import each_row
 from tests.system.hosting import BIN, Host, agtp, running, sample, until
 from tests.system.raw_link import RawLink
 
@@ -371,7 +372,7 @@ def forms(secret: str) -> list[bytes]:
     return [secret.encode(), base64.b64encode(secret.encode()).rstrip(b"="), pair, secret.encode().hex().encode()]
 
 
-@pytest.mark.parametrize("name", CANARIES)
+@each_row("name", CANARIES)
 def test_no_canary_comes_out(seen: Seen, name: str) -> None:
     """P21: 0 occurrences in log, store, answers, command outputs and processes that were not given it."""
     given = {text for text, value in seen.texts.items() if text.startswith("process") and "child.py" in value}

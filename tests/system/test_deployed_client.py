@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.rows import each_row
 from tests.system.deployed_client import DeployedClient, Refused
 from tests.system.hosting import Host, running, sample
 
@@ -39,7 +40,7 @@ def test_the_identity_comes_in_every_form(client: DeployedClient) -> None:
     assert b"librarian" in client.identity("text/html").body
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "application/vnd.agtp+json", "application/json"])
+@each_row("accept", [None, "*/*", "application/vnd.agtp+json", "application/json"])
 def test_without_such_a_type_it_is_the_capability_document(client: DeployedClient, accept: str | None) -> None:
     """Core v08 section 7.2.3 stays for everybody else."""
     answer = client.call("DESCRIBE", **({} if accept is None else {"Accept": accept}))
@@ -97,7 +98,7 @@ def test_no_refusal_crashes_it(client: DeployedClient) -> None:
     assert {400, 401, 404, 405, 422, 459} <= seen.keys(), seen
 
 
-@pytest.mark.parametrize(
+@each_row(
     "octets",
     [
         b"GET / HTTP/1.1\r\n\r\n",

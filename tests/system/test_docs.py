@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from agtphost.cli.root import agtp as command
 from tests import forking
+from tests.rows import each_row
 from tests.system.hosting import BIN, Host, free_port, running, sample
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -90,7 +91,7 @@ def test_there_are_pages() -> None:
     assert sum(bool(steps(page)) for page in PAGES) >= 1
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if steps(page) and page not in PLAYED])
+@each_row("page", [page for page in PAGES if steps(page) and page not in PLAYED])
 def test_the_commands_of_a_page(page: str, host: Host) -> None:
     """One after the other, in the deployment's directory."""
     for step in steps(page):

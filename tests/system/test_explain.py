@@ -10,6 +10,7 @@ import pytest
 
 from agtphost.cli.audit.entries import Entry
 from agtphost.cli.explain import story
+from tests.rows import each_row
 from tests.system.hosting import Host, running, sample
 from tests.system.raw_link import RawLink
 
@@ -158,7 +159,7 @@ def test_a_chain_names_tools_labels_and_scopes(host: Host) -> None:
     assert rest == ["455", "EXECUTE files.read_file (scope-required: mcp:tools:execute)", "demo", audit_id]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "expected"),
     [
         (("--scope", "documents:query"), 1, MAY_NOT),

@@ -20,6 +20,7 @@ import pytest
 
 from agtphost.identity.provisioning import provision_development
 from tests.http.framing import CLAIMS, REFUSED, get
+from tests.rows import each_row
 from tests.system.hosting import Host, free_port, running, sample, until
 
 SETTINGS = """
@@ -110,8 +111,8 @@ def answers(octets: bytes) -> list[int]:
     return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", octets)]
 
 
-@pytest.mark.parametrize("pieces", [False, True], ids=["whole", "octet by octet"])
-@pytest.mark.parametrize("name", ["wellknown", "admin", "metrics", "front"])
+@each_row("pieces", [False, True], ids=["whole", "octet by octet"])
+@each_row("name", ["wellknown", "admin", "metrics", "front"])
 def test_what_can_be_read_in_two_ways_is_refused(host: Host, doors: dict[str, Door], name: str, pieces: bool) -> None:
     """One answer, of the refusal, and nothing of what stands behind it."""
     door, ca = doors[name], host.state / "ca.pem"
@@ -131,7 +132,7 @@ def test_what_can_be_read_in_two_ways_is_refused(host: Host, doors: dict[str, Do
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["wellknown", "admin", "metrics", "front"])
+@each_row("name", ["wellknown", "admin", "metrics", "front"])
 def test_what_is_claimed_changes_nothing(host: Host, doors: dict[str, Door], name: str) -> None:
     """The answer is that of a request without the claims; whole, and octet by octet."""
     door, ca = doors[name], host.state / "ca.pem"

@@ -12,6 +12,7 @@ import pytest
 
 from agtphost.client.sync import Client
 from agtphost.identity.certificates import parse_peer_certificate
+from tests.rows import each_row
 from tests.system.hosting import Host, agtp, running, sample, until
 from tests.system.test_negotiation import POLICIES, STAY, nights
 from tests.system.test_negotiation import RECIPE as STAY_RECIPE
@@ -208,8 +209,8 @@ def test_the_table_names_every_target(mode: tuple[str, Host], table: Table) -> N
     assert named == {given["target"] for given in table.targets.values()}
 
 
-@pytest.mark.parametrize("who", CALLERS)
-@pytest.mark.parametrize("target", EXPECTED)
+@each_row("who", CALLERS)
+@each_row("target", EXPECTED)
 def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str, Host], table: Table) -> None:
     """AGTP-192, AGTP-200 to 203: the status of each; no refusal tells the operators or another agent's identifier."""
     name, host = mode

@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from agtphost.client.sync import Client
 from tests import forking
+from tests.rows import each_row
 from tests.system import sized_server
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
@@ -50,8 +51,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             yield host
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("carrier", CARRIERS)
+@each_row("streaming", [False, True])
+@each_row("carrier", CARRIERS)
 def test_through_the_host(host: Host, carrier: str, streaming: bool) -> None:
     """The text as the server has it, with a record that verifies; a longer one is 500, and the next is answered."""
     demo = host.state / "agents" / "demo"

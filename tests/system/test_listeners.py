@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.identity.provisioning import provision_development
+from tests.rows import each_row
 from tests.system.bridging import http_bridge
 from tests.system.hosting import Host, free_port, running, sample
 from tests.system.strangers import OTHER_ADDRESS, SLOW_ADDRESS, WAYS, Door, agtp_door, crowd, http_door, knock, soon
@@ -111,8 +112,8 @@ def serves(door: Door, how: str) -> None:
         pytest.skip("no hands are shaken here")
 
 
-@pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("listener", ["agtp", *HTTP])
+@each_row("how", WAYS)
+@each_row("listener", ["agtp", *HTTP])
 def test_one_address_takes_its_share_and_no_more(shared: dict[str, Door], listener: str, how: str) -> None:
     """Strangers from one address: another address notices nothing, the same one is served once they are cut."""
     door = shared[listener]
@@ -127,8 +128,8 @@ def test_one_address_takes_its_share_and_no_more(shared: dict[str, Door], listen
     assert knock(door, SLOW_ADDRESS)
 
 
-@pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("listener", [*HTTP, "bridge"])
+@each_row("how", WAYS)
+@each_row("listener", [*HTTP, "bridge"])
 def test_where_all_places_are_taken_who_is_owed_nothing_makes_room(
     full: dict[str, Door], listener: str, how: str
 ) -> None:

@@ -18,6 +18,7 @@ from agtphost.conformance.running import Outcome, Plan, Result, causes, run
 from agtphost.conformance.target import connect
 from agtphost.conformance.verdict import Need
 from tests.client.credentials import create
+from tests.rows import each_row
 from tests.system.hosting import agtp
 from tests.system.standin_server import AGENT, REVOKED, standing_in
 
@@ -122,7 +123,7 @@ def test_without_an_agent_the_same_server_answers_nobody(other: Other) -> None:
     assert "wire.pipelined-mixed" in of(results, Outcome.FAILED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("others", "second"),
     [((REVOKED, AGENT), AGENT), ((AGENT, REVOKED), AGENT), ((REVOKED,), None), ((), None)],
 )

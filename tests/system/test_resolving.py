@@ -20,6 +20,7 @@ from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.trust import TrustedIssuers
 from agtphost.vocabulary.uris import PACKAGE_SUFFIXES
 from tests.identity.samples import document, genesis_octets
+from tests.rows import each_row
 from tests.system.hosting import Host, free_port, running, sample, until
 from tests.system.provider import Provider, providing
 
@@ -71,7 +72,7 @@ def assert_right(host: Host, form: str, found: Resolution) -> None:
         assert found.agent_id is None
 
 
-@pytest.mark.parametrize("form", ["1", "1a", "2", "2a", "3", "namespace"])
+@each_row("form", ["1", "1a", "2", "2a", "3", "namespace"])
 def test_the_blocking_client_resolves_every_form(host: Host, form: str) -> None:
     """AGTP-097, 098, 100, 102, 121, 122, 128, 310: Forms 2a and 3 by the domain's bootstrap document."""
     elsewhere = f"agtp://127.0.0.1:{free_port()}"

@@ -28,6 +28,7 @@ from agtphost.identity.certificates import (
 )
 from agtphost.identity.jws import parse_unverified
 from tests.programmes import length
+from tests.rows import each_row
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, Truncated, client_context, request
 from tests.system.trail import database, stored, traced, verified
@@ -234,7 +235,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("change", "why"), BROKEN)
+@each_row(("change", "why"), BROKEN)
 def test_sighup_with_a_wrong_configuration_changes_nothing(host: Host, change: Any, why: str) -> None:
     """T-RE-1: what is wrong is said with file and line, and open and new connections are served as before."""
     good = host.config.read_text()

@@ -24,6 +24,7 @@ from mcp import StdioServerParameters
 
 from agtphost.client.sync import Client
 from agtphost.identity.provisioning import provision_development
+from tests.rows import each_row
 from tests.system.bridging import stdio
 from tests.system.collector import Collector, collecting
 from tests.system.hosting import BIN, Host, free_port, running, sample, until
@@ -287,7 +288,7 @@ def test_a_service_is_told(host: Host, demo: Client, upstream: Noting, collector
     assert b"tell-no-one" not in collector.octets
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "taken"),
     [
         ([("traceparent", GIVEN), ("tracestate", "vendor=1")], True),

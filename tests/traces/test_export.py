@@ -18,6 +18,7 @@ from opentelemetry.trace import Tracer
 from agtphost.config.traces import TracesSection
 from agtphost.traces import export
 from agtphost.traces.export import Bounded, Counted, exporter_of, url_of
+from tests.rows import each_row
 from tests.system.collector import collecting
 from tests.system.hosting import until
 
@@ -193,7 +194,7 @@ def delivered(url: str, **more: Any) -> tuple[SpanExportResult, float]:
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("serve", "taken"),
     [
         (once(OK + b"Content-Length: 0\r\n\r\n"), True),
@@ -228,7 +229,7 @@ def test_whatever_a_collector_answers_costs_little(serve: Serve, taken: bool) ->
     assert peak < 8 << 20
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@each_row("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(status: int) -> None:
     """They are failures: what is at the other place is asked nothing."""
     with collecting() as elsewhere:
@@ -255,7 +256,7 @@ def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert not asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("endpoint", "url"),
     [
         ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import StringTransportWithDisconnection
 
 from agtphost.upstream.octet_limit import MOST_HEAD, LimitedFactory
+from tests.rows import each_row
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
@@ -43,8 +43,8 @@ def feed(found: Any, octets: bytes, times: int, size: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("size", [1, 7, 65536])
-@pytest.mark.parametrize("octets", [b"x", b"X-A: b\r\n", INTERIM], ids=["one field", "many fields", "interim"])
+@each_row("size", [1, 7, 65536])
+@each_row("octets", [b"x", b"X-A: b\r\n", INTERIM], ids=["one field", "many fields", "interim"])
 def test_a_head_without_end_is_cut(octets: bytes, size: int) -> None:
     """T-UP-10, T-UP-11: header fields and interim responses count, in whatever pieces they come."""
     found = connection()
@@ -57,8 +57,8 @@ def test_a_head_without_end_is_cut(octets: bytes, size: int) -> None:
 HEADS = {"plain": OK, "after interim": INTERIM + OK, "bare LF": OK.replace(b"\r\n", b"\n")}
 
 
-@pytest.mark.parametrize("size", [1, 7, 65536])
-@pytest.mark.parametrize("head", HEADS.values(), ids=list(HEADS))
+@each_row("size", [1, 7, 65536])
+@each_row("head", HEADS.values(), ids=list(HEADS))
 def test_a_body_may_be_longer_than_a_head(head: bytes, size: int) -> None:
     """What follows the head is bounded by the connection's own limit, and by that alone."""
     found = connection()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from agtphost.upstream.failures import Busy, Lost, Timeout
 from agtphost.upstream.queue import CallQueue, may_await_start
+from tests.rows import each_row
 
 
 class Calls:
@@ -56,7 +56,7 @@ def test_one_caller_leaves_a_quarter_of_the_turns() -> None:
     assert calls.at_work[-1] == "d"
 
 
-@pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 1), (3, 2), (4, 3), (8, 6), (16, 12)])
+@each_row(("at_once", "share"), [(1, 1), (2, 1), (3, 2), (4, 3), (8, 6), (16, 12)])
 def test_the_share_of_a_caller(at_once: int, share: int) -> None:
     """Three quarters, and one at least is left, but where there is one turn only."""
     calls = Calls(at_once, 100)
@@ -107,7 +107,7 @@ def test_those_that_wait_time_out_leave_and_are_sent_away() -> None:
     assert (calls.turns.waiting, calls.turns.take("x"), calls.turns.take("y")) == (0, True, True)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_no_turn_is_lost_and_nobody_starves(seed: int) -> None:
     """Any mixture of calls and ends: turns and waiting calls add up, and every caller that waits gets on."""
     print(f"seed {seed}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agtphost.upstream.failures import (
     Busy,
     Cancelled,
@@ -22,6 +20,7 @@ from agtphost.upstream.failures import (
 )
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary import jsontext
+from tests.rows import each_row
 
 ROWS = [
     (Timeout("t"), 408, "upstream-timeout", None),
@@ -52,11 +51,11 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "named"),
     [("mcp", {"mcp_server": "one"}), ("a2a", {"upstream": "one"}), ("acp", {"upstream": "one"})],
 )
-@pytest.mark.parametrize(("failure", "status", "reason", "retry"), ROWS)
+@each_row(("failure", "status", "reason", "retry"), ROWS)
 def test_one_outcome_has_one_reason(
     protocol: str, named: dict[str, str], failure: UpstreamFailure, status: int, reason: str, retry: str | None
 ) -> None:
@@ -68,7 +67,7 @@ def test_one_outcome_has_one_reason(
     assert said.remedy or isinstance(failure, Cancelled) or type(failure) is UpstreamFailure
 
 
-@pytest.mark.parametrize(("protocol", "code", "status", "reason"), ERRORS)
+@each_row(("protocol", "code", "status", "reason"), ERRORS)
 def test_errors_of_a_protocol_are_told_whole(protocol: str, code: object, status: int, reason: str) -> None:
     """
     By their code, of ACP by the HTTP status; the error itself is the caller's to read.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 
-import pytest
-
 from agtphost.vocabulary.addresses import AddressPolicy
+from tests.rows import each_row
 
 FORBIDDEN = [
     "127.0.0.1",
@@ -52,13 +51,13 @@ FORBIDDEN = [
 PUBLIC = ["8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 
 
-@pytest.mark.parametrize("address", FORBIDDEN)
+@each_row("address", FORBIDDEN)
 def test_what_is_not_public_is_refused(address: str) -> None:
     """Loopback, private, link-local, multicast, reserved and metadata addresses, in every disguise."""
     assert not AddressPolicy().admits(address)
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_row("address", PUBLIC)
 def test_what_is_public_is_not(address: str) -> None:
     """The control."""
     assert AddressPolicy().admits(address)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary import budget
+from tests.rows import each_row
 
 GOOD = {
     "tokens=5000": {"tokens": Decimal(5000)},
@@ -32,14 +33,14 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "amounts"), GOOD.items())
+@each_row(("text", "amounts"), GOOD.items())
 def test_good_budgets(text: str, amounts: dict[str, Decimal]) -> None:
     """AGTP-321: every registered unit in its own form; the glossary's spelling too."""
     assert budget.parse(text) == amounts
     assert budget.parse(budget.render(amounts)) == amounts
 
 
-@pytest.mark.parametrize("text", BAD, ids=repr)
+@each_row("text", BAD, ids=repr)
 def test_bad_budgets(text: str) -> None:
     """AGTP-321: another unit, or an amount in another form, is refused and named."""
     with pytest.raises(budget.BudgetError):

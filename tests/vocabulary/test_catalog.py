@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, CatalogError, is_method_name
+from tests.rows import each_row
 
 CATALOG = Catalog.load()
 
@@ -63,7 +64,7 @@ def test_the_names_of_the_published_catalog_are_all_there() -> None:
     assert len(CATALOG.methods) == 425 + len(added)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "categories"),
     [
         ("SUBSCRIBE", ("retrieval", "notification", "mechanics")),
@@ -130,7 +131,7 @@ def test_membership() -> None:
     assert CATALOG.entry("FROB") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "good"),
     [("ABC", True), ("A" * 32, True), ("AB", False), ("A" * 33, False), ("DO_IT", False), ("book", False)]
     + [("BOOK\n", False), ("BÖOK", False), ("X-A", False), ("", False)],
@@ -140,7 +141,7 @@ def test_the_lexical_rule(text: str, good: bool) -> None:
     assert is_method_name(text) is good
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "first"),
     [
         ("BOKO", "BOOK"),
@@ -275,7 +276,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("change", "fault"), BROKEN, ids=[fault for _, fault in BROKEN])
+@each_row(("change", "fault"), BROKEN, ids=[fault for _, fault in BROKEN])
 def test_a_broken_catalog_is_refused(change: Callable[[dict[str, Any]], None], fault: str) -> None:
     """API-001, API-003, API-005: each rule, broken once, is named."""
     document = small()
@@ -300,7 +301,7 @@ def test_all_faults_are_reported_at_once() -> None:
     assert len(caught.value.faults) == 3
 
 
-@pytest.mark.parametrize("octets", [b"", b"{", b"[]", b'{"version": "1", "version": "2"}', b"\xff"])
+@each_row("octets", [b"", b"{", b"[]", b'{"version": "1", "version": "2"}', b"\xff"])
 def test_what_is_no_json_object_is_refused(octets: bytes) -> None:
     """The strict decoder reads catalogs too."""
     with pytest.raises(CatalogError):

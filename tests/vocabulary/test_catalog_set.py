@@ -15,6 +15,7 @@ from agtphost.vocabulary.catalog_pin import Pin, place
 from agtphost.vocabulary.catalog_profile import Profile, is_profile_name
 from agtphost.vocabulary.catalog_set import read_catalogs
 from agtphost.vocabulary.catalog_versions import common_version, compatible_version, is_version, version_of
+from tests.rows import each_row
 
 SHIPPED = Catalog.load()
 
@@ -48,7 +49,7 @@ def write(path: Path, value: Any) -> Path:
 # Versions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "good"),
     [("1.2.3", True), ("0.0.0", True), ("1.2", False), ("01.2.3", False), ("1.2.3-rc1", False), ("1.2.3\n", False)]
     + [(None, False), (1.2, False), ("1.2.1234567", False), ("١.2.3", False)],
@@ -64,7 +65,7 @@ def test_versions_compare_by_number() -> None:
     assert max(["1.9.0", "1.10.0"], key=version_of) == "1.10.0"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("preferred", "supported", "chosen"),
     [
         ("1.2.0", ["1.2.0", "2.0.0"], "1.2.0"),
@@ -110,7 +111,7 @@ def test_successors_in_a_line_are_fine() -> None:
     assert len(Catalog(document("1.1.0", **verbs)).warnings) == 3
 
 
-@pytest.mark.parametrize("successor", [{}, [], 1, None, "AUDIT\n"])
+@each_row("successor", [{}, [], 1, None, "AUDIT\n"])
 def test_a_successor_that_is_no_name_is_refused(successor: object) -> None:
     """Whatever JSON holds there, the answer is a fault with its place, never a traceback."""
     with pytest.raises(CatalogError, match=r"verbs\.AUDIT\.successor"):
@@ -140,7 +141,7 @@ def test_a_profile_is_read(tmp_path: Path) -> None:
     assert profile.methods["PRESCRIBE"].categories == ("transaction",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "fault"),
     [
         ({"name": "healthcare"}, "name is not of the form"),

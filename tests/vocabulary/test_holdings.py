@@ -22,6 +22,7 @@ from agtphost.vocabulary.bounds import ANY, Holding
 from agtphost.vocabulary.holdings import ANSWERS, CLAIMS, ITEM_KINDS
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
+from tests.rows import each_row
 from tests.vocabulary.register import CACHES, TABLES
 from tests.vocabulary.tables import ROOT, found, tables
 
@@ -87,7 +88,7 @@ def test_an_unlisted_kind_is_refused() -> None:
         table.apply([ItemRow("novelty", "k", b"", 1, None, b"{}")])
 
 
-@pytest.mark.parametrize("kind", sorted(ITEM_KINDS))
+@each_row("kind", sorted(ITEM_KINDS))
 def test_each_kind_is_bounded_by_owner_and_in_all(kind: str) -> None:
     """Filled to its cap and beyond: items and octets hold, what has finished goes, and others have room."""
     holding = small(ITEM_KINDS[kind])
@@ -130,7 +131,7 @@ KEPT = sorted(
 """Kinds of which agents have open items."""
 
 
-@pytest.mark.parametrize("kind", KEPT)
+@each_row("kind", KEPT)
 def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str) -> None:
     """However many take all they can: who comes after them finds room, and nobody's items go for it."""
     holding = ITEM_KINDS[kind]
@@ -153,7 +154,7 @@ def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str)
     assert not full.value.in_all and full.value.limit < 25
 
 
-@pytest.mark.parametrize("kind", FINISHING)
+@each_row("kind", FINISHING)
 def test_what_has_finished_takes_nobodys_share(kind: str) -> None:
     """It goes where room is wanted: who comes late has all of its own."""
     holding = small(ITEM_KINDS[kind])
@@ -167,7 +168,7 @@ def test_what_has_finished_takes_nobodys_share(kind: str) -> None:
     assert (host.table.count(kind, ALICE), host.table.count(kind)) == (4, 13)
 
 
-@pytest.mark.parametrize("kind", FINISHING)
+@each_row("kind", FINISHING)
 def test_what_is_open_never_goes_for_what_is_new(kind: str) -> None:
     """Open escalations, unread messages, running tasks: the newcomer is refused."""
     holding = small(ITEM_KINDS[kind])
@@ -179,7 +180,7 @@ def test_what_is_open_never_goes_for_what_is_new(kind: str) -> None:
     assert [item.key for item in host.table.of(kind, ALICE)] == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("kind", sorted(ITEM_KINDS))
+@each_row("kind", sorted(ITEM_KINDS))
 def test_who_has_proven_nothing_has_a_small_share_and_pushes_nothing_out(kind: str) -> None:
     """A caller below certificate assurance cannot have another's items go."""
     holding = small(ITEM_KINDS[kind])

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import uuid
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary import identifiers
 from agtphost.vocabulary.status import Status, phrase_of
+from tests.rows import each_row
 
 GOOD = "0123456789abcdef" * 4
 
 
-@pytest.mark.parametrize("bad", [GOOD + "\n", GOOD.upper(), GOOD[:-1], GOOD + "0", " " + GOOD[1:], "٠" * 64])
+@each_row("bad", [GOOD + "\n", GOOD.upper(), GOOD[:-1], GOOD + "0", " " + GOOD[1:], "٠" * 64])
 def test_agent_ids_are_exactly_64_lower_hex_digits(bad: str) -> None:
     """A trailing newline, capitals or other scripts' digits are no Agent-ID."""
     assert identifiers.is_agent_id(GOOD)
@@ -27,7 +27,7 @@ def test_a_dollar_pattern_would_let_a_newline_in() -> None:
     assert re.match(r"^[0-9a-f]{64}$", GOOD + "\n")
 
 
-@pytest.mark.parametrize("bad", ["", " ", "a b", "a\n", "a\x00", "é", "a" * 129, "\u202eabc", "a\x7f"])
+@each_row("bad", ["", " ", "a b", "a\n", "a\x00", "é", "a" * 129, "\u202eabc", "a\x7f"])
 def test_opaque_ids_are_visible_ascii(bad: str) -> None:
     """What could break a header line or a terminal is not an identifier."""
     assert not identifiers.is_opaque_id(bad)

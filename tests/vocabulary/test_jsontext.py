@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary import jsontext
+from tests.rows import each_row
 
 HOSTILE = [
     pytest.param(b'{"a":1,"a":2}', "twice", id="duplicate name"),
@@ -45,20 +46,20 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("octets", "why"), HOSTILE)
+@each_row(("octets", "why"), HOSTILE)
 def test_hostile_texts_are_refused(octets: bytes, why: str) -> None:
     """Each text that two readers could read differently is an error that says why."""
     with pytest.raises(jsontext.JSONTextError, match="(?i)" + why.replace("**", "..")):
         jsontext.decode(octets)
 
 
-@pytest.mark.parametrize("octets", [b'{"a":1,"a":2}', b"NaN", b'"\\ud800"', b"9007199254740993", b"[" * 65 + b"]" * 65])
+@each_row("octets", [b'{"a":1,"a":2}', b"NaN", b'"\\ud800"', b"9007199254740993", b"[" * 65 + b"]" * 65])
 def test_the_standard_decoder_accepts_what_this_one_refuses(octets: bytes) -> None:
     """The control: the cases above are not refused by any JSON reader anyway."""
     assert json.loads(octets) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("octets", "value"),
     [
         (b"[" * 64 + b"]" * 64, None),

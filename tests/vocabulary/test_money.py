@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from agtphost.vocabulary import money
 from agtphost.vocabulary.money import Money, MoneyError
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "amount"),
     [
         ("20.00 EUR", "20.00"),
@@ -29,7 +30,7 @@ def test_an_amount(value: Any, amount: str) -> None:
     assert money.parse(value) == Money(value=Decimal(amount), currency="EUR")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         None,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import MAX_MEMO, PathError, PathGrammar, parse_query, parse_template
+from tests.rows import each_row
 
 WORDS = Catalog.load().methods
 LEGAL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:@"
@@ -37,7 +38,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("path", GOOD, ids=lambda path: path[:20])
+@each_row("path", GOOD, ids=lambda path: path[:20])
 def test_good_paths_pass(path: str) -> None:
     """API-026, API-034, API-039: any case, depth and punctuation that the ABNF has, seen first and again."""
     checked = grammar()
@@ -84,7 +85,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("path", "segment"), BAD)
+@each_row(("path", "segment"), BAD)
 def test_bad_paths_are_refused_with_their_segment(path: str, segment: str) -> None:
     """API-026, API-027, API-029, T-RL: 460 names the offending segment; asking again changes nothing."""
     checked = grammar()
@@ -163,7 +164,7 @@ def _run(checked: PathGrammar, times: int) -> float:
 # Templates
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "segments", "parameters"),
     [
         ("/", (), ()),
@@ -179,7 +180,7 @@ def test_templates(path: str, segments: tuple[str | None, ...], parameters: tupl
     assert (template.segments, template.parameters) == (segments, parameters)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "fault"),
     [
         ("room", "does not begin with a slash"),
@@ -231,20 +232,20 @@ def test_decoding_undoes_encoding(text: str) -> None:
     assert paths.decode(quote(text, safe="")) == text
 
 
-@pytest.mark.parametrize(("text", "decoded"), [("%2525", "%25"), ("a+b", "a+b"), ("%2C", ","), ("a%2Fb", "a/b")])
+@each_row(("text", "decoded"), [("%2525", "%25"), ("a+b", "a+b"), ("%2C", ","), ("a%2Fb", "a/b")])
 def test_decoding_happens_once(text: str, decoded: str) -> None:
     """T-RL: a second decoding would let one thing be checked and another be used."""
     assert paths.decode(text) == decoded
 
 
-@pytest.mark.parametrize("text", ["%", "%4", "%4g", "%00", "a%0A", "\x1b", "%ff", "%c0%80", "%E2%80%A8"])
+@each_row("text", ["%", "%4", "%4g", "%00", "a%0A", "\x1b", "%ff", "%c0%80", "%E2%80%A8"])
 def test_what_cannot_be_decoded_is_refused(text: str) -> None:
     """T-RL: stray percent signs, control characters, and what is not UTF-8."""
     with pytest.raises(PathError):
         paths.decode(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "fields"),
     [
         ("", {}),
@@ -262,7 +263,7 @@ def test_queries(query: str, fields: dict[str, str]) -> None:
     assert parse_query(query) == fields
 
 
-@pytest.mark.parametrize("query", ["=1", "a=%0a", "a=%zz", "%00=1", "&".join(f"k{n}=1" for n in range(129))])
+@each_row("query", ["=1", "a=%0a", "a=%zz", "%00=1", "&".join(f"k{n}=1" for n in range(129))])
 def test_bad_queries_are_refused(query: str) -> None:
     """A query is input and follows the same rules as any."""
     with pytest.raises(PathError):

@@ -12,6 +12,7 @@ import agtphost
 from agtphost.errors import Refusal
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
+from tests.rows import each_row
 
 ROOT = Path(agtphost.__file__).parent
 SOURCES = {
@@ -64,7 +65,7 @@ def test_every_refusal_names_a_reason() -> None:
     assert sum(source.count("Refusal(Reason.") + source.count("Refusal(\n") for source in SOURCES.values()) > 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "raise Refusal('not-found', 'No.')",

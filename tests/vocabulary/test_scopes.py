@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary import scopes
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     ["nonsense", "A:B c", "a:B", "a:", ":a", "a::b", "a:b,", ",a:b", "a:b c:d", "a:b;c:d", "a:b,,c:d", "ä:b"]
     + ["a:b\n", "a.b:c", "a:**", "a:b*", "*", "a:b,A:b", ",".join(["a:b"] * 300)],
@@ -20,7 +21,7 @@ def test_malformed_claims_are_refused(value: str) -> None:
         scopes.parse(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "tokens"),
     [
         ("a:x,b:y", {"a:x", "b:y"}),
@@ -39,7 +40,7 @@ def test_claims_are_read(value: str, tokens: set[str]) -> None:
     assert scopes.parse(value) == tokens
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("grant", "wanted", "covered"),
     [
         ("booking:*", "booking:room", True),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary.tomltext import locate, read
+from tests.rows import each_row
 
 DOCUMENT = '''# a comment with [brackets] = and "quotes"
 top = 1
@@ -95,7 +96,7 @@ def test_every_construct_of_toml(line_break: str) -> None:
     assert set(locate(text)) == locations(tomllib.loads(text))
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "a=1", "[a]", "[[a]]", "a='''\n'''", 'a=""', "a=''"])
+@each_row("text", ["", "\n\n", "# only a comment", "a=1", "[a]", "[[a]]", "a='''\n'''", 'a=""', "a=''"])
 def test_small_documents(text: str) -> None:
     """Ends without a line break, and documents of next to nothing."""
     assert set(locate(text)) == locations(tomllib.loads(text))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary.trace_context import LONGEST_STATE, TraceContext, is_state, read
+from tests.rows import each_row
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -38,7 +38,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("value", MALFORMED)
+@each_row("value", MALFORMED)
 def test_what_is_malformed_counts_as_absent(value: str) -> None:
     """To the letter: nothing of it is taken."""
     assert read(value, "vendor=1") is None
@@ -53,7 +53,7 @@ def test_what_is_well_formed_is_read() -> None:
     assert read(None, "a=1") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "A=1",
@@ -83,7 +83,7 @@ def test_a_state_that_is_malformed_or_too_long_is_left_out(value: str) -> None:
     assert read(GOOD, value) == TraceContext(TRACE, PARENT, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "a=1",
@@ -109,7 +109,7 @@ def test_whatever_is_read_can_be_sent(parent: str, state: str) -> None:
             assert found.state == "" or (found.state.isascii() and found.state.replace("\t", " ").isprintable())
 
 
-@pytest.mark.parametrize("value", ["a=1," * 20_000, "a" * 80_000, "=" * 80_000, "a@" * 40_000])
+@each_row("value", ["a=1," * 20_000, "a" * 80_000, "=" * 80_000, "a@" * 40_000])
 def test_long_states_are_refused_at_once(value: str) -> None:
     """By their length, before anything looks at them."""
     began = time.thread_time()

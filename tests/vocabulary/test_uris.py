@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.uris import DEFAULT_PORT, AgtpUri, Form, UriError, parse
+from tests.rows import each_row
 
 MALFORMED_ID, MALFORMED_URI = Reason.INVALID_CANONICAL_ID, Reason.INVALID_URI_FORM
 
@@ -163,13 +164,13 @@ REFUSED: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), ACCEPTED, ids=[text for text, _ in ACCEPTED])
+@each_row(("text", "expected"), ACCEPTED, ids=[text for text, _ in ACCEPTED])
 def test_a_uri_is_read_as_its_form(text: str, expected: AgtpUri) -> None:
     """Each form, host kind, port and query is read as what it is (AGTP-097 to AGTP-102, AGTP-104)."""
     assert parse(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), ACCEPTED, ids=[text for text, _ in ACCEPTED])
+@each_row(("text", "expected"), ACCEPTED, ids=[text for text, _ in ACCEPTED])
 def test_a_uri_is_written_as_it_is_read(text: str, expected: AgtpUri) -> None:
     """The canonical spelling reads back to the same value; only a default port and letter case may differ."""
     written = str(expected)
@@ -178,7 +179,7 @@ def test_a_uri_is_written_as_it_is_read(text: str, expected: AgtpUri) -> None:
         assert written.lower() == text.lower()
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED, ids=[repr(text)[:60] for text, _ in REFUSED])
+@each_row(("text", "reason"), REFUSED, ids=[repr(text)[:60] for text, _ in REFUSED])
 def test_what_is_no_uri_is_refused(text: str, reason: str) -> None:
     """Everything outside the grammar is refused with the draft's code (AGTP-103 to AGTP-106, AGTP-110)."""
     with pytest.raises(UriError) as refused:

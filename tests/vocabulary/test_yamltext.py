@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.vocabulary import yamltext
+from tests.rows import each_row
 
 GOOD: list[tuple[str, Any]] = [
     ("{}", {}),
@@ -92,14 +93,14 @@ BAD: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value"), GOOD)
+@each_row(("text", "value"), GOOD)
 def test_what_json_could_say_is_read(text: str, value: Any) -> None:
     """Mappings, sequences and JSON's scalars; and what is read is JSON."""
     assert yamltext.decode(text.encode()) == value
     json.dumps(value, allow_nan=False)
 
 
-@pytest.mark.parametrize("scalar", AMBIGUOUS)
+@each_row("scalar", AMBIGUOUS)
 def test_what_readers_disagree_about_is_refused_and_quoted_is_text(scalar: str) -> None:
     """Bare words that YAML 1.1 or 1.2 takes for other things are nobody's guess; in quotes each is text."""
     with pytest.raises(yamltext.YAMLTextError, match="quote it"):
@@ -107,7 +108,7 @@ def test_what_readers_disagree_about_is_refused_and_quoted_is_text(scalar: str) 
     assert yamltext.decode(f"a: '{scalar}'\n".encode()) == {"a": scalar}
 
 
-@pytest.mark.parametrize(("text", "why"), BAD, ids=lambda value: value[:30].encode("unicode_escape").decode())
+@each_row(("text", "why"), BAD, ids=lambda value: value[:30].encode("unicode_escape").decode())
 def test_everything_else_is_refused_with_a_reason(text: str, why: str) -> None:
     """Never another exception, and the message says what is wrong."""
     with pytest.raises(yamltext.YAMLTextError) as caught:

@@ -10,6 +10,7 @@ import pytest
 from agtphost.errors import RemoteProtocolError
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import grammar
+from tests.rows import each_row
 from tests.wire.cases import CASES, Case, Message
 from tests.wire.deliveries import (
     GOOD,
@@ -24,9 +25,8 @@ from tests.wire.deliveries import (
     octetwise,
 )
 
-ALL = pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-_ENDED = [case for case in CASES if not case.waiting]
-ENDED = pytest.mark.parametrize("case", _ENDED, ids=[case.id for case in _ENDED])
+ALL = each_row("case", CASES, ids=lambda case: case.id)
+ENDED = each_row("case", [case for case in CASES if not case.waiting], ids=lambda case: case.id)
 
 
 def run(case: Case, *portions: bytes) -> Outcome:

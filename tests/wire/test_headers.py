@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agtphost.wire import Headers, grammar
+from tests.rows import each_row
 
 FIELDS = (("Agent-ID", "a"), ("X-One", "1"), ("agent-id", "b"))
 
@@ -20,7 +21,7 @@ def test_lookup_ignores_case_and_joins_repeated_fields() -> None:
     assert headers.repeated == {"agent-id"}
 
 
-@pytest.mark.parametrize("first", ["repeated", "by_name", "get", "contains"])
+@each_row("first", ["repeated", "by_name", "get", "contains"])
 def test_every_look_up_may_be_the_first(first: str) -> None:
     """The index is made once, by whichever look-up comes first, and says the same to all of them."""
     headers = Headers(FIELDS)

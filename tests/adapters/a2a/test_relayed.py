@@ -13,6 +13,7 @@ from agtphost.adapters.a2a.relayed import Whose, guarded, may_push, read, rename
 from agtphost.upstream.failures import ErrorAnswer
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from tests.adapters.peers import ALICE, Book
+from tests.rows import each_row
 
 MINE = OwnedTask(
     owner=ALICE.agent_id,
@@ -43,7 +44,7 @@ def sent(**message: Any) -> dict[str, Any]:
     return {"message": {"parts": [{"text": "x"}], **message}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operation", "params"),
     [
         (Operation.GET, {"id": "t-1"}),
@@ -67,7 +68,7 @@ def test_a_task_is_reached_by_its_client_alone(operation: Operation, params: dic
         assert refused.value.error["code"] == -32001
 
 
-@pytest.mark.parametrize("name", ["taskid", "TaskId", "TASK_ID", "Task_Id", "task-id", "TaskID"])
+@each_row("name", ["taskid", "TaskId", "TASK_ID", "Task_Id", "task-id", "TaskID"])
 def test_no_other_spelling_reaches_the_agent(name: str) -> None:
     """What some agents would take for a task is left out."""
     asked = read(Operation.SEND, sent(**{name: "t-1"}), whose("two"))
@@ -110,7 +111,7 @@ def test_names_are_changed_back_wherever_a_context_is_named() -> None:
     assert renamed(update, "remote", "c") == {"statusUpdate": {"contextId": "c", "status": {"message": shown}}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "origins", "allowed"),
     [
         ("https://hooks.example/a?b=c", ("https://hooks.example",), True),

@@ -28,6 +28,7 @@ from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.status import Status
 from tests.adapters.mcp.hosting import context, hosted, hostile, sdk
 from tests.adapters.peers import ALICE
+from tests.rows import each_row
 
 
 def refused(adapter: McpAdapter, action: str, payload: Any, server: str | None = None) -> Refusal:
@@ -276,7 +277,7 @@ async def test_errors_of_a_tool_are_results() -> None:
         assert gone.value.status == 409
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failure", "status", "retry"),
     [
         (ErrorAnswer({"code": -32602, "message": "m"}), 422, False),

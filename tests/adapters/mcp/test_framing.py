@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agtphost.adapters.mcp.long_lines import answered_id, whose
 from agtphost.upstream.bodies import EventStream, Lines, MessageTooLong
+from tests.rows import each_row
 
 
 def fed(reader: Lines | EventStream, octets: bytes, size: int) -> list[bytes]:
@@ -27,7 +28,7 @@ def test_lines_come_out_as_they_went_in(lines: list[bytes], size: int) -> None:
     assert reader.held == 4
 
 
-@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+@each_row("size", [1, 7, 64, 1000])
 def test_a_line_over_the_limit_is_refused(size: int) -> None:
     """T-MC: a line may have exactly its limit; one octet more is refused, finished or not."""
     assert fed(Lines(100), b"x" * 100 + b"\n", size) == [b"x" * 100]
@@ -36,7 +37,7 @@ def test_a_line_over_the_limit_is_refused(size: int) -> None:
             fed(Lines(100), b"ok\n" + b"x" * 101 + end, size)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+@each_row("size", [1, 2, 3, 1000])
 def test_events_come_out_of_a_stream(size: int) -> None:
     """
     Message events are cut out; comments, other types, ids and empty events are skipped; LF and CRLF both
@@ -57,7 +58,7 @@ def test_an_event_over_the_limit_is_refused() -> None:
         fed(EventStream(100), b"data: " + b"x" * 200, 5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("octets", "expected"),
     [
         (b'{"id": 7, "result": NaN}', 7),
@@ -76,7 +77,7 @@ def test_the_call_of_a_refused_answer_is_found(octets: bytes, expected: int | No
     assert answered_id(octets) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("octets", "expected"),
     [
         (b'{"jsonrpc":"2.0","id":7,"result":[%s]}', 7),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.bindings import semantic_block
@@ -13,6 +12,7 @@ from agtphost.adapters.mcp.tools import deceptive_character, digest_of, paramete
 from agtphost.adapters.mcp.versions import header_value
 from agtphost.config.upstreams import ToolOverride
 from agtphost.upstream.log import UpstreamLog, escaped
+from tests.rows import each_row
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 TOOL: dict[str, Any] = {
@@ -36,8 +36,8 @@ def test_a_definition_is_kept_whole() -> None:
     assert read(TOOL)["t"].definition == TOOL
 
 
-@pytest.mark.parametrize("point", HIDDEN)
-@pytest.mark.parametrize("place", ["name", "description", "title", "schema", "key"])
+@each_row("point", HIDDEN)
+@each_row("place", ["name", "description", "title", "schema", "key"])
 def test_invisible_characters_refuse_a_tool(point: int, place: str) -> None:
     """T-MC-90..105: controls, ANSI, bidi, zero-width, tags and fillers are refused wherever they stand."""
     text = f"a{chr(point)}b"
@@ -49,14 +49,14 @@ def test_invisible_characters_refuse_a_tool(point: int, place: str) -> None:
     assert read(poisoned) == {}
 
 
-@pytest.mark.parametrize("text", ["two\nlines\tand a tab", "naïve façade", "日本語", "emoji \U0001f600", "a\u00a0b"])
+@each_row("text", ["two\nlines\tand a tab", "naïve façade", "日本語", "emoji \U0001f600", "a\u00a0b"])
 def test_honest_text_passes(text: str) -> None:
     """The control: ordinary text of any language is no reason to refuse."""
     assert deceptive_character(text, lines=True) is None
     assert "t" in read({**TOOL, "description": text})
 
 
-@pytest.mark.parametrize("name", ["", " ", "a b", "a\nb", "x" * 129, "ａｂｃ", "ﬁle", "a\tb"])
+@each_row("name", ["", " ", "a b", "a\nb", "x" * 129, "ａｂｃ", "ﬁle", "a\tb"])
 def test_odd_names_are_refused(name: str) -> None:
     """Empty, spaced, overlong and look-alike names."""
     assert read({**TOOL, "name": name}) == {}
@@ -88,7 +88,7 @@ def test_an_unchanged_tool_is_not_compiled_again() -> None:
         assert digest_of({**TOOL, key: value}) != digest_of(TOOL)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("annotations", "impact", "capability", "idempotent", "confidence"),
     [
         (None, "irreversible", "transaction", False, 0.7),
@@ -138,7 +138,7 @@ def test_arguments_are_repeated_as_headers() -> None:
     assert header_value("=?base64?eA==?=").startswith("=?base64?PT9")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bad",
     [
         {"type": "string", "x-mcp-header": "a b"},

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agtphost.adapters.mcp.catalogue import needed, sentence, unmatched
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
+from tests.rows import each_row
 
 RULE = ToolOverride()
 LISTED = {
@@ -23,7 +22,7 @@ def settings(**rules: tuple[str, ...]) -> MCPServerSection:
     return MCPServerSection(name="mail", command=("x",), pins=pins, **given)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "wrong"),
     [
         ({"tools": ("send", "sendd"), "pins": ("sedn", "sendd")}, [("tools", "sedn"), ("tools", "sendd")]),
