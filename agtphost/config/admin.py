@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -11,7 +11,8 @@ from pydantic import BeforeValidator
 from agtphost.config.faults import Fault
 from agtphost.config.http import HttpSection, listener_of
 from agtphost.config.upstreams import web_url
-from agtphost.config.values import Fingerprint, Items, Seconds
+from agtphost.config.values import Fingerprint, Items, Seconds, Table, form
+from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.tomltext import Location
 
 
@@ -21,6 +22,28 @@ def _base(value: Any) -> str:
     if parts.scheme != "https" or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("must be https, and a host with nothing behind it: the page's cookie is for a whole host")
     return text.rstrip("/").lower()
+
+
+SAID = 'under [admin.browsers] write "SHA-256 of the certificate" = "fingerprint of the operator\'s key"'
+
+
+def _of_certificate(value: Any) -> Any:
+    """As ``openssl x509 -fingerprint -sha256`` writes it, too."""
+    return value.replace(":", "").lower() if isinstance(value, str) else value
+
+
+CertificateDigest = Annotated[
+    str,
+    BeforeValidator(_of_certificate),
+    form(is_agent_id, "holds {}, which is not the SHA-256 of a certificate: 64 hexadecimal digits"),
+]
+
+
+def _named(value: Any) -> Any:
+    """A list would not say who comes in: with another operator, the same certificates would be another's."""
+    if isinstance(value, list):
+        raise ValueError(f"does not say for whom each certificate stands: {SAID}")
+    return value
 
 
 class Admin(HttpSection):
@@ -38,6 +61,12 @@ class Admin(HttpSection):
     viewers: Items[Fingerprint] = ()
     """SHA-256 of the public keys that may look, beside those of ``[audit] operators`` and of registrars."""
 
+    browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_named)] = {}
+    """
+    ECDSA certificates that browsers show in place of a link, by SHA-256, each with the key fingerprint of the operator
+    or viewer that it stands for.
+    """
+
     idle: Seconds = 1_800.0
     """After which a session that nobody used is over."""
 
@@ -51,9 +80,29 @@ class Admin(HttpSection):
         return f"https://{f'[{address}]' if ':' in address else address}:{listener.port}"
 
 
-def admin_faults(given: Admin) -> Iterator[Fault]:
-    """What no key of ``[admin]`` tells alone, besides what all listeners of HTTP have in common."""
+def _browser_faults(given: Admin, operators: Collection[str]) -> Iterator[Fault]:
+    where: Location = ("admin", "browsers")
+    if given.browsers and given.listen is not None and not listener_of(given.listen).secure:
+        yield Fault(
+            location=where,
+            message="needs TLS up to this host: it is to the proxy that browsers show their certificates",
+            hint='such as listen = "ssl:4481:interface=127.0.0.1"',
+        )
+    people = {*operators, *given.viewers}
+    for digest, person in given.browsers.items():
+        if person not in people:
+            message = f"stands for {person[:16]}..., whom neither [audit] operators nor [admin] viewers lists"
+            yield Fault(location=(*where, digest), message=message, hint="remove it, or name one of them")
+
+
+def admin_faults(given: Admin, operators: Collection[str]) -> Iterator[Fault]:
+    """
+    What no key of ``[admin]`` tells alone, besides what all listeners of HTTP have in common.
+
+    :param operators: those of ``[audit] operators``.
+    """
     where: Location = ("admin",)
+    yield from _browser_faults(given, operators)
     if (given.certificate is None) != (given.key is None):
         yield Fault(location=where, message="needs both certificate and key, or neither")
     if given.listen is None or given.url is not None:

@@ -52,7 +52,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from web_upstream_faults(config)
     yield from published_faults(config)
     yield from http_faults(config)
-    yield from admin_faults(config.admin)
+    yield from admin_faults(config.admin, config.audit.operators)
     yield from oauth_faults(config.policies.oauth, development=config.host.development)
     yield from merchant_faults(config.merchant)
     yield from witnessing_faults(config)

@@ -48,7 +48,10 @@ class Surface:
     """How clients reach it, where that is said."""
 
     client_certificates: bool = False
-    """Whether clients are asked for a certificate."""
+    """Whether clients are asked for a certificate, which an authority of ``[tls]`` has issued."""
+
+    browser_certificates: bool = False
+    """Whether browsers are asked for a certificate, which counts where it is listed and by whomever it was issued."""
 
     @property
     def listen(self) -> str:
@@ -77,7 +80,14 @@ def surfaces(config: Config) -> Iterator[Surface]:
         )
     admin = config.admin
     if admin.listen is not None:
-        yield Surface(name=ADMIN, location=("admin",), section=admin, paths=(MountPath("/"),), url=admin.url)
+        yield Surface(
+            name=ADMIN,
+            location=("admin",),
+            section=admin,
+            paths=(MountPath("/"),),
+            url=admin.url,
+            browser_certificates=bool(admin.browsers),
+        )
     if config.metrics is not None and config.metrics.listen is not None:
         yield Surface(name=METRICS, location=("metrics",), section=config.metrics, paths=WATCHED)
 

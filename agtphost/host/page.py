@@ -17,6 +17,7 @@ from agtphost.identity.key_history import statements_of
 from agtphost.identity.peer import Assurance
 from agtphost.methods.inspection.overseen import Overseen
 from agtphost.methods.page import PageAccess
+from agtphost.page.browsers import Browsers
 from agtphost.page.entrance import LIFE, Entrance
 from agtphost.page.evidence import Keys
 from agtphost.page.fields import ALWAYS
@@ -127,5 +128,6 @@ def page(on: Foundation, entrance: Entrance | None, dispatcher: IDispatcher) -> 
     )
     feeds = Viewings(on.reactor)
     on.evidence.ledger.watch(feeds.saw)
-    resource = PageResource(entrance, dispatcher, keys, feeds)
+    browsers = Browsers(on.config.admin.browsers)
+    resource = PageResource(entrance, dispatcher, keys, feeds, browsers)
     return Served(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)

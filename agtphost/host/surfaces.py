@@ -25,7 +25,7 @@ from agtphost.host.listener import http_limits
 from agtphost.host.loaded import mandates
 from agtphost.http.mounts import Mount
 from agtphost.http.site import HttpService
-from agtphost.http.tls import Connections, https_options, names_of
+from agtphost.http.tls import Connections, ask_browsers, https_options, names_of
 from agtphost.protocols.tls import ServerTLS
 
 
@@ -137,7 +137,10 @@ def _tls(config: Config, listener: Listener, sharing: Sequence[Surface]) -> Cert
     certificate, key = given.certificate or config.tls.certificate, given.key or config.tls.key
     names = names_of(certificate)
     if not any(surface.client_certificates for surface in sharing):
-        return Certified(creator=Connections(https_options(certificate, key)), names=names)
+        options = https_options(certificate, key)
+        if any(surface.browser_certificates for surface in sharing):
+            options = ask_browsers(options)
+        return Certified(creator=Connections(options), names=names)
     own = {"certificate": certificate, "key": key, "client_auth": "optional", "server": ()}
     tls = ServerTLS.load(config.tls.model_copy(update=own), mandates(config))
     return Certified(creator=_HttpsWithClients(tls), names=names)

@@ -64,6 +64,21 @@ def names_of(certificate: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+def ask_browsers(options: CertificateOptions) -> CertificateOptions:
+    """
+    Have clients asked for a certificate, which they need not have.
+
+    Whatever is shown is taken, whoever issued it and until when: TLS proves that the client has its key, and what it is
+    worth is decided at each request by whoever lists certificates. No connection resumes another, whose certificate
+    nobody would be asked for again.
+    """
+    context = options.getContext()
+    context.set_verify(SSL.VERIFY_PEER, lambda connection, certificate, error, depth, accepted: True)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_options(SSL.OP_NO_TICKET)
+    return options
+
+
 @implementer(IOpenSSLServerConnectionCreator)
 class Connections:
     """

@@ -158,7 +158,10 @@ class Peer:
     """Whether a front of this host has proven, by something else than a certificate, who calls."""
 
     http: Mapping[str, str] | None = None
-    """For the record, of a request that came over HTTP: ``surface``, ``client`` and ``method``."""
+    """
+    For the record, of a request that came over HTTP: ``surface``, ``client``, and ``method``, or ``browser``: the
+    SHA-256 of the certificate that a browser has shown.
+    """
 
     server_name: str | None = None
     """The name the client asked for by SNI."""

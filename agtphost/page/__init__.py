@@ -1,11 +1,13 @@
 """
-The operators' page: views of the host in the browser, entered by a link of ``agtp page``.
+The operators' page: views of the host in the browser, entered by a link of ``agtp page``
+or with a certificate of the browser's own.
 
 Whatever it shows or does is a request of AGTP, made as the person who looks; it has no other way in. Every view is
 complete HTML without a script.
 
 - :mod:`.resource`: its HTTP: who is let in, what is where, and what becomes of a form
 - :mod:`.entrance`: links that are good once, and the sessions that they open
+- :mod:`.browsers`, :mod:`.entering`: certificates of browsers, listed, and entering with one in place of a link
 - :mod:`.fields`: header fields of its answers, and the cookie of a session
 - :mod:`.asking`: requests to the dispatcher, and what they are answered
 - :mod:`.visit`: one look at one view

@@ -3,7 +3,9 @@ How people enter: a link that is good once, and the session that it opens.
 
 No password exists. Whoever has shown a certificate over AGTP gets a link
 (``AUTHORIZE /page``); the session that it opens *is* that certificate, so
-that whatever ends the certificate ends the session.
+that whatever ends the certificate ends the session. For a browser that shows a
+certificate of its own (:mod:`agtphost.page.browsers`) the page asks for the
+link itself, and its session is good together with that certificate alone.
 """
 
 from __future__ import annotations
@@ -72,6 +74,9 @@ class Session:
     seen: float
     """When it was used last."""
 
+    browser: str = ""
+    """SHA-256 of the certificate that the browser has to show with the cookie; empty for one that came by a link."""
+
     said: str = ""
     """What its next page begins with: what became of the last action."""
 
@@ -79,6 +84,8 @@ class Session:
         """The other end of one call."""
         # People are no agents: whose click it was, the record says by the key.
         said = {"surface": "admin", "client": f"key:{self.certificate.fingerprint}"}
+        if self.browser:
+            said["browser"] = self.browser
         return Peer(address=address, transport="http", certificate=self.certificate, http=said)
 
 
@@ -114,11 +121,12 @@ class Entrance:
         failures = [at for at in self._failed.get(address, ()) if at > since]
         return len(failures) >= FAILURES
 
-    def enter(self, token: str, address: str) -> tuple[str, Session]:
+    def enter(self, token: str, address: str, browser: str = "") -> tuple[str, Session]:
         """
         Open a session.
 
         :param token: of a link, or a whole link as it was printed.
+        :param browser: SHA-256 of the certificate that it is good together with; empty where with none.
         :return: the value of the session's cookie, and the session.
         :raises NoEntry: for a link that was used, has expired, or never was.
         """
@@ -126,36 +134,38 @@ class Entrance:
         # What follows the dot is for the browser alone: the key that it verifies with.
         link = self._links.get(token.strip().rpartition("#")[2].partition(".")[0])
         if link is None or now - link.issued > REMEMBERED:
-            self._failure(address)
+            self.failed(address)
             raise NoEntry(403, "No such link was made here.")
         if link.used:
-            self._failure(address)
+            self.failed(address)
             log.warn("a link to the page was used a second time, from {address}", address=address)
             raise NoEntry(410, "This link was used already. If it was not you, end all sessions: restart the host.")
         if now - link.issued > LIFE:
-            self._failure(address)
+            self.failed(address)
             raise NoEntry(410, f"This link was good for {LIFE:.0f} seconds, and they are over.")
         link.used = True
-        session = Session(certificate=link.certificate, csrf=secrets.token_urlsafe(32), seen=now)
+        session = Session(certificate=link.certificate, csrf=secrets.token_urlsafe(32), seen=now, browser=browser)
         cookie = secrets.token_urlsafe(32)
         keep(self._sessions, cookie, session, MOST_SESSIONS)
         return cookie, session
 
-    def _failure(self, address: str) -> None:
+    def failed(self, address: str) -> None:
+        """Note that somebody there has tried to enter, and may not."""
         now = self._now()
         recent = [at for at in self._failed.get(address, ()) if at > now - MINUTE]
         keep(self._failed, address, [*recent[1 - FAILURES :], now], MOST_ADDRESSES)
 
     # Sessions
 
-    def session(self, cookie: str, *, used: bool = True) -> Session | None:
+    def session(self, cookie: str, *, browser: str = "", used: bool = True) -> Session | None:
         """
         The session of a cookie; None where there is none, or it was idle for too long.
 
+        :param browser: SHA-256 of the certificate that the browser shows; empty where it shows none.
         :param used: whether a person asks; what a page does by itself keeps no session from being idle.
         """
         session = self._sessions.get(cookie)
-        if session is None:
+        if session is None or (session.browser and session.browser != browser):
             return None
         now = self._now()
         if now - session.seen > self._idle:

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from twisted.web.template import tags
+from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
 from agtphost.page.asking import Reply
+from agtphost.page.browsers import Shown
 from agtphost.page.layout import View
 from agtphost.page.text import shown
 
 COMMAND = "agtp page"
 
 
-def enter(why: str = "", status: int = 200) -> View:
-    """Where a link is given: a script takes it from the address, and people without one paste it."""
+CERTIFICATE = "certificate"
+"""The field that enters with the certificate of the browser itself."""
+
+
+def _certified(given: Shown | None) -> list[Tag]:
+    """A button for a browser whose certificate is listed; a sentence for one whose is not."""
+    if given is None:
+        return []
+    if given.certificate is None:
+        return [tags.p(shown(given.why))]
+    person = given.certificate.fingerprint[:16]
+    said = tags.p("This browser shows a certificate that stands for ", tags.code(person), ".")
+    button = tags.p(tags.button("Enter with this certificate", type="submit"), class_="buttons")
+    field = tags.input(type="hidden", name=CERTIFICATE, value=given.digest)
+    return [said, tags.form(field, button, method="post", action="/enter")]
+
+
+def enter(why: str = "", status: int = 200, certified: Shown | None = None) -> View:
+    """
+    Where a link is given: a script takes it from the address, and people without one paste it.
+
+    :param certified: what the browser has shown itself.
+    """
     said = [tags.p(shown(why), role="alert", class_="refused")] if why else []
+    said += _certified(certified)
     return View(
         title="Enter",
         status=status,
@@ -67,9 +90,9 @@ def read_only() -> View:
     return _note("Not done", 403, "Nothing can be done on this page: [admin] writes is false.")
 
 
-def over(reply: Reply) -> View:
+def over(reply: Reply, certified: Shown | None = None) -> View:
     """The certificate admits nobody any more."""
-    return enter(f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401)
+    return enter(f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified)
 
 
 def refused(reply: Reply) -> View:

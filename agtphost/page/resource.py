@@ -19,6 +19,8 @@ from agtphost.iagtp import IDispatcher
 from agtphost.page import evidence, notes
 from agtphost.page.actions import ACTIONS, Malformed
 from agtphost.page.asking import Asker, Reply
+from agtphost.page.browsers import NONE_LISTED, Browsers, Shown
+from agtphost.page.entering import by_certificate
 from agtphost.page.entrance import Entrance, NoEntry, Session, forged
 from agtphost.page.fields import cookie_of, set_cookie
 from agtphost.page.layout import View, page
@@ -55,6 +57,8 @@ class _Admitted:
 
     session: Session | None
     cookie: str
+    shown: Shown | None = None
+    """The certificate of the browser's own."""
 
 
 class PageResource(Resource):
@@ -63,15 +67,24 @@ class PageResource(Resource):
 
     :param keys: what evidence is verified with.
     :param feeds: the open ones, which somebody tells of what is committed.
+    :param browsers: certificates that browsers enter with.
     """
 
     isLeaf = True
 
     longest_body = LONGEST_FORM
 
-    def __init__(self, entrance: Entrance, dispatcher: IDispatcher, keys: evidence.Keys, feeds: Viewings) -> None:
+    def __init__(
+        self,
+        entrance: Entrance,
+        dispatcher: IDispatcher,
+        keys: evidence.Keys,
+        feeds: Viewings,
+        browsers: Browsers = NONE_LISTED,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._entrance = entrance
+        self._browsers = browsers
         self._dispatcher = dispatcher
         self._keys = keys
         self._feeds = feeds
@@ -92,14 +105,15 @@ class PageResource(Resource):
             return tail_of(request, 415, b"Send a form.\n")
         if sent and path == "/enter" and self._entrance.barred(_address(request)):
             return tail_of(request, 429, b"Too many entries failed; wait a minute.\n", ("Retry-After", "60"))
-        cookie = cookie_of(request)
+        cookie, shown = cookie_of(request), self._browsers.shown(request.channel.transport)
+        digest = "" if shown is None else shown.digest
         # A feed connects anew every few minutes, whether anybody looks or not.
-        session = self._entrance.session(cookie, used=path != LIVE) if cookie else None
+        session = self._entrance.session(cookie, browser=digest, used=path != LIVE) if cookie else None
         if session is not None:
             request.channel.proven()
         if sent and session is None and path != "/enter":
             return tail_of(request, 401, b"The session is over; enter again by a link of agtp page.\n")
-        request.admitted = _Admitted(session, cookie)
+        request.admitted = _Admitted(session, cookie, shown)
         return None
 
     def render(self, request: BoundedRequest) -> bytes | int:
@@ -123,13 +137,13 @@ class PageResource(Resource):
         if request.method == b"POST":
             await self._posted(request, path, admitted)
         elif path == "/enter":
-            await self._show(request, notes.enter(), path, None)
+            await self._show(request, notes.enter(certified=admitted.shown), path, None)
         elif path in evidence.PATHS:
             await self._evidence(request, path, session)
         elif path == LIVE:
             await self._live(request, session)
         elif session is None:
-            view = notes.enter("There is no session, or it is over.", 401)
+            view = notes.enter("There is no session, or it is over.", 401, admitted.shown)
             await self._show(request, view, path, None)
         else:
             await self._view(request, path, session)
@@ -190,7 +204,7 @@ class PageResource(Resource):
         """The host does not know this person any more, or can tell nobody anything at the moment."""
         if reply.status in (401, 403, 410):
             self._entrance.end(session)
-            view = notes.over(reply)
+            view = notes.over(reply, request.admitted.shown)
             request.responseHeaders.addRawHeader(*set_cookie(""))
             await self._show(request, view, path, None)
         else:
@@ -210,7 +224,7 @@ class PageResource(Resource):
         if fields is None:
             await self._show(request, notes.malformed("The form has too many fields."), path, admitted.session)
         elif path == "/enter":
-            await self._enter(request, fields)
+            await self._enter(request, fields, admitted.shown)
         elif admitted.session is None or forged(admitted.session, fields.get("csrf", "")):
             log.warn(
                 "a form sent to {path} from {address} has not the token of its session",
@@ -224,11 +238,15 @@ class PageResource(Resource):
         else:
             await self._done(request, path, fields, admitted.session)
 
-    async def _enter(self, request: BoundedRequest, fields: Mapping[str, str]) -> None:
+    async def _enter(self, request: BoundedRequest, fields: Mapping[str, str], shown: Shown | None) -> None:
+        address = _address(request)
         try:
-            cookie, _ = self._entrance.enter(fields.get("token", "")[:4_096], _address(request))
+            if notes.CERTIFICATE in fields:
+                cookie, _ = await by_certificate(self._entrance, self._dispatcher, shown, address)
+            else:
+                cookie, _ = self._entrance.enter(fields.get("token", "")[:4_096], address)
         except NoEntry as error:
-            await self._show(request, notes.enter(str(error), error.status), "/enter", None)
+            await self._show(request, notes.enter(str(error), error.status, shown), "/enter", None)
             return
         _redirect(request, "/", set_cookie(cookie))
 

@@ -190,6 +190,17 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ("admin: anywhere", "[admin]\nlisten = 'ssl:4481'\n", 4, "url is missing", "https://ops.example.com"),
     ("admin: a path", "[admin]\nurl = 'https://ops.example.com/admin'\n", 5, "a host with nothing behind it", ""),
     ("admin: half", "[admin]\nlisten = 'ssl:1:interface=127.0.0.1'\nkey = 'no.key'\n", 4, "needs both", ""),
+    ("admin: nobody's browsers", f"[admin]\nbrowsers = ['{'a' * 64}']\n", 5, "for whom each", ""),
+    ("admin: a browser of nobody", f"[admin.browsers]\n{'a' * 64} = '{'b' * 64}'\n", 5, "stands for bbbb", "name one"),
+    ("admin: no digest", f"[admin.browsers]\nops = '{'b' * 64}'\n", 5, "not the SHA-256 of a certificate", ""),
+    (
+        "admin: browsers behind a proxy",
+        f"[admin]\nlisten = 'tcp:1:interface=127.0.0.1'\nurl = 'https://a.example'\nviewers = ['{'b' * 64}']\n"
+        f"[admin.browsers]\n{'a' * 64} = '{'b' * 64}'\n",
+        8,
+        "needs TLS up to this host",
+        "ssl:4481",
+    ),
     ("admin: no listener", "[admin]\nlisten = 'udp:1'\n", 5, "is of no kind that HTTP is served on", ""),
     ("later: gateway", "[gateway]\n", 4, "[gateway] is not supported by this version", "remove it"),
     ("later: registry", "[registry]\n", 4, "[registry] is not supported by this version", "remove it"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,8 @@ class Browser:
     :param folder: the browser's own.
     :param scripts: False for a browser that runs none.
     :param names: addresses that names of others are bound to.
+    :param home: of whoever looks, where certificates of the browser's own are kept.
+    :param shows: the origin that it shows one to, without asking which.
     :param any_certificate: for a window that is shown several hosts, one after the other.
     """
 
@@ -83,6 +86,8 @@ class Browser:
         scripts: bool = True,
         names: Mapping[str, str] | None = None,
         any_certificate: bool = False,
+        home: Path | None = None,
+        shows: str = "",
     ) -> None:
         browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
         if browser is None or driver is None:
@@ -94,10 +99,15 @@ class Browser:
         bound = ", ".join(f"MAP {name} {address}" for name, address in (names or {}).items())
         for word in (*QUIET, *trust, f"--host-resolver-rules={bound}", f"--user-data-dir={folder}"):
             options.add_argument(word)
-        if not scripts:
-            options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+        chosen: dict[str, Any] = {} if scripts else {"profile.managed_default_content_settings.javascript": 2}
+        if shows:
+            rule = {"pattern": shows, "filter": {}}
+            chosen["profile.managed_auto_select_certificate_for_urls"] = [json.dumps(rule)]
+        if chosen:
+            options.add_experimental_option("prefs", chosen)
+        environ = None if home is None else {**os.environ, "HOME": str(home)}
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = Chrome(options, ChromeService(driver))
+        self.driver = Chrome(options, ChromeService(driver, env=environ))
         self.driver.set_script_timeout(120)
         self.driver.set_window_size(1280, 900)
         if scripts:

@@ -122,10 +122,12 @@ class Answer:
 class Browser:
     """Keeps the cookie, sends forms, follows redirects when asked to."""
 
-    def __init__(self, port: int, trust: Path, name: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, trust: Path, name: str = "127.0.0.1", certificate: Path | None = None) -> None:
         self.port, self.name, self.trust = port, name, trust
         self.cookie = ""
         self._context = ssl.create_default_context(cafile=str(trust))
+        if certificate is not None:
+            self._context.load_cert_chain(certificate)
 
     def ask(
         self, method: str, path: str, fields: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
@@ -189,9 +191,13 @@ class Site:
         assert isinstance(url, str)
         return url
 
-    def stranger(self) -> Browser:
-        """A browser that has not entered."""
-        return Browser(self.port, self.trust)
+    def stranger(self, certificate: Path | None = None) -> Browser:
+        """
+        A browser that has not entered.
+
+        :param certificate: which it shows, and its key.
+        """
+        return Browser(self.port, self.trust, certificate=certificate)
 
     def browser(self, *words: str) -> Browser:
         """A browser that has entered."""
