@@ -72,9 +72,9 @@ KINDS: Mapping[Any, str] = {
     values.CanonicalAgentID: "Agent-ID (64 hexadecimal digits)",
     values.Network: "address range",
     values.MinAssurance: " or ".join(f'``"{level.label}"``' for level in Assurance),
-    values.InlineOrSecret: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``",
-    values.HeaderValue: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``",
-    values.SecretReference: "secret: ``${VAR}``, ``env:NAME`` or ``file:PATH``",
+    values.InlineOrSecret: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``, ``credential:NAME``",
+    values.HeaderValue: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``, ``credential:NAME``",
+    values.SecretReference: "secret: ``${VAR}``, ``env:NAME``, ``file:PATH`` or ``credential:NAME``",
     str: "text",
     bool: "``true`` or ``false``",
     int: "whole number",
@@ -88,7 +88,7 @@ SAID: Mapping[tuple[str, str], str] = {
     ("policies.methods", "legacy"): '``"NONE"``, ``"*"``, or list of HTTP verbs',
     ("merchant.platform", "jwks"): "path",
     ("a2a.front.agent", "input"): "table",
-    ("http.client", "token"): "secret: ``${VAR}``, ``env:NAME`` or ``file:PATH``",
+    ("http.client", "token"): "secret: ``${VAR}``, ``env:NAME``, ``file:PATH`` or ``credential:NAME``",
 }
 """Types that pydantic itself does not know, as a validator makes them."""
 

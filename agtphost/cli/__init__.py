@@ -39,6 +39,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
 - :mod:`.status`: ``agtp status``: how a host is; :mod:`.resting`: what the files of one say that does not run
 - :mod:`.shipped`: the sample deployment and the documentation, from a wheel or a checkout
+- :mod:`.units`: units of systemd for a deployment
 - :mod:`.tools`: ``agtp tools``: what a host's MCP servers offer, through AGTP
 - :mod:`.up`: ``agtp up``: a host to try, made and started
 - :mod:`.upstreams`: ``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to

@@ -264,12 +264,13 @@ def address_of(config: Config) -> str:
 
     :raises InvalidCall: if the configuration does not say.
     """
-    address, port = config.listen.address, config.listen.port
-    if config.listen.endpoint is not None:
-        match = _TCP.fullmatch(config.listen.endpoint)
+    address, port, endpoint = config.listen.address, config.listen.port, config.listen.endpoint
+    # Where systemd listens, its socket unit says; address and port are then told to commands alone.
+    if endpoint is not None and not endpoint.startswith("systemd:"):
+        match = _TCP.fullmatch(endpoint)
         if match is None:
             raise InvalidCall("The address cannot be told from [listen] endpoint.", "Name the URI.")
-        interface = _INTERFACE.search(config.listen.endpoint)
+        interface = _INTERFACE.search(endpoint)
         address = re.sub(r"\\(.)", r"\1", interface["address"]) if interface else ""
         port = int(match["port"])
     if not port:

@@ -77,7 +77,8 @@ def _listen(config: Config) -> Iterator[Fault]:
     listen = config.listen
     if listen.endpoint is None:
         return
-    for key in ("address", "port"):
+    # Where systemd listens only its socket unit says: commands are told it here.
+    for key in () if listen.endpoint.startswith("systemd:") else ("address", "port"):
         if key in listen.model_fields_set:
             yield Fault(
                 location=("listen", key),

@@ -49,8 +49,8 @@ class HttpSection(Section):
 
     listen: Line | None = None
     """
-    A Twisted endpoint string, such as ``ssl:8443``, ``tcp:8080:interface=127.0.0.1`` or ``unix:/run/x.sock``; None
-    serves none.
+    A Twisted endpoint string, such as ``ssl:8443``, ``tcp:8080:interface=127.0.0.1`` or ``unix:/run/x.sock``; a socket
+    that systemd hands over is ``ssl:systemd:domain=INET:name=NAME``. None serves none.
     """
 
     certificate: FilePath | None = None
@@ -150,6 +150,9 @@ class Listener:
 def listener_of(listen: str) -> Listener:
     """The listener of an endpoint string; whether there can be one is not looked at."""
     kind, *rest = _PART.split(listen)
+    if kind == "systemd" or rest[:1] == ["systemd"]:
+        # The whole description names the socket; only the service manager knows where it listens.
+        return Listener(kind, ":".join(rest).removeprefix("systemd:"), "")
     named = dict(part.split("=", 1) for part in rest if "=" in part)
     plain = [part for part in rest if "=" not in part]
     port = named.get("address" if kind == "unix" else "port", plain[0] if plain else "")

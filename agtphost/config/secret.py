@@ -1,8 +1,9 @@
 """
 Values that never show themselves: security invariant 14, "secrets go inward only".
 
-A secret is written ``${VAR}`` (also inside a longer text), ``env:NAME`` or
-``file:PATH``, and read when the configuration is.
+A secret is written ``${VAR}`` (also inside a longer text), ``env:NAME``,
+``file:PATH`` or ``credential:NAME``, and read when the configuration is. A
+credential is a file that the service manager hands over (``LoadCredential=``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ from typing import Any, NoReturn
 
 MAX_SECRET = 65_536
 """Octets of a secret's file: larger ones are a mistake in the path."""
+
+CREDENTIAL = "credential:"
+
+CREDENTIALS = "CREDENTIALS_DIRECTORY"
+"""The variable by which systemd says where credentials are."""
+
+_CREDENTIAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}", re.ASCII)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -56,7 +64,7 @@ class Secret:
 
 def is_reference(text: str) -> bool:
     """Whether ``text`` names a secret rather than containing one."""
-    return text.startswith(("env:", "file:")) or _VARIABLE.search(text) is not None
+    return text.startswith(("env:", "file:", CREDENTIAL)) or _VARIABLE.search(text) is not None
 
 
 def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
@@ -73,6 +81,8 @@ def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
         return Secret(_variable(name, environ))
     if text.startswith("file:"):
         return Secret(_file(folder / text[5:]))
+    if text.startswith(CREDENTIAL):
+        return Secret(_file(credential(text, environ)))
     return Secret(_VARIABLE.sub(lambda match: _variable(match.group(1), environ), text))
 
 
@@ -82,6 +92,23 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
         state = "empty" if value == "" else "not set"
         raise ValueError(f"names the environment variable {name}, which is {state}")
     return value
+
+
+def credential(text: str, environ: Mapping[str, str]) -> Path:
+    """
+    The file of ``credential:NAME``.
+
+    :raises ValueError: there is no such name, or nobody handed any over.
+    """
+    name, folder = text.removeprefix(CREDENTIAL), environ.get(CREDENTIALS, "")
+    if _CREDENTIAL.fullmatch(name) is None:
+        raise ValueError("does not name a credential after credential:")
+    if not folder:
+        raise ValueError(
+            f"names the credential {name}, and {CREDENTIALS} is not set, as systemd does for a unit with "
+            f"LoadCredential={name}:PATH; elsewhere set it to a directory that has the file {name}"
+        )
+    return Path(folder) / name
 
 
 def _file(path: Path) -> str:

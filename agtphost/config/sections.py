@@ -93,7 +93,10 @@ class Listen(Section):
     """0 lets the system choose."""
 
     endpoint: Line | None = None
-    """A Twisted endpoint string instead of address and port."""
+    """
+    A Twisted endpoint string instead of address and port. For a socket that systemd hands over,
+    ``systemd:domain=INET:name=NAME``; then address and port only tell commands where the host is reached.
+    """
 
     @property
     def loopback(self) -> bool:

@@ -27,7 +27,7 @@ AT_HOME = (
 )
 """Where an agent is that is the only one of its front: at the root too."""
 
-KINDS = ("ssl", "tcp", "tcp6", "unix")
+KINDS = ("ssl", "tcp", "tcp6", "unix", "systemd")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ def _agtp_port(config: Config) -> str:
     if given.endpoint is None:
         return str(given.port) if given.port else ""
     listener = listener_of(given.endpoint)
-    return listener.port if listener.kind in KINDS and listener.port != "0" else ""
+    return listener.port if listener.kind in KINDS and listener.kind != "systemd" and listener.port != "0" else ""
 
 
 def _beside(first: Surface, second: Surface) -> Iterator[Fault]:

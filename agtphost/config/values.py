@@ -78,6 +78,8 @@ def _path(value: Any, info: ValidationInfo) -> Path:
     if "\0" in text:
         raise ValueError("must be a path")
     context = load_context(info)
+    if text.startswith(secret.CREDENTIAL):
+        return secret.credential(text, context.environ)
     folder = context.state_dir if isinstance(value, _StateFile) else context.folder
     return folder / Path(text).expanduser()
 
@@ -160,12 +162,14 @@ def read_secret(value: Any, info: ValidationInfo) -> Secret:
     if isinstance(value, Secret):
         return value
     if not secret.is_reference(secret.text_of(value)):
-        raise ValueError("is a secret written into the file; write ${VAR}, env:NAME or file:PATH instead")
+        raise ValueError(
+            "is a secret written into the file; write ${VAR}, env:NAME, file:PATH or credential:NAME instead"
+        )
     return _header_value(value, info)
 
 
 FilePath = Annotated[Path, BeforeValidator(_path)]
-"""A path, relative to the TOML file."""
+"""A path, relative to the TOML file, or ``credential:NAME``."""
 
 StateDirectory = Annotated[Path, BeforeValidator(_state_dir)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]

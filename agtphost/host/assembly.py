@@ -38,6 +38,7 @@ from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
+from agtphost.host.service_manager import ServiceManager
 from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.surfaces import http_services
 from agtphost.host.unmatched import unmatched
@@ -72,13 +73,17 @@ def assemble(
     connected, shown, methods, admission = core.connected, core.shown, core.methods, core.admission
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
+    ledger = on.evidence.ledger
+    manager = ServiceManager(reactor, environ, lambda: ledger.healthy or ledger.low)
     for service in (
+        # The last to stop: whoever watches over the process hears that it lives until all is written.
+        manager,
         *_keeping(on, shown, core.negotiating, core.propagation, admission),
         factory,
         # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
         _together((*connected.services, *connected.web.cancellations)),
         methods.delegating.service,
-        *_serving(on, connected, shown, methods, admission, core.bound),
+        *_serving(on, connected, shown, methods, admission, core.bound, manager),
     ):
         service.setServiceParent(host)
     return host
@@ -207,6 +212,7 @@ def _serving(
     methods: Methods,
     admission: Admission,
     bound: Sequence[Binding],
+    manager: ServiceManager,
 ) -> Iterator[IService]:
     """Services that take what comes from outside: signals, changed files, connections. The ready line comes last."""
     config, loaded, reactor = on.config, on.loaded, on.reactor
@@ -236,6 +242,7 @@ def _serving(
         on.evidence.ledger.watch(of_calls(access_log()))
     look = looking(on, connected, admission.running, listening)
     tell_vitals(on, look)
+    manager.look_with(look)
     watched = metrics(on, look)
     served = (each for each in (bootstrap(config), front, operated, watched) if each is not None)
     yield from http_services(reactor, config, served)
@@ -249,4 +256,4 @@ def _serving(
             "tools": len(connected.mcp.tools()),
         }
 
-    yield Announcement(reactor, listening, connected.services, summary)
+    yield Announcement(reactor, listening, connected.services, summary, manager.ready)

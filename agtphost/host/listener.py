@@ -81,13 +81,20 @@ class Announcement(Service):
 
     :param servers: waited for, but not for ever: one bad upstream must not keep the others from being used.
     :param summary: what the host has.
+    :param ready: told of the moment, with a line on it.
     """
 
     name = "announcement"
 
     def __init__(
-        self, reactor: Any, listening: ListeningService, servers: Sequence[McpServer | WebUpstream], summary: Summary
+        self,
+        reactor: Any,
+        listening: ListeningService,
+        servers: Sequence[McpServer | WebUpstream],
+        summary: Summary,
+        ready: Callable[[str], object] = lambda line: None,
     ) -> None:
+        self._ready = ready
         self._reactor = reactor
         self._listening = listening
         self._servers = servers
@@ -133,6 +140,7 @@ class Announcement(Service):
             port=getattr(self._address, "port", 0),
             **self._summary(),
         )
+        self._ready(f"serving at agtp://{f'[{host}]' if ':' in host else host}:{getattr(self._address, 'port', 0)}")
         down = [server for server in self._servers if server.state not in AT_HAND]
         if down:
             log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))

@@ -20,6 +20,7 @@ from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogPublish
 from zope.interface import implementer
 
 from agtphost.config import Config, examine
+from agtphost.config.surfaces import surfaces
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import loaded
@@ -103,11 +104,9 @@ def _beyond(
         if not RESTS_ON[part] & faulty:
             yield from problems
     taken = StateLock(config.host.state_dir, config.store.path).holder()
-    if aside.awaited:
-        yield from systemd_faults(config.listen.endpoint or "")
-        remarks.append(
-            f"the socket of {config.listen.endpoint} is handed to the host alone: whether it is there was not looked at"
-        )
+    for awaited in aside.awaited:
+        yield from systemd_faults(awaited)
+        remarks.append(f"the socket of {awaited} is handed to the host alone: whether it is there was not looked at")
     if taken is not None:
         remarks.append(f"a host{taken} uses this state: its store and its port were not looked at")
     if config.store.plugin is not None:
@@ -178,12 +177,22 @@ class _Aside:
         self._real = config
         self._state = folder / "state"
         self.config: Config = _moved(config, config.host.state_dir, self._state)
-        self.awaited = (config.listen.endpoint or "").startswith(SYSTEMD)
-        """Whether the host, and nobody else, will be given its socket."""
+        self.awaited: list[str] = []
+        """Sockets that the host, and nobody else, will be given."""
 
-        if self.awaited:
+        if (config.listen.endpoint or "").startswith(SYSTEMD):
+            self.awaited.append(config.listen.endpoint or "")
             listen = self.config.listen.model_copy(update={"endpoint": None, "port": 0})
             self.config = self.config.model_copy(update={"listen": listen})
+        for surface in surfaces(config):
+            bare = surface.listen.removeprefix("ssl:")
+            if bare.startswith(SYSTEMD):
+                self.awaited += [bare] if bare not in self.awaited else []
+                # Any port of an address of its own: surfaces that share a socket go on sharing one.
+                here = (
+                    f"{'ssl' if surface.listener.secure else 'tcp'}:0:interface=127.0.0.{self.awaited.index(bare) + 2}"
+                )
+                self.config = _replaced(self.config, (*surface.location, "listen"), here)
         witness = config.audit.witness
         if not witness.is_relative_to(config.host.state_dir):
             audit = self.config.audit.model_copy(update={"witness": folder / "witness" / witness.name})
@@ -222,6 +231,13 @@ class _Aside:
             replace(each, message=self.name(each.message), file=self.name(each.file), hint=self.name(each.hint))
             for each in problems
         ]
+
+
+def _replaced(value: Any, location: Sequence[Any], new: Any) -> Any:
+    """A configuration with one value exchanged."""
+    name, *rest = location
+    inner = new if not rest else _replaced(getattr(value, name), rest, new)
+    return value.model_copy(update={name: inner})
 
 
 def _moved(value: Any, old: Path, new: Path) -> Any:

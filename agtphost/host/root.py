@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from agtphost.host.assembly import assemble
 from agtphost.host.hang_up import TAKEN, Inventory, Outcome, differing, inventory, judged
 from agtphost.host.loaded import Loaded, load_host
 from agtphost.host.log_throttle import LogThrottling
+from agtphost.host.service_manager import ServiceManager
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.host.standing_down import CannotStart, StandardError
@@ -121,6 +122,7 @@ class Host(Service):
     def stopService(self) -> Deferred[None]:
         """Stop everything in order."""
         super().stopService()  # type: ignore[no-untyped-call]
+        self._tell_manager(ServiceManager.stopping)
         stopped = succeed(None) if self._services is None else self._services.stopService()
         return stopped.addBoth(self._let_go)
 
@@ -142,8 +144,18 @@ class Host(Service):
         what failed; the last line sums it up.
         """
         read = partial(_read, self._loaded, self._environ)
+        self._tell_manager(ServiceManager.reloading)
         reading = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), read)
         reading.addCallbacks(self._adopt, self._keep)
+        reading.addBoth(self._reloaded)
+
+    def _reloaded(self, outcome: Any) -> Any:
+        self._tell_manager(ServiceManager.reloaded)
+        return outcome
+
+    def _tell_manager(self, word: Callable[[ServiceManager], None]) -> None:
+        if self._services is not None:
+            word(self._service("service manager"))
 
     def _adopt(self, read: tuple[Loaded, Inventory]) -> None:
         loaded, now = read

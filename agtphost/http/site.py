@@ -29,7 +29,7 @@ from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.tls import Renewable
 from agtphost.protocols import ConnectionLimits, ListeningService, server_endpoint
 from agtphost.protocols.accepting import AcceptingFactory
-from agtphost.protocols.listening import BACKLOG
+from agtphost.protocols.listening import BACKLOG, SYSTEMD
 
 log = Logger()
 
@@ -111,7 +111,8 @@ class HttpService(ListeningService):
         self._what = tuple(what)
         self._renewable = None if tls is None else Renewable(tls)
         self._mounts = Mounts(mounts, names)
-        description = listen if tls is None else f"tcp:{listen.removeprefix('ssl:')}"
+        bare = listen.removeprefix("ssl:")
+        description = bare if tls is None or bare.startswith(SYSTEMD) else f"tcp:{bare}"
         if description.startswith("tcp:") and ":backlog=" not in description:
             description = f"{description}:backlog={BACKLOG}"
         try:

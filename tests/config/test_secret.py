@@ -92,3 +92,22 @@ def test_what_counts_as_a_reference() -> None:
     """Keys that hold nothing but secrets accept these alone."""
     assert all(map(is_reference, ["env:A", "file:x", "${A}", "Bearer ${A}"]))
     assert not any(map(is_reference, ["hunter2", "", "$A", "environment", "${}", "${1}"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "message"),
+    [
+        ("credential:a", {}, "CREDENTIALS_DIRECTORY is not set"),
+        ("credential:../a", {"CREDENTIALS_DIRECTORY": "/run"}, "does not name a credential"),
+        ("credential:", {"CREDENTIALS_DIRECTORY": "/run"}, "does not name a credential"),
+        ("credential:none", {"CREDENTIALS_DIRECTORY": "{folder}"}, "cannot be read: No such file"),
+    ],
+)
+def test_credentials_of_the_service_manager(tmp_path: Path, text: str, environ: dict[str, str], message: str) -> None:
+    """One file of its directory, by its name; whatever is wrong is said without a word of the content."""
+    (tmp_path / "token").write_text(CANARY + "\n")
+    given = {name: value.replace("{folder}", str(tmp_path)) for name, value in environ.items()}
+    assert resolve("credential:token", {"CREDENTIALS_DIRECTORY": str(tmp_path)}, Path("/")).reveal() == CANARY
+    assert is_reference("credential:token")
+    with pytest.raises(ValueError, match=message):
+        resolve(text, given, tmp_path)
