@@ -1,7 +1,8 @@
 """
 Calling AGTP hosts.
 
-- :class:`Client`: for Twisted programs; :class:`agtphost.client.sync.Client`: the same for scripts
+- :class:`Client`: for Twisted programs; :class:`agtphost.client.sync.Client`: the same for scripts;
+  :class:`agtphost.client.aio.Client`: for programs on asyncio
 - :mod:`.host`: :class:`Host`, one host as one caller: what ``Client.of`` makes
 - :mod:`.target`, :mod:`.local_identities`: which host, as whom, trusting what: from a ``host.toml``, a profile or a URI
 - :mod:`.tools`: :class:`Tool` and :class:`ToolResult`
@@ -15,15 +16,15 @@ Calling AGTP hosts.
 - :mod:`.blocking_https`: one document over HTTPS where no reactor runs
 - :mod:`.bootstrap`: what a domain says over HTTPS of where its AGTP endpoint is
 - :mod:`.errors`: :class:`ClientError` and its kinds: calls without an answer
-- :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what
-  both clients are made of, without I/O
+- :mod:`.requests`, :mod:`.conversation`, :mod:`.delivery`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`:
+  what all clients are made of, without I/O
 - :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections; :mod:`.blocking_connection`: the blocking
-  client's
+  client's; :mod:`.aio_connection`: the asyncio client's
 - :mod:`.tracing`: the trace of the program that calls, where it uses OpenTelemetry
 - :mod:`.terminal`: text of others, made safe to print
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
   everything verified
-- :mod:`.calls`: what both clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it
+- :mod:`.calls`: what all clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it
 - :mod:`.supported_methods`: what servers said they can do: the ``Supported-Methods`` of the first answer on a
   connection
 - :mod:`.purchasing`: :class:`Buyer`, who verifies a merchant before PURCHASE goes out

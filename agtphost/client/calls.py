@@ -1,9 +1,9 @@
 """
-What both clients do, from a call to its reply.
+What all clients do, from a call to its reply.
 
 The procedures are coroutines over a few things that each client does in its
-own way: connecting, waiting, and keeping time. The Twisted client suspends in
-them; the blocking client's never suspend, but to hand out an interim reply,
+own way: connecting, waiting, and keeping time. The Twisted and the asyncio client suspend
+in them; the blocking client's never suspend, but to hand out an interim reply,
 so that it runs the same coroutines without a reactor.
 """
 

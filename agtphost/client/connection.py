@@ -23,7 +23,7 @@ from zope.interface import implementer
 
 from agtphost.client import tls
 from agtphost.client.calls import Deadline, Stream
-from agtphost.client.conversation import Conversation
+from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import PreparedCall
@@ -56,9 +56,7 @@ class Link(Protocol):
         self._notes = notes
         self._clock = clock
         self._lost = lost
-        self._conversation = Conversation(limits)
-        self._final: Deferred[Reply] | None = None
-        self._stream: Stream | None = None
+        self._delivery = Delivery(limits, self.abort)
         self._refusal: ClientError | None = None
         self._ended = False
         self._closed: Deferred[None] | None = None
@@ -66,23 +64,18 @@ class Link(Protocol):
         self.used = False
         """Whether a call was made over it before."""
 
-        self.ready: Deferred[Link] = Deferred(self._abandon)
+        self.ready: Deferred[Link] = Deferred(lambda _: self.abort())
         """Fires when a request may be sent; fails with a ClientError."""
 
     @property
     def reusable(self) -> bool:
         """Whether it can serve another call."""
-        return not self._ended and self._conversation.reusable
+        return not self._ended and self._delivery.reusable
 
     @property
     def fresh(self) -> bool:
         """Whether it can serve a call after it lay unused: its end would have been noticed."""
         return self.reusable
-
-    @property
-    def answered(self) -> bool:
-        """Whether any octet of an answer to the last call arrived."""
-        return self._conversation.answered
 
     # Calls
 
@@ -94,10 +87,9 @@ class Link(Protocol):
         :return: the final reply, or a ClientError.
         """
         deadline.remaining("waiting for the answer")
-        octets = self._conversation.ask(call)
+        final: Deferred[Reply] = Deferred(lambda _: self._delivery.forget())
+        octets = self._delivery.ask(call, stream, lambda found: _fire(final, found))
         self.used = True
-        self._stream = stream
-        final = self._final = Deferred(self._abandon)
         assert self.transport is not None
         self.transport.write(octets)
         return final
@@ -119,10 +111,6 @@ class Link(Protocol):
         if not self._ended and self.transport is not None:
             self.transport.abortConnection()  # type: ignore[attr-defined]
 
-    def _abandon(self, _: Deferred[Reply] | Deferred[Link]) -> None:
-        self._final = None
-        self.abort()
-
     # What Twisted calls
 
     def handshakeCompleted(self) -> None:
@@ -143,9 +131,7 @@ class Link(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Octets of an answer."""
-        self._take(data)
-        if not self._conversation.reusable and self._final is None:
-            self.abort()
+        self._delivery.receive(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The end, whoever wanted it."""
@@ -155,40 +141,21 @@ class Link(Protocol):
         refusal = self._refusal or _refusal_of(reason, self._notes)
         if not self.ready.called:
             self.ready.errback(refusal or tls.refused(""))
-        elif refusal is not None and not self.answered:
-            self._fail(refusal)
+        elif refusal is not None and not self._delivery.answered:
+            self._delivery.fail(refusal)
         else:
-            self._take(b"")
+            self._delivery.receive(b"")
         self._lost(self)
         if self._closed is not None:
             closed, self._closed = self._closed, None
             closed.callback(None)
 
-    def _take(self, data: bytes) -> None:
-        try:
-            replies = self._conversation.receive(data)
-        except ClientError as error:
-            self._fail(error)
-            return
-        for reply in replies:
-            self._deliver(reply)
 
-    def _deliver(self, reply: Reply) -> None:
-        if not reply.interim:
-            final, self._final = self._final, None
-            if final is not None:
-                final.callback(reply)
-        elif self._stream is not None and self._final is not None:
-            try:
-                self._stream(reply)
-            except Exception as error:
-                self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        final, self._final = self._final, None
-        if final is not None:
-            final.errback(error)
-        self.abort()
+def _fire(final: Deferred[Reply], found: Reply | Exception) -> None:
+    if isinstance(found, Exception):
+        final.errback(found)
+    else:
+        final.callback(found)
 
 
 def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.client.credentials import Credentials, create
-from tests.client.drivers import BlockingDriver, Driver, twisted_driver
+from tests.client.drivers import AioDriver, BlockingDriver, Driver, twisted_driver
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
     return create(tmp_path_factory.mktemp("credentials"))
 
 
-@pytest.fixture(params=[twisted_driver, BlockingDriver], ids=["twisted", "blocking"])
+@pytest.fixture(params=[twisted_driver, BlockingDriver, AioDriver], ids=["twisted", "blocking", "asyncio"])
 def new_client(request: pytest.FixtureRequest, credentials: Credentials) -> Callable[..., Driver]:
     """Makes a client that trusts the test's CA, unless told otherwise."""
 

@@ -8,7 +8,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from agtphost.client import Client, sync
+from agtphost.client import Client, aio, sync
+from tests.client.drivers import Loop
 
 Face = Any
 """Has the methods of a :class:`agtphost.client.Host`; each gives a Deferred, and ``stream`` one of a list."""
@@ -45,4 +46,25 @@ class Twisted:
         return Deferred.fromCoroutine(collected())
 
 
-KINDS: dict[str, Callable[..., Face]] = {"twisted": Twisted, "blocking": Blocking}
+class Asyncio:
+    """The asyncio host on a loop of its own."""
+
+    def __init__(self, *where: Any, **options: Any) -> None:
+        self.host = aio.Client.of(*where, **options)
+        self._loop = Loop()
+
+    def __getattr__(self, name: str) -> Callable[..., Deferred[Any]]:
+        return lambda *words, **more: self._loop.run(getattr(self.host, name)(*words, **more))
+
+    async def close(self) -> None:
+        await self._loop.run(self.host.close())
+        self._loop.stop()
+
+    def stream(self, *words: Any, **more: Any) -> Deferred[list[Any]]:
+        async def collected() -> list[Any]:
+            return [reply async for reply in self.host.stream(*words, **more)]
+
+        return self._loop.run(collected())
+
+
+KINDS: dict[str, Callable[..., Face]] = {"twisted": Twisted, "blocking": Blocking, "asyncio": Asyncio}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.defer import Deferred, gatherResults
 
 from agtphost.client import (
     AgentGone,
@@ -55,7 +56,8 @@ def of(request: pytest.FixtureRequest) -> Iterator[Of]:
 
     yield make
     for each in made:
-        pytest_twisted.blockon(each.close())
+        closing = each.close()
+        pytest_twisted.blockon(closing if isinstance(closing, Deferred) else Deferred.fromCoroutine(closing))
 
 
 @pytest_twisted.ensureDeferred
@@ -120,6 +122,25 @@ async def test_a_stream_is_interim_replies_and_the_last(host: Host, of: Of) -> N
     arrived: list[Reply] = []
     result = await of(host.config).call_tool("files.list_files", stream=arrived.append, task_id="t-1")
     assert result.verified and all(reply.interim for reply in arrived)
+
+
+@pytest_twisted.ensureDeferred
+async def test_fifty_calls_at_once(host: Host, of: Of) -> None:
+    """Each has its own answer and its own record, over the few connections of one client."""
+    face = of(host.config)
+    calls = [face.call("ECHO", "/text", {"text": f"word {n}"}, session_id=f"s-{n}") for n in range(50)]
+    replies = await gatherResults(calls)
+    assert [reply.result["text"] for reply in replies] == [f"word {n}" for n in range(50)]
+    assert all(reply.verified for reply in replies)
+    assert len({reply.audit_id for reply in replies}) == 50
+
+
+@pytest_twisted.ensureDeferred
+async def test_words_arrive_one_by_one(host: Host, of: Of) -> None:
+    """A stream of the host's own endpoint."""
+    replies = await of(host.config).stream("ECHO", "/text", {"text": "one two three"})
+    assert [reply.result["event"]["word"] for reply in replies[:-1]] == ["one", "two", "three"]
+    assert (replies[-1].result["words"], replies[-1].verified) == (3, True)
 
 
 @pytest_twisted.ensureDeferred

@@ -1,0 +1,152 @@
+"""
+The asyncio client, for programs on any asyncio loop: no reactor, and no Twisted in the process.
+
+Has the options, rules and errors of :class:`agtphost.client.Client`. A client belongs to the loop that it is first
+used on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping
+from os import PathLike
+from time import monotonic
+from typing import Any, TypeVar, Unpack
+from weakref import WeakValueDictionary
+
+from agtphost.client import blocking_https, tls
+from agtphost.client.aio_connection import Link, connect
+from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
+from agtphost.client.caller import CallOptions, ClientOptions
+from agtphost.client.calls import Deadline
+from agtphost.client.errors import ClientError
+from agtphost.client.host import AsyncCalls, Host
+from agtphost.client.purchasing import Buyer
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination
+from agtphost.client.target import found as found_target
+from agtphost.vocabulary.uris import AgtpUri
+
+T = TypeVar("T")
+
+
+class Client(AsyncCalls[Link]):
+    """
+    Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
+
+    :param options: see :class:`~agtphost.client.caller.ClientOptions`.
+    :raises InvalidCall: for files and identifiers that cannot be used.
+    """
+
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        super().__init__(monotonic, **options)
+        self._context = tls.stdlib_context(self._caller.settings)
+        self._waiting: dict[Destination, deque[asyncio.Future[None]]] = defaultdict(deque)
+        self._locks: WeakValueDictionary[Destination, asyncio.Lock] = WeakValueDictionary()
+        self._open_links: set[Link] = set()
+
+    @classmethod
+    def of(
+        cls,
+        where: str | PathLike[str] | None = None,
+        *,
+        as_: str | None = None,
+        uri: str | None = None,
+        anonymous: bool = False,
+        verify: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> Host[Client]:
+        """A host, found as the ``agtp`` command finds it: see :meth:`agtphost.client.sync.Client.of`."""
+        target, found = found_target(where, as_, uri, anonymous, options)
+        return Host(cls(**found), target, verify=verify)
+
+    async def close(self) -> None:
+        """Close the connections that no call is using, and wait for that; the others end with their call."""
+        for link in self._drain():
+            link.close()
+        ending = [link.ended for link in self._open_links if link.ending]
+        if ending:
+            await asyncio.wait(ending)
+
+    async def stream(
+        self,
+        uri: str | AgtpUri,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+        wait_for_approval: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncGenerator[Reply]:
+        """The same call as an iterator over its interim replies and, last, the final one."""
+        arrived: asyncio.Queue[Reply | None] = asyncio.Queue()
+        more: dict[str, Any] = {"timeout": timeout, "wait_for_approval": wait_for_approval, **options}
+        running = asyncio.ensure_future(self.call(uri, method, path, input, stream=arrived.put_nowait, **more))
+        running.add_done_callback(lambda _: arrived.put_nowait(None))
+        try:
+            while (reply := await arrived.get()) is not None:
+                yield reply
+            yield running.result()
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()  # Seen, also by whoever asks for no more.
+
+    # Its own ways
+
+    async def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
+        try:
+            async with asyncio.timeout(max(deadline.left, 0)):
+                return await work
+        except TimeoutError:
+            raise deadline.passed() from None
+
+    async def _freed(self, key: Destination, deadline: Deadline) -> None:
+        waiting = self._waiting[key]
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._wake(key)  # It was this one's turn: now it is the next one's.
+            elif turn in waiting:
+                waiting.remove(turn)
+            raise
+
+    def _wake(self, key: Destination) -> None:
+        waiting = self._waiting.get(key)
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._waiting.pop(key, None)
+
+    def _sleep(self, seconds: float) -> Awaitable[None]:
+        return asyncio.sleep(seconds)
+
+    def _reading(self, key: Destination) -> asyncio.Lock:
+        return self._locks.setdefault(key, asyncio.Lock())
+
+    async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
+        return await asyncio.to_thread(blocking_https.bootstrap, domain, self._caller.settings, policy)
+
+    async def _connect(self, key: Destination, deadline: Deadline) -> Link:
+        return await connect(
+            key,
+            self._context,
+            deadline,
+            lambda: Link(self._limits, self._open_links, lambda ended: self._ended(key, ended)),
+        )
+
+    def _ended(self, key: Destination, link: Link) -> None:
+        """A connection ended: if it was free, it is no more."""
+        if self._pool.remove(key, link):
+            self._wake(key)
+
+
+__all__ = ["Buyer", "Client", "ClientError", "Host", "Reply"]

@@ -1,0 +1,212 @@
+"""One TLS connection of the asyncio client, on any loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+
+from agtphost.client import tls
+from agtphost.client.calls import Deadline, Stream
+from agtphost.client.delivery import Delivery
+from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.wire.codec import Limits
+
+CLOSE_SECONDS = 1.0
+"""How long a server may take to answer the closing notice; then the connection is dropped."""
+
+
+class Link(asyncio.Protocol):
+    """
+    A connection to one server, verified once :func:`connect` gave it.
+
+    :param open: where it is, from its handshake to its end.
+    :param lost: called once, when the connection has ended.
+    """
+
+    def __init__(self, limits: Limits, open: set[Link], lost: Callable[[Link], object]) -> None:
+        self._open = open
+        self._delivery = Delivery(limits, self.abort)
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._failure: ClientError | None = None
+        self.used = False
+        """Whether a call was made over it before."""
+
+        self.ending = False
+        """Whether it was closed, or dropped."""
+
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it is gone."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it can serve another call."""
+        return not self.ending and not self.ended.done() and self._delivery.reusable
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it can serve a call after it lay unused: its end would have been noticed."""
+        return self.reusable
+
+    async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
+        """
+        Make a call; only while :attr:`reusable`. Cancelling ends the connection, unless the answer is there.
+
+        :param stream: takes interim replies.
+        :raises ClientError: if there is no final reply.
+        """
+        deadline.remaining("waiting for the answer")
+        final: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def done(found: Reply | Exception) -> None:
+            if final.done():
+                return  # Cancelled in this turn of the loop.
+            if isinstance(found, Exception):
+                final.set_exception(found)
+            else:
+                final.set_result(found)
+
+        self.check()
+        assert self._transport is not None
+        self._transport.write(self._delivery.ask(call, stream, done))
+        self.used = True
+        try:
+            return await final
+        finally:
+            if not self._delivery.reusable:
+                self._delivery.forget()
+            if final.done() and not final.cancelled():
+                final.exception()  # Seen, also by a caller that was cancelled meanwhile.
+
+    def close(self) -> asyncio.Future[None]:
+        """End the connection in both directions; done when it is gone."""
+        self.ending = True
+        if self._transport is not None:
+            self._transport.close()
+        return self.ended
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self.ending = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def verify(self, host: str) -> None:
+        """Make sure that the server's certificate is for ``host``. :raises TLSRefused: otherwise."""
+        assert self._transport is not None
+        channel = self._transport.get_extra_info("ssl_object")
+        tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", host)
+
+    def check(self) -> None:
+        """Make sure that it has not ended meanwhile. :raises ClientError: saying why it did."""
+        if self.ended.done():
+            raise self._failure or ConnectionLost(
+                "The server ended the connection before it was asked anything.", "Try again.", answered=False
+            )
+
+    # What the loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is done."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Octets of an answer."""
+        self._delivery.receive(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, whoever wanted it."""
+        self._open.discard(self)
+        if not self.ended.done():
+            self.ended.set_result(None)
+        error = self._failure = _reason(exc)
+        if error is not None and not self._delivery.answered:
+            self._delivery.fail(error)
+        else:
+            self._delivery.receive(b"")
+        self._lost(self)
+
+
+def _reason(exc: Exception | None) -> ClientError | None:
+    """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
+    if isinstance(exc, ssl.SSLError) and not isinstance(exc, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        return tls.refused(exc.reason or "")
+    if exc is None or isinstance(exc, (ConnectionError, ssl.SSLError)):
+        return None
+    return ConnectionLost(
+        f"The connection broke: {exc}", "Whether the server carried the request out is unknown.", answered=False
+    )
+
+
+async def connect(
+    destination: Destination, context: ssl.SSLContext, deadline: Deadline, made: Callable[[], Link]
+) -> Link:
+    """
+    Connect, and verify the server before a single octet of a request can be sent.
+
+    :param made: makes the connection's protocol.
+    :raises CannotConnect: if nobody answers there.
+    :raises TLSRefused: if one side refuses the other.
+    """
+    loop = asyncio.get_running_loop()
+    deadline.remaining(f"connecting to {destination}")
+    try:
+        raw = await _dial(loop, destination)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise CannotConnect(
+            f"Cannot connect to {destination}: {why}.", "Check host and port, and that the host is running."
+        ) from error
+    try:
+        deadline.remaining(f"shaking hands with {destination}")
+        _, link = await loop.create_connection(
+            made,
+            sock=raw,
+            ssl=context,
+            server_hostname=destination.host,
+            ssl_shutdown_timeout=CLOSE_SECONDS,
+        )
+    except OSError as error:
+        raw.close()
+        raise tls.handshake_failed(error, destination.host) from error
+    except ValueError as error:
+        raw.close()
+        raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
+    try:
+        link.verify(destination.host)
+        # A server that refuses this client may have said so already, and reset the connection: what it said is
+        # read before anything is written, as a write that fails would end the connection unread.
+        for _ in range(2):
+            await asyncio.sleep(0)
+        link.check()
+    except BaseException:
+        link.abort()
+        raise
+    return link
+
+
+async def _dial(loop: asyncio.AbstractEventLoop, destination: Destination) -> socket.socket:
+    """A TCP connection to the first address of the name that takes one."""
+    failure: OSError = OSError("the name has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(
+        destination.host, destination.port, type=socket.SOCK_STREAM
+    ):
+        raw = socket.socket(family, kind, protocol)
+        try:
+            raw.setblocking(False)
+            await loop.sock_connect(raw, address)
+        except OSError as error:
+            raw.close()
+            failure = error
+        except BaseException:
+            raw.close()
+            raise
+        else:
+            return raw
+    raise failure

@@ -1,0 +1,80 @@
+"""What arrives on a connection, handed to the one call that is out; no I/O: both clients with an event loop use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agtphost.client.calls import Stream
+from agtphost.client.conversation import Conversation
+from agtphost.client.errors import ClientError
+from agtphost.client.reply import Reply
+from agtphost.client.requests import PreparedCall
+from agtphost.wire.codec import Limits
+
+Done = Callable[[Reply | Exception], object]
+"""Takes the final reply of a call, or why there is none."""
+
+
+class Delivery:
+    """
+    The exchanges of one connection, told to those who wait for them.
+
+    :param drop: ends the connection at once, where it cannot be used any more.
+    """
+
+    def __init__(self, limits: Limits, drop: Callable[[], object]) -> None:
+        self._conversation = Conversation(limits)
+        self._drop = drop
+        self._done: Done | None = None
+        self._stream: Stream | None = None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another call may be made."""
+        return self._conversation.reusable
+
+    @property
+    def answered(self) -> bool:
+        """Whether any octet of an answer to the last call arrived."""
+        return self._conversation.answered
+
+    def ask(self, call: PreparedCall, stream: Stream | None, done: Done) -> bytes:
+        """The octets of a call; only while :attr:`reusable`."""
+        octets = self._conversation.ask(call)
+        self._stream, self._done = stream, done
+        return octets
+
+    def forget(self) -> None:
+        """Nobody waits for the call any more: what is on its way belongs to nobody, so the connection ends."""
+        self._done = None
+        self._drop()
+
+    def receive(self, data: bytes) -> None:
+        """Octets that arrived; ``b""`` says that the server ended the connection."""
+        try:
+            replies = self._conversation.receive(data)
+        except ClientError as error:
+            self.fail(error)
+            return
+        for reply in replies:
+            self._deliver(reply)
+        if data and self._done is None and not self._conversation.reusable:
+            self._drop()
+
+    def fail(self, error: Exception) -> None:
+        """The connection is of no use any more, and why."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(error)
+        self._drop()
+
+    def _deliver(self, reply: Reply) -> None:
+        if not reply.interim:
+            done, self._done = self._done, None
+            if done is not None:
+                done(reply)
+        elif self._stream is not None and self._done is not None:
+            try:
+                self._stream(reply)
+            except Exception as error:
+                self.fail(error)
