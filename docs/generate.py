@@ -22,6 +22,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -75,6 +76,7 @@ KINDS: Mapping[Any, str] = {
     values.InlineOrSecret: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``, ``credential:NAME``",
     values.HeaderValue: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``, ``credential:NAME``",
     values.SecretReference: "secret: ``${VAR}``, ``env:NAME``, ``file:PATH`` or ``credential:NAME``",
+    datetime: "time, or a date (UTC where it says nothing else)",
     str: "text",
     bool: "``true`` or ``false``",
     int: "whole number",

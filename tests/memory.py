@@ -14,6 +14,7 @@ from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.rights import Rights
 from agtphost.dispatch.sealing import Sealer
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.foundation import Foundation
@@ -142,6 +143,7 @@ class OpenHost(MemoryHost):
             authorization=Authorization(self.config.audit.operators, loaded.directory, floor),
             registry=Registry(loaded.policy),
             approvals=Approvals(evidence.held, self.config.approvals, on.seconds),
+            rights=Rights(evidence.held, on.seconds),
         )
 
     def upstreams(self, on: Foundation) -> Upstreams:

@@ -16,6 +16,7 @@ from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.approvals import ApprovalsSection
 from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
+from agtphost.config.grants import GrantSection
 from agtphost.config.http import Http
 from agtphost.config.limits import Limits
 from agtphost.config.merchant import MerchantSection
@@ -368,6 +369,7 @@ class Config(Section):
     acp: ACP = Field(default_factory=ACP)
     api: Items[API] = ()
     data_class: Items[DataClass] = ()
+    grant: Items[GrantSection] = ()
     gate: Items[GateSection] = ()
     adapter: Items[PluginSection] = ()
     observer: Items[PluginSection] = ()

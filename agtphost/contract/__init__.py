@@ -11,6 +11,9 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.manifest`: the server manifest
 - :mod:`.built_in_contracts`: the contracts of the host's own endpoints, by the rules that operators' are held to
 - :mod:`.catalog_diff`: what changes between two versions of the method catalog, and what of a deployment it breaks
+- :mod:`.grantable`: what a grant can name here
+- :mod:`.grants`: one grant: what it names, how long it holds, and who said so
+- :mod:`.rights`: what the host lets an agent do: grants, which narrow what document and certificate give
 - :mod:`.handler_reference`: the ``handler`` table of an endpoint: one of three binding kinds
 - :mod:`.manifest_rules`: the rules that a server manifest is held to, each with its name
 - :mod:`.manifest_validation`: whether a document is a server manifest: every fault, with a JSON pointer

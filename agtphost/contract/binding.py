@@ -78,6 +78,12 @@ class Binding:
     agents: frozenset[str] = frozenset()
     """Agent-IDs of the hosted agents that offer it; empty means every one."""
 
+    piecewise: bool = False
+    """Whether it needs no grant of its own (:mod:`agtphost.contract.rights`): what it shows or reaches does, each."""
+
+    parts: tuple[Binding, ...] = ()
+    """What else calling it leads to, each of which its caller needs a grant of."""
+
     keyed: str = ""
     """Keeps Idempotency-Keys of calls of this binding apart from those of others: an offer, and what is offered."""
 

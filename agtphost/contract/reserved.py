@@ -49,6 +49,9 @@ PAGE = (
 )
 """The operators' page: bound where ``[admin]`` listens."""
 
+GRANTS = (("AUTHORIZE", "/grants"), ("REVOKE", "/grants"), ("QUERY", "/grants"))
+"""What the host lets agents do: :mod:`agtphost.contract.rights`."""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
@@ -65,5 +68,6 @@ RESERVED = (
     *WITNESSING,
     *FRONTED,
     *PAGE,
+    *GRANTS,
 )
 """All of them, as the endpoint rules take them."""

@@ -8,9 +8,11 @@ are the same code, so what is listed is what can be called.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.rights import told
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import reaches_stopped, refuse_stopped
 from agtphost.errors import Refusal
@@ -111,7 +113,35 @@ def require_agent(exchange: Exchange, binding: Binding) -> None:
         raise Refusal(Reason.NOT_OFFERED_BY_AGENT)
 
 
-CHECKS: tuple[Callable[[Exchange, Binding], None], ...] = (require_agent, require_scopes, require_assurance)
+def require_grant(exchange: Exchange, binding: Binding) -> None:
+    """
+    Whoever the operator of this host has narrowed calls what a grant names, and nothing else.
+
+    :raises Refusal: ``grant-required``, with the status of a missing scope: 262, for the action of EXECUTE 455.
+    """
+    for narrowing in exchange.narrowings:
+        if not narrowing.allows(binding):
+            needed = told(binding)
+            caller = exchange.caller
+            own = caller is not None and narrowing.agent_id == caller.agent_id
+            named = caller.name if own and caller is not None else narrowing.agent_id
+            raise Refusal(
+                Reason.GRANT_REQUIRED,
+                f"The operator of this host lets {'the calling agent' if own else 'an agent of the delegation'} "
+                f"call certain things only, and {needed} is none of them.",
+                status=binding.scope_status,
+                remedy=f"An operator can allow it: agtp agent grant {named} {shlex.quote(needed)}",
+                details={"agent_id": narrowing.agent_id, "needed_grant": needed},
+                scopes=(),
+            )
+
+
+CHECKS: tuple[Callable[[Exchange, Binding], None], ...] = (
+    require_agent,
+    require_scopes,
+    require_assurance,
+    require_grant,
+)
 """What admits and the gates share."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
+from agtphost.contract.rights import Narrowing
 from agtphost.contract.table import Match
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
@@ -73,6 +74,12 @@ class Exchange:
 
     deprecated: LifecycleState | None = None
     """The state of an addressed agent that serves on, but will go; None of any other."""
+
+    narrowings: tuple[Narrowing, ...] = ()
+    """
+    What the host lets the caller call at most, and with it each agent of the delegation that the call runs under.
+    Empty where nobody narrowed them; written with :attr:`caller`, before whom nothing is allowed that needs one.
+    """
 
     scopes: frozenset[str] = frozenset()
     """Effective scopes: declared, claimed and committed, intersected."""

@@ -104,6 +104,7 @@ class Invocation:
             exchange.assurance,
             None if agent is None else agent.agent_id,
             exchange.agent_state,
+            exchange.narrowings,
         )
 
     async def invoke(self, method: str, path: str, input: Mapping[str, Any]) -> Mapping[str, Any]:

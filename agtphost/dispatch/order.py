@@ -20,6 +20,7 @@ from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.dispatch.gates.idempotency import IdempotencyGate, StoreGate
 from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
+from agtphost.dispatch.rights import Narrowings
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IAgentDirectory, IContractResolver, IGate, ILedger
 from agtphost.identity.authorities import ClientAuthorities
@@ -88,6 +89,9 @@ class Collaborators:
     authorization: Authorization = field(default_factory=Authorization)
     """Tells operators and registrars apart from everybody else."""
 
+    narrowings: Narrowings = lambda agent_id: None
+    """What the host lets an agent call at most; None: nobody is narrowed."""
+
     negotiator: IContractResolver | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -98,7 +102,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
     return (
         identity.FramingGate(),
         identity.ConnectionGate(given.revocations),
-        identity.CallerGate(given.directory, given.states, given.authorities),
+        identity.CallerGate(given.directory, given.states, given.authorities, given.narrowings),
         *((given.rate,) if given.rate is not None else ()),
         identity.AddresseeGate(
             *(given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)),

@@ -86,6 +86,14 @@ class Authorization:
         agent = self._directory.by_id(agent_id) if self._directory is not None else None
         return self.operates(context) or is_registrar(context.peer, agent)
 
+    def grants(self, context: BuiltInContext, agent: Agent) -> bool:
+        """
+        Whether the caller says what an agent may call here: an operator, or where none are listed, who issued it.
+
+        Where there are operators, who issued an agent elsewhere does not undo what they decided.
+        """
+        return self.operates(context) or (not self._operators and is_registrar(context.peer, agent))
+
     def person(self, context: BuiltInContext) -> str:
         """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
         return person_of(context.peer)

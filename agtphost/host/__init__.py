@@ -10,6 +10,7 @@ What is built, in order:
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
+- :mod:`.granting`: what the host lets agents do
 - :mod:`.publication`: the manifest and its version
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher

@@ -103,6 +103,7 @@ def admitting(
             floor=on.floor,
             authorization=on.authorization,
             approvals=on.approvals,
+            narrowings=on.rights.of,
         )
     )
     order = _with_operators(on, order)

@@ -26,6 +26,7 @@ from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.domains import DomainWatch
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
+from agtphost.host.granting import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.loaded import Loaded
@@ -129,6 +130,7 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Co
     propagation = Propagation(reactor, config, evidence.held, evidence.records, evidence.ledger)
     methods = built_in_methods(on, connected, shown, purchase, negotiating, propagation, bound)
     table = on.registry.freeze(methods.bindings, bound)
+    configure_grants(on, connected)
     admission = admitting(on, table, methods, connected, purchase, negotiating, bound)
     _tell_each_other(on, shown, methods, admission)
     if methods.access is not None:

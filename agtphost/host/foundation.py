@@ -12,6 +12,7 @@ from twisted.internet.threads import deferToThreadPool
 
 from agtphost.config import Config
 from agtphost.dispatch.approvals import Approvals
+from agtphost.dispatch.rights import Rights
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
@@ -44,6 +45,9 @@ class Foundation:
     floor: Assurance
     """How surely a caller of what changes state must be known."""
 
+    rights: Rights
+    """What the host lets agents do."""
+
     traces: Traces | None = None
     """Gives calls their spans; None where there are none."""
 
@@ -70,6 +74,7 @@ class Foundation:
             approvals=Approvals(evidence.held, config.approvals, seconds),
             traffic=traffic,
             floor=state_changing_floor(config),
+            rights=Rights(evidence.held, seconds),
             traces=tracing(reactor, config),
             seconds=seconds,
         )

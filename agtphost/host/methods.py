@@ -19,6 +19,7 @@ from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import Foundation
+from agtphost.host.granting import granting_bindings
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.page import entrance, page_access, page_bindings, tell_overseers
 from agtphost.host.propagation import Propagation
@@ -169,6 +170,7 @@ def built_in_methods(
             *witnessing(config, evidence.held, loaded.key),
             *purchase.built_in(loaded.catalog, bound),
             *page_bindings(access),
+            *granting_bindings(on, upstreams, negotiating),
         ),
         floor=floor,
         delegating=tasks,

@@ -375,6 +375,10 @@ class Negotiator:
             listed = list(self._contracts.of(context.caller.agent_id))
         return [contract.document(self._contracts.state(contract)) for contract in listed]
 
+    def places(self, agent_id: str) -> list[tuple[str, str]]:
+        """Methods and paths of an agent's contracts."""
+        return [(contract.method, contract.path) for contract in self._contracts.of(agent_id)]
+
     def persistent(self) -> list[dict[str, Any]]:
         """The definitions of persistent contracts in force: what the manifest shows besides (AGTP-API section 10.8)."""
         return [

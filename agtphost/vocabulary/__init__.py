@@ -3,6 +3,7 @@ The words of the protocol: data and grammar, importing nothing.
 
 - :mod:`.status`: the status registry
 - :mod:`.catalog`: the method catalog (``methods.json``)
+- :mod:`.grants`: the texts of grants, by which an operator says what an agent may call
 - :mod:`.paths`: the path grammar
 - :mod:`.identifiers`: Agent-ID, Audit-ID, Response-ID and the opaque ids
 - :mod:`.uris`: the six ``agtp://`` URI forms

@@ -31,6 +31,9 @@ ANSWERS: Final = Answers(
 APPROVAL: Final = "approval"
 """The kind of calls that a person approves."""
 
+GRANT: Final = "grant"
+"""The kind of what operators let agents do: see :mod:`agtphost.dispatch.rights`."""
+
 _AGAIN = "Try again later."
 _PINS = "Remove upstreams, or their tools, that are used no more."
 
@@ -231,6 +234,15 @@ _KINDS: Final = (
     ),
     # What follows from the operator's own doing and configuration
     _of_the_host("retained-agent", "what stays of a revoked or deprecated agent", 1_000_000, indexed=("label",)),
+    _of_the_host(
+        GRANT,
+        "what an operator lets an agent do, until it is taken back; 256 of an agent",
+        100_000,
+        per_owner=257,
+        octets_per_owner=MIB,
+        reason=Reason.TOO_MANY_GRANTS,
+        remedy="Take back those that have expired: agtp agent ungrant.",
+    ),
     _of_the_host("org-domain", "what was told of a domain", 1_000),
     _of_the_host("lifecycle-notice", "what a subscriber is still to be told", 100_000),
     _of_the_host("certificate-revocation", "a revocation that was told", 10_000),

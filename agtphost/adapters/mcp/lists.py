@@ -71,6 +71,7 @@ def list_binding(servers: Sequence[McpServer]) -> Binding:
         tier="B",
         name="mcp.tools.list",
         description="List the MCP tools that the caller may call.",
+        piecewise=True,
         idempotent=True,
         state_changing=False,
     )

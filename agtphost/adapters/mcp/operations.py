@@ -274,6 +274,7 @@ class Operations:
         return replace(
             binding,
             timeout=seconds + 10.0,
+            parts=tuple(bindings),
             required_scopes=tuple(dict.fromkeys(scope for each in bindings for scope in each.required_scopes)),
             min_assurance=max((each.min_assurance for each in bindings), default=Assurance.HEADER),
         )
@@ -304,6 +305,7 @@ def _local(name: str, handler: IBuiltInHandler) -> Binding:
         handler=handler,
         tier="B",
         name=name,
+        piecewise=True,
         scope_status=Status.SCOPE_VIOLATION,
         state_changing=False,
     )

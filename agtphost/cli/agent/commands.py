@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.audit.retention import RETAINED, YEARS, free_at
+from agtphost.cli.agent import granting
 from agtphost.cli.agent.issue import new_command
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.cert.commands import describe
@@ -152,6 +153,8 @@ def _further(agent: LocalAgent) -> dict[str, object]:
 
 
 command.add_command(new_command)
+for _command in granting.commands():
+    command.add_command(_command)
 
 
 # What was ended

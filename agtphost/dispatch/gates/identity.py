@@ -8,8 +8,10 @@ from zope.interface import implementer
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
+from agtphost.contract.rights import Narrowing
 from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
 from agtphost.iagtp import IAgentDirectory, IGate
 from agtphost.identity.agents import Agent
@@ -201,8 +203,13 @@ class CallerGate:
     name = "caller and lifecycle"
 
     def __init__(
-        self, directory: IAgentDirectory, states: States, authorities: ClientAuthorities | None = None
+        self,
+        directory: IAgentDirectory,
+        states: States,
+        authorities: ClientAuthorities | None = None,
+        narrowings: Narrowings = lambda agent_id: None,
     ) -> None:
+        self._narrowings = narrowings
         self._by_id = directory.by_id
         self._states = states
         self._vouches = None if authorities is None else authorities.vouches
@@ -224,6 +231,7 @@ class CallerGate:
         if proven is not None and certificate is not None:
             self._require_own(certificate, caller)
         exchange.caller = caller
+        exchange.narrowings = self._narrowed(exchange, agent_id)
         if proven is not None and caller.genesis is not None:
             exchange.assurance = Assurance.CERTIFICATE
         elif exchange.peer.vouched:
@@ -232,6 +240,12 @@ class CallerGate:
             exchange.assurance = Assurance.HEADER
         # Last: the record of the refusal then says who was stopped, and how surely it was that agent.
         refuse_stopped(self._states(caller), "caller", agent_id)
+
+    def _narrowed(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
+        lineage = exchange.peer.delegation
+        agents = (agent_id,) if lineage is None else dict.fromkeys((agent_id, *lineage.chain))
+        found = [self._narrowings(each) for each in agents]
+        return tuple(each for each in found if each is not None)
 
     def _require_own(self, certificate: PeerCertificate, caller: Agent) -> None:
         """The certificate is about the agent's owner, of its key, and of an authority that may vouch for it."""

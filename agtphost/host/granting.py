@@ -1,0 +1,106 @@
+"""What the host lets agents do: the configuration's grants, and the methods by which operators change theirs."""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import suppress
+
+from twisted.logger import Logger
+
+from agtphost.config.faults import Fault
+from agtphost.contract.binding import Binding
+from agtphost.contract.grantable import Grantable, NotGrantable
+from agtphost.contract.grants import Grant
+from agtphost.contract.reserved import GRANTS
+from agtphost.errors import ConfigurationError
+from agtphost.host.foundation import Foundation
+from agtphost.host.plugins import problems_of
+from agtphost.host.upstreams import Upstreams
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance
+from agtphost.methods.granting import Granting
+from agtphost.negotiation.negotiator import Negotiator
+from agtphost.upstream.failures import UpstreamFailure
+
+log = Logger()
+
+RISING = 15.0
+"""Seconds that a server may take to say what it has, before it is granted unseen."""
+
+STATEMENTS = {
+    "AUTHORIZE": "Let an agent call what is named, and nothing else that is not granted; for operators.",
+    "REVOKE": "Take grants of an agent back, for operators.",
+    "QUERY": "The grants of the calling agent; for operators, those of all.",
+}
+
+
+def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> tuple[Binding, ...]:
+    """What AGTP answers about grants."""
+    grantable = Grantable(on.registry.admitted, upstreams.adapters)
+
+    async def ask(upstream: str) -> None:
+        server = upstreams.mcp.servers.get(upstream)
+        if server is not None:
+            with suppress(UpstreamFailure):
+                await server.risen(RISING)
+
+    handler = Granting(
+        on.rights, grantable, on.loaded.directory.known, on.authorization, ask, negotiating.places, on.seconds
+    )
+    return tuple(
+        # People are known by their certificate's key, and are no agents.
+        Binding.native(
+            *place,
+            handler,
+            STATEMENTS[place[0]],
+            Assurance.NONE,
+            changes=place[0] != "QUERY",
+            server_level=True,
+            vital=place[0] == "REVOKE",
+        )
+        for place in GRANTS
+    )
+
+
+def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
+    """
+    Take over the grants of the configuration.
+
+    What a server has is known once it runs: of one that does not, the name of the server alone is compared.
+
+    :raises agtphost.errors.ConfigurationError: one is of an agent that is not known here, or names nothing.
+    """
+    grantable = Grantable(on.registry.admitted, upstreams.adapters)
+    faults: list[Fault] = []
+    grants: list[Grant] = []
+    for at, section in enumerate(on.config.grant):
+        agent = _agent(on, section.agent, at, faults)
+        for place, text in enumerate(section.allow):
+            try:
+                grantable.remark(text)
+            except NotGrantable as error:
+                meant = f"did you mean {', '.join(error.close)}?" if error.close else "`agtp tools ls` lists tools"
+                faults.append(Fault(location=("grant", at, "allow", place), message=f"cannot be: {error}", hint=meant))
+        if agent is not None:
+            grants += [Grant(agent_id=agent.agent_id, allow=text, until=section.ends) for text in section.allow]
+        if section.ends is not None and section.ends <= on.seconds():
+            log.warn("[[grant]] of {agent} ended at {end}, and grants nothing", agent=section.agent, end=section.until)
+    if faults:
+        raise ConfigurationError(problems_of(on.config, faults))
+    on.rights.configure(grants)
+
+
+def _agent(on: Foundation, named: str, at: int, faults: list[Fault]) -> Agent | None:
+    """The agent that an entry names."""
+    known = on.loaded.directory.known()
+    found = [agent for agent in known if named in (agent.name, agent.agent_id)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        said, hint = f"names {named}, and several agents are called so", "give the Agent-ID: `agtp agent ls` lists them"
+    else:
+        near = difflib.get_close_matches(named, sorted({agent.name for agent in known}), 1)
+        said, hint = f"names {named}, and no agent known here is called so", "`agtp agent ls` lists them"
+        hint = f"did you mean {near[0]}?" if near else hint
+    faults.append(Fault(location=("grant", at, "agent"), message=said, hint=hint))
+    return None

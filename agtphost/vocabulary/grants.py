@@ -1,0 +1,48 @@
+"""
+The texts of grants, by which an operator says what an agent may call.
+
+A grant names things by a text of one of these forms; a ``*`` at its end stands for any rest:
+
+- ``server.tool``, ``server.*``: a tool of an MCP server, an action of an A2A agent or an ACP server; what else an MCP
+  server has is ``server.resource:URI`` and ``server.prompt:NAME``
+- ``METHOD /path``, ``* /path``: an endpoint, by its path template, or a negotiated contract
+- ``METHOD``: what the host itself answers by that method
+- ``EXECUTE action``: an action of neither a server nor an endpoint, such as ``EXECUTE mcp.tools.approve``
+- ``*``: everything
+"""
+
+from __future__ import annotations
+
+import re
+
+ANY = "*"
+LONGEST = 512
+"""Characters of a grant."""
+
+_FORM = re.compile(
+    r"\*|(?P<method>[A-Z]{3,32})|(?P<verb>[A-Z]{3,32}|\*) (?P<path>/(?:[\x21-\x7a\x7c\x7e]|\{[^{}\x00-\x20]*\})*)"
+    r"|EXECUTE (?P<action>[a-z][\x21-\x7e]*)|(?P<upstream>[\x21-\x29\x2b-\x2d\x2f-\x7e]+)\.(?P<part>[\x20-\x7e]+)",
+    re.ASCII,
+)
+
+
+def is_grant(text: str) -> bool:
+    """Whether a text has one of the forms of a grant; only its last character may be ``*``."""
+    return 0 < len(text) <= LONGEST and _FORM.fullmatch(text) is not None and ANY not in _body(text)
+
+
+def _body(text: str) -> str:
+    """Without the ``*`` that may stand at the end, and the one for any method."""
+    return text.removesuffix(ANY).removeprefix("* ")
+
+
+def method_of(text: str) -> str | None:
+    """The method of a grant that names a method alone; None for the others."""
+    found = _FORM.fullmatch(text)
+    return None if found is None else found["method"]
+
+
+def upstream_of(text: str) -> tuple[str, str] | None:
+    """Upstream and part of a grant that names what an upstream has; None for the others."""
+    found = _FORM.fullmatch(text)
+    return None if found is None or found["upstream"] is None else (found["upstream"], found["part"])
