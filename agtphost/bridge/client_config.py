@@ -20,6 +20,24 @@ WHERE = {
 WHERE_HTTP = {**WHERE, "claude": ".mcp.json of a project, or ~/.claude.json"}
 """The same for a server that runs already; the desktop application reads none such from its file."""
 
+MEMBER = {"claude": "mcpServers", "vscode": "servers", "cursor": "mcpServers"}
+"""The object of servers in each client's file."""
+
+_USER_FILES = {
+    "claude": {
+        "linux": "{config}/Claude/claude_desktop_config.json",
+        "darwin": "{home}/Library/Application Support/Claude/claude_desktop_config.json",
+        "win32": "{appdata}/Claude/claude_desktop_config.json",
+    },
+    "vscode": {
+        "linux": "{config}/Code/User/mcp.json",
+        "darwin": "{home}/Library/Application Support/Code/User/mcp.json",
+        "win32": "{appdata}/Code/User/mcp.json",
+    },
+    "cursor": dict.fromkeys(("linux", "darwin", "win32"), "{home}/.cursor/mcp.json"),
+}
+_PROJECT_FILES = {"claude": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
+
 TOKEN_VARIABLE = "AGTP_BRIDGE_TOKEN"
 """The environment variable that holds the token, for clients that read one."""
 
@@ -30,6 +48,26 @@ _TOKENS = {
     "cursor": f"${{env:{TOKEN_VARIABLE}}}",
 }
 """How each writes that the token is to be put in, so that no file has it."""
+
+
+def file_of(client: str, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """
+    The file that a client reads its servers from.
+
+    :param client: of :data:`CLIENTS`.
+    :param project: a directory that is opened in it; None: what counts for all of the user's.
+    """
+    if project is not None:
+        return project / _PROJECT_FILES[client]
+    home = environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home())
+    templates = _USER_FILES[client]
+    return Path(
+        templates.get(platform, templates["linux"]).format(
+            home=home,
+            config=environ.get("XDG_CONFIG_HOME") or f"{home}/.config",
+            appdata=environ.get("APPDATA") or f"{home}/AppData/Roaming",
+        )
+    )
 
 
 def bridge_command(config: Path, identity: str, *options: str) -> list[str]:
@@ -94,5 +132,5 @@ def http_entry(client: str, name: str, url: str, token: bool) -> str:
 
 def _document(client: str, name: str, entry: dict[str, Any], inputs: Sequence[dict[str, Any]] = ()) -> str:
     document: dict[str, Any] = {"inputs": list(inputs)} if inputs else {}
-    document["servers" if client == "vscode" else "mcpServers"] = {name: entry}
+    document[MEMBER[client]] = {name: entry}
     return json.dumps(document, indent=2)

@@ -48,6 +48,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.agent`: ``agtp agent``
 - :mod:`.audit`: ``agtp audit``
 - :mod:`.catalog`: ``agtp catalog``
+- :mod:`.client`: ``agtp client``
 - :mod:`.cert`: ``agtp cert``
 - :mod:`.key`: ``agtp key``
 """

@@ -54,14 +54,11 @@ class _Console:
 
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready = ready
-        # What a start warns of is for those who run a host for good, and `agtp check` tells it.
-        self._least = LogLevel.error
 
     def __call__(self, event: LogEvent) -> None:
         if event.get("log_format") == listener.READY:
-            self._least = LogLevel.warn
             self._ready()
-        elif event.get("log_namespace") == listener.__name__ or event["log_level"] >= self._least:
+        elif event.get("log_namespace") == listener.__name__ or event["log_level"] >= LogLevel.error:
             click.echo(visible(formatEvent(event)), err=True)
 
 
@@ -70,7 +67,7 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
     Run a host until SIGINT, SIGTERM, or the end of the terminal that it was started from.
 
     :param file: its ``host.toml``.
-    :param log_file: where its log goes; on standard error are warnings alone.
+    :param log_file: where its log goes; on standard error are its start and errors alone.
     :param ready: called once, when the port accepts and its servers have had their chance.
     :raises CommandError: it cannot start.
     """

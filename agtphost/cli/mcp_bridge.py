@@ -18,10 +18,11 @@ import click
 from agtphost.cli.configured import find_config
 from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.options import EXISTING, Connection, connection_options
+from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import Target, resolve
 from agtphost.client.errors import ClientError
+from agtphost.client.local_identities import CALLER
 
 if TYPE_CHECKING:
     from agtphost.bridge.host_link import HostLink
@@ -89,8 +90,9 @@ def command(
     target = resolve(where, uri)
     tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
-        flags = _flags(where, target, no_endpoints, no_verify, approval_wait)
-        text, file = _config_for(print_config, target, http, server, token_file, flags)
+        flags = _flags(no_endpoints, no_verify, approval_wait)
+        words = _words(where, uri, target, server, flags)
+        text, file = _config_for(print_config, words, http, server, token_file)
         if as_json:
             print_json({"client": print_config, "file": file, "config": json.loads(text)})
         else:
@@ -213,38 +215,40 @@ def _tokens(path: Path) -> tuple[str, ...]:
 
 
 def _config_for(
-    client: str, target: Target, http: int | None, server: str | None, token_file: Path | None, flags: Sequence[str]
+    client: str, words: Sequence[str], http: int | None, server: str | None, token_file: Path | None
 ) -> tuple[str, str]:
     """What to paste, and into which file."""
     from agtphost.bridge import client_config
 
-    name = server or "agtp"
+    name = server or client_config.NAME
     if http is None:
-        return client_config.stdio_entry(client, name, _words(target, server, flags)), client_config.WHERE[client]
+        return client_config.stdio_entry(client, name, words), client_config.WHERE[client]
     if not http:
         raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
     url = f"http://127.0.0.1:{http}/mcp"
     return client_config.http_entry(client, name, url, token_file is not None), client_config.WHERE_HTTP[client]
 
 
-def _flags(where: Connection, target: Target, no_endpoints: bool, no_verify: bool, approval_wait: float) -> list[str]:
-    """Options of the bridge itself; with the host.toml at hand, whose keys check the records."""
+def _flags(no_endpoints: bool, no_verify: bool, approval_wait: float) -> list[str]:
+    """Options of the bridge itself."""
     flags = ["--no-endpoints"] * no_endpoints + ["--no-verify"] * no_verify
-    flags += ["--approval-wait", f"{approval_wait:g}"] if approval_wait else []
-    config = find_config(where) if target.keys and not no_verify else None
-    if config is not None:
-        flags += ["--config", str(config.absolute()), *["--no-cert"] * (target.cert is None)]
-    return flags
+    return flags + (["--approval-wait", f"{approval_wait:g}"] if approval_wait else [])
 
 
-def _words(target: Target, server: str | None, flags: Sequence[str]) -> Sequence[str]:
+def _words(where: Connection, uri: str, target: Target, server: str | None, flags: list[str]) -> list[str]:
     """The command line that makes the same bridge from any directory."""
+    from agtphost.bridge.client_config import bridge_command
+
+    config = find_config(where) if target.keys else None
+    options = [] if server is None else ["--server", server]
+    if config is not None and uri == HERE and target.cert is not None and where.cert is None and where.cacert is None:
+        return [*bridge_command(config.absolute(), where.identity or CALLER), *options, *flags]
     words = [str(Path(sys.executable).with_name("agtp")), "mcp-bridge", target.uri]
     for option, path in (("--cert", target.cert), ("--key", target.key), ("--cacert", target.cacert)):
         if path is not None:
             words += [option, str(path.absolute())]
     if target.cert is None and target.agent_id is not None:
         words += ["--agent-id", target.agent_id]
-    if server is not None:
-        words += ["--server", server]
-    return [*words, *flags]
+    if config is not None and "--no-verify" not in flags:
+        flags = [*flags, "--config", str(config.absolute()), *["--no-cert"] * (target.cert is None)]
+    return [*words, *options, *flags]

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tools": ("List, call and approve hosted tools.", "tools"),
     "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
     "status": ("Show how a host is, and why it is not ready.", "status"),
+    "client": ("Write a host into Claude, VS Code or Cursor.", "client.commands"),
     "upstreams": ("Show what hosted servers are up to.", "upstreams"),
     "page": ("Get a link to the page for the people who run a host.", "page"),
     "agent": ("Agents and their lifecycle.", "agent.commands"),

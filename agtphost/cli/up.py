@@ -176,7 +176,7 @@ def _free_port(first: int) -> int:
 
 def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
     kept = "removed when it stops; `agtp up DIR` keeps one" if temporary else "new" if host.new else "as it was left"
-    click.echo(f"directory  {shown}  ({kept})")
+    click.echo(f"directory  {shown}  ({kept}; {LOG} is in it)")
     if host.config.listen.port != DEFAULT_PORT:
         click.echo(f"port       {host.config.listen.port}  (a free one)")
     for server in host.config.mcp.server:

@@ -21,6 +21,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.bounds`: what such a bound says: its members, units and shares
 - :mod:`.escaping`: texts of others with whatever a reader would not see as it is written out
 - :mod:`.holdings`: everything that the host keeps because of somebody's requests: one list, with a bound for each
+- :mod:`.jsonc`: JSON with comments, as editors keep their settings in, and one member of it changed
 - :mod:`.jsonslices`: large JSON texts, written in slices: so that whoever writes one can do something else in between
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
 - :mod:`.mount_paths`: what part of an HTTP listener's paths a surface has

@@ -248,8 +248,13 @@ def test_what_is_printed_for_pasting_starts_the_bridge(host: Host) -> None:
     command = commands[0]
     assert commands == [command] * len(CLIENTS)
     paths = [word for word in command if "/" in word and "://" not in word]
-    assert len(paths) == 5 and all(Path(path).is_absolute() and Path(path).is_file() for path in paths)
+    assert len(paths) == 2 and all(Path(path).is_absolute() and Path(path).is_file() for path in paths)
     assert command[command.index("--config") + 1] == str(host.config), "whose keys check the records"
+
+    # Of a host that is named by its address, everything else is named too.
+    named = host.agtp("mcp-bridge", host.uri, "--as", "demo", "--config", "host.toml", "--print-config", "claude")
+    arguments = json.loads(named.stdout)["mcpServers"]["agtp"]["args"]
+    assert [word for word in arguments if word.startswith("--")] == ["--cert", "--key", "--cacert", "--config"]
 
     async def story() -> None:
         pasted = StdioServerParameters(command=command[0], args=command[1:], cwd="/")

@@ -6,6 +6,7 @@ import re
 import secrets
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.packages import FAILURE, PackageError
 from agtphost.identity.provisioning import (
+    OWNER,
     AgentDescription,
     IssuedAgent,
     ProvisioningError,
@@ -121,6 +123,23 @@ def new_command(
     if not hosted and fields["certificate"] is None:
         click.echo("the authority's key is not here: `agtp cert issue agent` makes the certificate", err=True)
     click.echo("send the host SIGHUP, or restart it, to admit it", err=True)
+
+
+def issue_caller(config: Config, name: str, *, description: str, scopes: Sequence[str]) -> IssuedAgent:
+    """
+    Issue a caller of this host's own, under a label that is free.
+
+    :raises CommandError: it cannot be issued.
+    """
+    registrar = load_signing_key(config.host.state_dir / "registrar.key")
+    _require_free_label(config, name)
+    owner = OWNER if config.host.development else config.host.server_id
+    described = AgentDescription(
+        name=name, description=description, scopes=scopes, principal=owner, owner_id=_identifier(owner) or OWNER
+    )
+    if _authority(config) is None:
+        raise WrongInput("the key of the authority is not here, so no certificate can be issued", "Name one with --as.")
+    return _issue(config.identity.known_agents, described, registrar, config, hosted=False)
 
 
 # What is to be issued
