@@ -165,6 +165,12 @@ class Draft:
     caller: str = ""
     """The caller's label, for those who are told of the record: the record itself has the Agent-ID."""
 
+    called: str = ""
+    """What was called, as counters know it: a name that no caller chose; empty where nothing was found."""
+
+    rule: Callable[[], object] | None = None
+    """Of a refusal: finds the line of a file that decided, for those who are told of it; None where none can be."""
+
     began: float | None = None
     """When the call came in that this record ends, in seconds since the Unix epoch; None where it ends none."""
 

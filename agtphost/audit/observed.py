@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agtphost.identity.encoding import decode
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.spoken import executed, spoken
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -44,6 +45,11 @@ class ObservedRecord(NamedTuple):
     members: Mapping[str, Any] = _NOTHING
     """What was signed, but for what :attr:`jws` alone has where these are empty. Not to be changed: others read it."""
 
+    label: str = ""
+    """What was called, by a name that no caller chose; empty where nothing was found."""
+
+    ruling: Callable[[], object] | None = None
+
     def payload(self) -> Mapping[str, Any]:
         """Its members, decoded anew at each call."""
         return members_of(self.jws)
@@ -79,10 +85,26 @@ class ObservedRecord(NamedTuple):
         return str(self.members.get("task_id", ""))
 
     @property
+    def called(self) -> str:
+        """What was called, in words: ``files.read_file``, ``QUERY /library/978``."""
+        return spoken(self.members)
+
+    @property
     def tool(self) -> str:
-        """The MCP tool that was called; empty where it was something else."""
+        """The tool or action that was called, such as ``files.read_file``; empty where it was something else."""
+        return executed(self.members.get("extra", _NOTHING))
+
+    @property
+    def lacking(self) -> Sequence[str]:
+        """The scopes that were missing, or were claimed in excess; empty where it was not refused for those."""
         extra = self.members.get("extra", _NOTHING)
-        return str(extra.get("mcp_tool") or extra.get("tool") or "")
+        return extra.get("scopes") or () if self.reason else ()
+
+    @property
+    def rule(self) -> str:
+        """Where the host's own files say what it was refused for, such as ``host.toml:31``; empty where they do not."""
+        found = None if self.ruling is None else self.ruling()
+        return "" if found is None else str(found)
 
 
 class ObservedGroup(NamedTuple):

@@ -81,4 +81,6 @@ def _observed(draft: Draft, sealed: Sealed, now: float, chain: str, durable: boo
         seconds,
         draft.caller,
         draft.payload,
+        draft.called,
+        draft.rule,
     )

@@ -8,14 +8,18 @@ from typing import Any
 import click
 
 from agtphost.cli.arguments import pairs
-from agtphost.cli.exchange import ask, result_of
-from agtphost.cli.failures import ExitStatus
+from agtphost.cli.exchange import connected, inspect
+from agtphost.cli.failures import ExitStatus, WrongInput
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.media_types import MCP_TOOLS
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.spoken import call as spoken_call
 
 ACTION = "mcp.tools.call"
 
@@ -25,9 +29,8 @@ ANYONE = "anyone"
 
 @click.command()
 @click.argument("agent", metavar="AGENT|anyone")
-@click.argument("method", metavar="METHOD")
-@click.argument("path", metavar="[PATH]", default="/")
-@click.argument("fields", nargs=-1, metavar="[key=value | key:=json]...")
+@click.argument("called", metavar="TOOL|METHOD")
+@click.argument("words", nargs=-1, metavar="[PATH] [KEY=VALUE | KEY:=JSON | JSON]...")
 @click.option("--tool", metavar="NAME", help="With EXECUTE: the tool; fields are its arguments.")
 @click.option("--scope", metavar="TOKENS", help="What Authority-Scope would claim; default: no such header.")
 @click.option(
@@ -40,9 +43,8 @@ ANYONE = "anyone"
 @host_options
 def command(
     agent: str,
-    method: str,
-    path: str,
-    fields: tuple[str, ...],
+    called: str,
+    words: tuple[str, ...],
     tool: str | None,
     scope: str | None,
     assurance: str,
@@ -54,28 +56,37 @@ def command(
 
     The host runs its own gates over the question and calls nothing. With
     input, the input schema is part of it. Exit status 0 for yes, 1 for no; yes
-    also where a person has to approve the call, which is said.
+    also where a person has to approve the call, which is said. A tool is
+    named as lists name it, SERVER.TOOL; what follows are its arguments.
     Asked with the certificate of the agent's Genesis issuer: the configured
     host's registrar, unless --cert or --as names another.
 
     \b
     Examples:
       agtp can demo RESERVE /rooms/1/bookings
-      agtp can demo EXECUTE / --tool files.list_files --scope mcp:tools:execute
+      agtp can demo files.read_file
+      agtp can demo files.read_file path=notes.txt --scope mcp:tools:execute
+      agtp can demo files.read_file '{"path": "notes.txt"}'
       agtp can anyone DISCOVER /methods
     """
+    method, path, named, given = _read(called, words, tool)
     asked: dict[str, Any] = {"target": "decision", "method": method, "path": path}
     if agent != ANYONE:
         asked.update(agent_id=agent_id_of(where, agent), assurance=assurance)
     if scope is not None:
         asked["authority_scope"] = scope
-    if tool is not None:
-        payload = {"tool": tool, **({"arguments": pairs(fields)} if fields else {})}
-        asked.update(input={"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}, partial=not fields)
-    elif fields:
-        asked["input"] = pairs(fields)
+    if named:
+        asked.update(input=_of_tool(named, given), partial=given is None)
+    elif given is not None:
+        asked["input"] = given
     target = resolve(where, identity=REGISTRAR)
-    decision = result_of(ask(target, "INSPECT", "/", asked))
+    with connected(target) as client:
+        decision = inspect(client, target, asked)
+        if named and _unknown(decision):
+            # What is no tool may be an action of the operator's own, which EXECUTE calls by its name.
+            asked["input"] = {"action": named, **({} if given is None else {"parameters": given})}
+            own = inspect(client, target, asked)
+            decision = decision if _unknown(own) else own
     allowed = decision.get("allowed") is True
     if as_json:
         print_json(decision)
@@ -85,22 +96,62 @@ def command(
         raise click.exceptions.Exit(ExitStatus.REFUSED)
 
 
-def called(method: str, path: str, name: object) -> str:
-    """A call in words: EXECUTE by what it executes."""
-    return f"{method} {name}" if name and method == "EXECUTE" else f"{method} {path}"
+def _read(called: str, words: tuple[str, ...], tool: str | None) -> tuple[str, str, str, Mapping[str, Any] | None]:
+    """Method, path, the tool (empty: none is named), and the input or the arguments; None where there are none."""
+    method, path, named = called, "/", tool or ""
+    if not is_method_name(called):
+        if tool is not None or "." not in called:
+            raise WrongInput(
+                f"{called[:64]!r} is neither a method nor a tool",
+                "Methods are upper-case, as DISCOVER; tools are named as `agtp tools ls` lists them: files.read_file.",
+            )
+        method, named = "EXECUTE", called
+    if words and words[0].startswith("/"):
+        path, words = words[0], words[1:]
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        try:
+            given = jsontext.decode(words[0].encode("utf-8", "surrogateescape"))
+        except jsontext.JSONTextError as error:
+            raise WrongInput(f"the input is not JSON: {error}", "Or write key=value for each member.") from None
+        if not isinstance(given, dict):
+            raise WrongInput("the input is no JSON object")
+        return method, path, named, given
+    return method, path, named, pairs(words) if words else None
+
+
+def _of_tool(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    payload = {"tool": name, **({} if arguments is None else {"arguments": arguments})}
+    return {"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}
+
+
+def _unknown(decision: Mapping[str, Any]) -> bool:
+    refusal = decision.get("refusal") or {}
+    return refusal.get("reason") in (Reason.UNKNOWN_TOOL, Reason.UNKNOWN_ACTION, Reason.UNSUPPORTED_PAYLOAD_TYPE)
+
+
+def ruled(rule: object) -> list[str]:
+    """The line of the host's files that decided, where the host tells."""
+    if not isinstance(rule, Mapping) or not rule.get("at"):
+        return []
+    default = ", which is left out: this is the default" if rule.get("default") else ""
+    return [f"  rule     {rule['at']} {rule.get('key', '')}{default}"]
 
 
 def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
     """The decision as lines for people."""
-    call = called(str(decision.get("method")), str(decision.get("path")), decision.get("name"))
+    method, path, name = (str(decision.get(member) or "") for member in ("method", "path", "name"))
+    call = str(decision.get("called") or spoken_call(method, path, name))
     if decision.get("allowed") is True:
-        lines = [f"yes: {agent} may {call}"]
+        lines = [f"yes: {agent} may call {call}"]
         if decision.get("needs_approval"):
-            lines = [f"yes: {agent} may {call}, once a person has approved it"]
+            lines = [
+                f"yes: {agent} may call {call}, once a person has approved it",
+                *ruled(decision.get("approval_rule")),
+            ]
     else:
         refusal = decision.get("refusal") or {}
         lines = [
-            f"no: {agent} may not {call}",
+            f"no: {agent} may not call {call}",
             f"  status   {refusal.get('status')} {refusal.get('reason')}",
             f"  because  {refusal.get('explanation')}",
             f"  gate     {refusal.get('gate')}",
@@ -109,6 +160,7 @@ def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
         lacking = details.get("missing_scopes") or details.get("scopes") if isinstance(details, dict) else None
         if lacking:
             lines.append(f"  lacks    {shown(lacking)}")
+        lines.extend(ruled(refusal.get("rule")))
         if refusal.get("remedy"):
             lines.append(f"  remedy   {refusal['remedy']}")
     lines.append(f"  passed   {', '.join(decision.get('passed') or ()) or '-'}")

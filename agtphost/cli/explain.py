@@ -10,8 +10,8 @@ import click
 from agtphost.audit.summaries import EVENT, READS
 from agtphost.cli import approval_records
 from agtphost.cli.approval_records import ApprovalRecords, records_of
-from agtphost.cli.audit.entries import Entry, entry_of, what_of
-from agtphost.cli.can import told
+from agtphost.cli.audit.entries import Entry, entry_of
+from agtphost.cli.can import ruled, told
 from agtphost.cli.exchange import connected, inspect, result_of, signing_keys
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import labels
@@ -21,6 +21,7 @@ from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.retelling import asked_today, claimed_of
+from agtphost.vocabulary.spoken import spoken
 from agtphost.vocabulary.status import Status, phrase_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ SURENESS = {
 
 
 TOLD = frozenset(
-    {"claimed", "cause", "scopes", "action", "payload_type", "tool", "approval"}
+    {"claimed", "cause", "scopes", "action", "payload_type", "tool", "approval", "input_shape"}
     | {"mcp_server", "mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent", "a2a_action", "acp_server", "acp_action"}
 )
 """Members of a record's ``extra`` that the story tells in words."""
@@ -111,7 +112,7 @@ def story(
     names = dict(names or {})
     if today is not None and today.get("agent_name"):
         names.setdefault(str(today.get("agent_id")), str(today["agent_name"]))
-    lines = _event(payload, names) if "event_type" in payload else _call(payload, names)
+    lines = _event(payload, names) if "event_type" in payload else _call(payload, names, (today or {}).get("rule"))
     if approval is not None:
         lines.extend(approval_records.told(approval, names))
     lines.append(_proof(entry))
@@ -166,12 +167,12 @@ def _label(agent_id: object, names: Mapping[str, str]) -> str:
     return f" ({label})" if label else ""
 
 
-def _call(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = None) -> list[str]:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
     who = _named(payload.get("caller_id"), names) or "somebody"
     lines = [
-        f"{payload.get('issued_at')}: {who} called {what_of(payload)}",
+        f"{payload.get('issued_at')}: {who} called {spoken(payload)}",
         *_caller(payload, claimed_of(payload), names),
         f"  answer   {_status(payload.get('status'))}",
     ]
@@ -182,9 +183,12 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
         word = "held" if payload.get("status") == Status.ACCEPTED else "refused"
         lines.append(f"  {word:8} {payload['reason']}{cause}")
         if extra.get("scopes"):
-            lines.append(f"  scopes   {shown(extra['scopes'])}")
+            lines.append(f"  lacked   {shown(extra['scopes'])}")
+        lines.extend(ruled(rule))
     else:
         lines.append(f"  answered by {_named(payload.get('agent_id'), names) or 'the host itself'}")
+    if isinstance(extra.get("input_shape"), dict):
+        lines.append(f"  input    {', '.join(f'{name}: {kind}' for name, kind in extra['input_shape'].items())}")
     if payload.get("action_id"):
         lines.append(f"  action   {payload['action_id']}")
     return lines

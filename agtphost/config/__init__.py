@@ -24,6 +24,7 @@
 - :mod:`.web_upstreams`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and
   before it
 - :mod:`.web_upstreams_checks`: what no key of ``[a2a]`` and ``[acp]`` tells alone
+- :mod:`.places`: where its keys stand, for what is told of it while it is in use
 - :mod:`.presence`: what a configuration says of its domain: the facts of the bootstrap document
 - :mod:`.published`: what is published beside the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``,
   ``[wellknown]``

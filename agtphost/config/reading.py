@@ -133,7 +133,7 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
 def _examined(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
     context = context_of(document, environ)
     config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
-    config = config.model_copy(update={"file": document.file})
+    config = config.read_from(document.file, document.document.lines)
     concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
     faults.extend(concluded(concerning, removed))
     return Reading(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo
 
 from agtphost.config import secret
 from agtphost.config.admin import Admin
@@ -21,6 +22,7 @@ from agtphost.config.http import Http
 from agtphost.config.limits import Limits
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.metrics import MetricsSection
+from agtphost.config.places import Places
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
@@ -44,6 +46,7 @@ from agtphost.config.values import (
 )
 from agtphost.config.web_upstreams import A2A, ACP
 from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
+from agtphost.vocabulary.tomltext import Location
 
 _LOOPBACK_ENDPOINT = re.compile(
     r"tcp6?:.*\binterface=(?:127(?:\.[0-9]{1,3}){3}|\\:\\:1|localhost)(?::.*)?|unix:.*", re.ASCII
@@ -383,6 +386,26 @@ class Config(Section):
 
     file: Path = Field(default=Path(), exclude=True)
     """The file this was read from, absolute."""
+
+    _places: Places = PrivateAttr(default_factory=Places)
+
+    def read_from(self, file: Path, lines: Mapping[Location, int]) -> Config:
+        """
+        The same, knowing where it stands.
+
+        :param lines: of its tables and keys, as they were when it was read: what is in use is told by these.
+        """
+        read = self.model_copy(update={"file": file})
+        read._places = Places(lines)
+        return read
+
+    def place(self, *location: str | int) -> tuple[int, bool]:
+        """
+        The line of a key, and whether it stands there itself; else that of the nearest table around it, or 0.
+
+        :param location: such as ``"mcp", "server", 0, "scopes"``.
+        """
+        return self._places.of(location)
 
     @property
     def folder(self) -> Path:

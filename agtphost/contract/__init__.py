@@ -8,6 +8,7 @@ What a host offers and how it decides what a request means: AGTP-API.
   references lead to; compiled once
 - :mod:`.table`: which binding a method and path select
 - :mod:`.policy`: which methods are accepted, under which other names
+- :mod:`.input_shape`: what a record keeps of an input: which members were there, and of which type
 - :mod:`.manifest`: the server manifest
 - :mod:`.built_in_contracts`: the contracts of the host's own endpoints, by the rules that operators' are held to
 - :mod:`.catalog_diff`: what changes between two versions of the method catalog, and what of a deployment it breaks

@@ -102,8 +102,27 @@ class Binding:
     origin: str = ""
     """The file that declares it, with the line; for its operator."""
 
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Those of its members in the file of :attr:`origin`."""
+
     details: Mapping[str, Any] = field(default_factory=dict)
     """What lists show besides: semantic block, schemas, annotations."""
+
+    @property
+    def spoken(self) -> str:
+        """What it is called where people read of it: ``files.read_file``, ``QUERY /library/{isbn}``."""
+        return self.name or str(self.extra.get("action") or f"{self.method} {self.path}")
+
+    @property
+    def label(self) -> str:
+        """The same for counters: a name that no caller chose."""
+        if self.tier == "C":
+            return "contracts"
+        server = self.extra.get("mcp_server")
+        if server and (self.unknown is not None or not self.details):
+            # What a server has not listed, a resource or a prompt: the caller's own word.
+            return f"{server}.*"
+        return self.spoken
 
     @classmethod
     def native(

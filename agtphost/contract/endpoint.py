@@ -138,6 +138,8 @@ class Endpoint:
     """Where it was declared."""
 
     line: int = 0
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The lines of its members in :attr:`file`, for what is told of them."""
 
     @property
     def name(self) -> str:
@@ -209,5 +211,6 @@ class Endpoint:
             headers=self._headers(),
             extra={"action": self.action} if self.action else {},
             origin=f"{self.file}:{self.line}" if self.file else "",
+            lines=self.lines,
             details=self.projection(),
         )

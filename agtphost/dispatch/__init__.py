@@ -14,6 +14,7 @@ The one way in and the one way out.
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest
+- :mod:`.ruling`: which line of which file a call was decided by, for those who may change it
 - :mod:`.purchase`: what is proven of one PURCHASE on its way to the handler, and goes into its record
 - :mod:`.outcome`: what came of a call, before it is sealed
 - :mod:`.quotes`: carts and the quotes given for them: what a PURCHASE can be bound to

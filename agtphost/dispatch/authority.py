@@ -64,7 +64,7 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
     if lacking:
         raise Refusal(
             Reason.SCOPE_REQUIRED,
-            f"{binding.name or f'{binding.method} {binding.path}'} needs scopes that this request does not carry.",
+            f"{binding.spoken} needs scopes that this request does not carry.",
             status=binding.scope_status,
             remedy="Claim the missing scopes in Authority-Scope if the Identity Document declares them; "
             "otherwise the registrar has to grant them.",

@@ -14,12 +14,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from agtphost.contract.binding import Binding
+from agtphost.contract.input_shape import faults_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import AddresseeGate
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
+from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.spoken import call
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 
@@ -28,6 +33,9 @@ TRACES = frozenset({"rate", "idempotency", "contract presentation", "merchant", 
 
 INPUT = frozenset({"schema"})
 """Gates that have nothing to say where no input is given."""
+
+SHAPE = "shape of the input"
+"""What such a gate has to say of a shape."""
 
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -49,6 +57,9 @@ class Question:
 
     input: Mapping[str, Any] | None = None
     """None: the input is not part of the question."""
+
+    shape: Mapping[str, Any] | None = None
+    """In place of an input: the types of its members, as a record has them (:mod:`agtphost.contract.input_shape`)."""
 
     partial: bool = False
     """The input names what is called, and is not all that the call would have: its schema is not asked."""
@@ -82,6 +93,10 @@ class Decision:
     name: str = ""
     """What EXECUTE would call: a tool, or an action."""
 
+    binding: Binding | None = None
+    caller: Agent | None = None
+    """What the call was resolved to, and who would make it; as far as the gates came."""
+
     def document(self) -> dict[str, Any]:
         """For INSPECT and for people's tools."""
         shown: dict[str, Any] = {
@@ -96,6 +111,7 @@ class Decision:
         }
         if self.name:
             shown["name"] = self.name
+        shown["called"] = call(self.method, self.path, self.name)
         if self.tier:
             shown.update(tier=self.tier, required_scopes=list(self.required_scopes), min_assurance=self.min_assurance)
         if self.refusal is not None:
@@ -131,6 +147,13 @@ class Decider:
         passed_over: list[str] = []
         refused: tuple[str, Refusal] | None = None
         for gate in self._gates:
+            if gate.name in INPUT and question.shape is not None:
+                refusal = _of_shape(exchange.binding, question.shape)
+                if refusal is not None:
+                    refused = gate.name, refusal
+                    break
+                passed.append(SHAPE)
+                continue
             if gate.name in TRACES or (gate.name in INPUT and (question.input is None or question.partial)):
                 passed_over.append(gate.name)
                 continue
@@ -159,8 +182,31 @@ class Decider:
             required_scopes=() if binding is None else binding.required_scopes,
             min_assurance="" if binding is None else binding.min_assurance.label,
             tier="" if binding is None else binding.tier,
-            name="" if binding is None else binding.name,
+            name=_named(question, binding),
+            binding=binding,
+            caller=exchange.caller,
         )
+
+
+def _of_shape(binding: Binding | None, shape: Mapping[str, Any]) -> Refusal | None:
+    """Why an input of that shape is not taken; None where nothing speaks against it."""
+    schema = None if binding is None else binding.input_schema
+    faults = [] if schema is None else faults_of(schema.schema, shape)
+    if not faults:
+        return None
+    return Refusal(Reason.INVALID_INPUT, "The input does not follow the input schema.", details={"faults": faults})
+
+
+def _named(question: Question, binding: Binding | None) -> str:
+    """What the binding is called; where EXECUTE came to none, what the question names."""
+    if binding is not None and binding.name:
+        return binding.name
+    given = question.input or {}
+    payload = given.get("payload")
+    if question.method != "EXECUTE" or not isinstance(given.get("action"), str):
+        return ""
+    named = payload.get("tool") if isinstance(payload, Mapping) else None
+    return str(named or given["action"])
 
 
 def _request(question: Question) -> Request:

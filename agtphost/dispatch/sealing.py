@@ -17,8 +17,10 @@ from typing import Any
 from agtphost.audit.drafts import HOST_CHAIN, Draft, Sealed
 from agtphost.audit.keyed import read_unkept
 from agtphost.audit.lifecycle import LifecycleState
+from agtphost.contract.input_shape import shape_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
+from agtphost.dispatch.ruling import Ruling
 from agtphost.dispatch.standing import standing
 from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
@@ -51,6 +53,7 @@ class Sealer:
     :param supported_methods: what Supported-Methods says on the first response of a connection.
     :param warnings: deprecated methods of the catalog, and what ``AGTP-Catalog-Warning`` says of each.
     :param floor: how surely a caller must be known to have its full share of what is held.
+    :param ruling: finds what a refusal was decided by, for those who are told of it.
     """
 
     def __init__(
@@ -60,8 +63,10 @@ class Sealer:
         warnings: Mapping[str, str] | None = None,
         *,
         floor: Assurance = Assurance.CERTIFICATE,
+        ruling: Ruling | None = None,
     ) -> None:
         self._floor = floor
+        self._ruling = ruling
         self._server_id = server_id
         self._warnings = warnings or {}
         self._supported = ("Supported-Methods", ", ".join(supported_methods))
@@ -212,6 +217,10 @@ class Sealer:
                 payload["action_id"] = new_id(exchange.now)
             if binding.extra:
                 _extend(payload, binding.extra)
+            if binding.input_schema is not None and binding.tier != "A":
+                shape = shape_of(binding.input_schema.schema, exchange.input)
+                if shape:
+                    _extend(payload, {"input_shape": shape})
         if outcome.extra:
             _extend(payload, outcome.extra)
         if exchange.peer.http is not None:
@@ -239,6 +248,10 @@ class Sealer:
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
         if caller is not None:
             draft.caller = caller.name
+        if binding is not None:
+            draft.called = binding.label
+        if refused and self._ruling is not None:
+            draft.rule = self._ruling.later(outcome.reason, exchange, outcome.extra or NOTHING)
         if not refused:
             draft.standing = standing(exchange)
         draft.changes, draft.events = outcome.changes, outcome.events
@@ -434,8 +447,9 @@ class AttestingSealer(Sealer):
         kind: str,
         evidence: str,
         floor: Assurance = Assurance.CERTIFICATE,
+        ruling: Ruling | None = None,
     ) -> None:
-        super().__init__(server_id, supported_methods, warnings, floor=floor)
+        super().__init__(server_id, supported_methods, warnings, floor=floor, ruling=ruling)
         self._fields = ((ATTESTATION, evidence),)
         # Bodies are JSON objects with members, so this goes in front of the last brace.
         self._member = f',"attestation_type":"{kind}"}}'.encode()

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from agtphost.handlers.tracing import Attributes, CallTrace, ClientSpan
+
+if TYPE_CHECKING:
+    from agtphost.contract.binding import Binding
 
 
 class Call:
     """One call on its way through the dispatcher."""
 
-    __slots__ = ("agent_id", "audit_id", "early", "held", "response_id", "task_id", "trace")
+    __slots__ = ("agent_id", "audit_id", "bound", "caller", "early", "held", "response_id", "task_id", "trace")
 
     def __init__(self) -> None:
         self.response_id = ""
@@ -26,6 +30,12 @@ class Call:
 
         self.agent_id = ""
         """The caller's, or the one that the request claims."""
+
+        self.caller = ""
+        """Its label; empty while it is not known to be an agent's."""
+
+        self.bound: Binding | None = None
+        """What is called, once that is known."""
 
         self.task_id = ""
         self.audit_id = ""
@@ -49,13 +59,15 @@ class Call:
     @property
     def text(self) -> str:
         """What its lines in the log end with."""
+        called = "" if self.bound is None else f"{self.caller or 'somebody'} called {self.bound.spoken}"
         named = (
             ("Audit-ID", self.audit_id),
             ("Response-ID", self.response_id),
             ("Agent-ID", self.agent_id),
             ("Task-ID", self.task_id),
         )
-        return ", ".join(f"{name} {value}" for name, value in named if value)
+        identifiers = (f"{name} {value}" for name, value in named if value)
+        return ", ".join(((called,) if called else ()) + tuple(identifiers))
 
 
 CALL: ContextVar[Call | None] = ContextVar("agtphost-call", default=None)

@@ -19,6 +19,7 @@ from agtphost.dispatch.gates.plugin import OperatorGate, placed
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
+from agtphost.dispatch.ruling import Ruling
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealing import AttestingSealer, Sealer
@@ -108,9 +109,10 @@ def admitting(
     )
     order = _with_operators(on, order)
     # What may be called is asked of these very gates (design decision 14).
-    decisions = Decisions(Decider(order).decide, loaded.directory, on.authorization)
+    ruling = Ruling(config)
+    decisions = Decisions(Decider(order).decide, loaded.directory, on.authorization, ruling)
     on.registry.tell({"decision": decisions})
-    sealer = _sealer(on, catalog.warnings)
+    sealer = _sealer(on, catalog.warnings, ruling)
     running = RunningCalls(evidence.states.state_of, on.reactor)
     on.registry.tell({"running": Running(running.list, on.authorization, on.seconds).read})
     refusals = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate)
@@ -161,12 +163,14 @@ def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
     return order
 
 
-def _sealer(on: Foundation, warnings: Mapping[str, str]) -> Sealer:
+def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: Ruling) -> Sealer:
     """One that attests, where there is evidence."""
     given, server_id, methods = on.config.attestation, on.config.host.server_id, tuple(on.registry.methods())
     if given.type is None or given.evidence is None:
-        return Sealer(server_id, methods, warnings, floor=on.floor)
-    return AttestingSealer(server_id, methods, warnings, kind=given.type, evidence=given.evidence, floor=on.floor)
+        return Sealer(server_id, methods, warnings, floor=on.floor, ruling=ruling)
+    return AttestingSealer(
+        *(server_id, methods, warnings), kind=given.type, evidence=given.evidence, floor=on.floor, ruling=ruling
+    )
 
 
 def _server_names(loaded: Loaded) -> Mapping[str, str]:

@@ -281,7 +281,7 @@ def _inspection(
             TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog, on.authorization).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
-            "records": Records(evidence.records, on.authorization).read,
+            "records": Records(evidence.records, on.authorization, directory).read,
             "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
             "sessions": Sessions(
                 *(floor.sessions, floor.suspensions, on.authorization, on.continuations), now=on.seconds

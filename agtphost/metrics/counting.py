@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.vocabulary.reasons import Reason
@@ -28,6 +29,12 @@ METHODS = 64
 
 AGENTS = 200
 """Callers that are told apart, where that is asked for."""
+
+CALLED = 500
+"""Things that are called, and of each whether it was answered or refused, that are told apart."""
+
+MISSING = 500
+"""Scopes that were missing, by what asked for them, that are told apart."""
 
 LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds: from a call in memory to one that a person is asked about."""
@@ -89,6 +96,12 @@ class CallCounts:
         self.callers: dict[str, int] = {}
         """Calls by the caller's label."""
 
+        self.called: dict[tuple[str, str], int] = {}
+        """Calls by what was called, as lists name it, and ``answered`` or ``refused``."""
+
+        self.missing: dict[tuple[str, str, str, str], int] = {}
+        """Refusals by the scope that was missing, what asked for it, where that is said, and the caller's label."""
+
         self.latencies: dict[str, Histogram] = {}
         """By method."""
 
@@ -124,8 +137,29 @@ class CallCounts:
                 series = self._further(*key)
             series.count += 1
             series.latency.observe(seconds)
+            reason = key[2]
+            target = record.label or NOBODY, "refused" if reason else "answered"
+            if target in self.called:
+                self.called[target] += 1
+            else:
+                keep_few(self.called, target, (OTHER, target[1]), CALLED)
+            if reason == Reason.SCOPE_REQUIRED:
+                self._count_missing(record)
             if self._agents:
                 self._count_caller(record)
+
+    def _count_missing(self, record: ObservedRecord) -> None:
+        """Scopes that an operator's entry asks for: those of contracts and of claims are the callers' own words."""
+        if record.label in ("", "contracts"):
+            return
+        caller = (record.caller or NOBODY) if self._agents else ""
+        rule = record.rule
+        for scope in record.lacking:
+            key = (record.label, str(scope), rule, caller)
+            if key in self.missing:
+                self.missing[key] += 1
+            else:
+                keep_few(self.missing, key, (OTHER, OTHER, "", OTHER if caller else ""), MISSING)
 
     def _further(self, method: str, status: int, reason: str) -> _Series:
         """The series of a call that none was at hand for; what is on no list is looked up here each time."""
@@ -149,3 +183,10 @@ class CallCounts:
         if label not in self.callers and len(self.callers) >= AGENTS:
             label = OTHER
         self.callers[label] = self.callers.get(label, 0) + 1
+
+
+def keep_few(counts: dict[Any, int], key: Any, other: Any, most: int) -> None:
+    """Count a key that is not there yet; as ``other`` where there are as many as there may be."""
+    if len(counts) >= most:
+        key = other
+    counts[key] = counts.get(key, 0) + 1

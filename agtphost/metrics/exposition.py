@@ -47,6 +47,12 @@ class HostCollector:
             "From a call's arrival until its answer was on record.",
             [((("method", method),), found) for method, found in counts.latencies.items()],
         )
+        called = ((*names, count) for names, count in counts.called.items())
+        text = "The same by what was called: a tool, or method and path template."
+        yield _counter("agtphost_called", text, ("called", "outcome"), called)
+        missing = ((*names, count) for names, count in counts.missing.items())
+        text = "Refusals for a missing scope, with the line that asks for it."
+        yield _counter("agtphost_missing_scopes", text, ("called", "scope", "rule", "agent"), missing)
         if counts.callers:
             callers = ((label, count) for label, count in counts.callers.items())
             yield _counter("agtphost_agent_calls", "The same by the label of the caller.", ("agent",), callers)

@@ -41,7 +41,7 @@ async def draw(visit: Visit) -> View:
     return View(
         title=f"Call {audit_id[:12]}...",
         body=[
-            _what(audit_id, payload),
+            _what(audit_id, payload, {} if today is None or not today.ok else today.result),
             _evidence(audit_id, payload, reply, proven),
             *([_decision(today)] if today is not None else []),
             _linked(payload, further[0] if further else None),
@@ -51,20 +51,22 @@ async def draw(visit: Visit) -> View:
     )
 
 
-def _what(audit_id: str, payload: Mapping[str, Any]) -> Tag:
+def _what(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -> Tag:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
     status = payload.get("status")
     told: list[tuple[str, Any]] = [
         ("Audit-ID", audit_id),
         ("When", payload.get("issued_at")),
-        ("Call", calls.called({**extra, **payload})),
-        ("Caller", parts.brief_agent(payload.get("caller_id"))),
+        ("Call", calls.called(payload)),
+        ("Caller", parts.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))),
         ("Known by", payload.get("identity_assurance")),
         ("On behalf of", payload.get("acting_principal_id") or "-"),
         ("Answered by", parts.brief_agent(payload.get("agent_id"), "host")),
         ("Status", f"{status} {phrase_of(status)}" if isinstance(status, int) else "-"),
         ("Reason", payload.get("reason") or "-"),
+        *(([("Missing scopes", extra["scopes"])]) if extra.get("scopes") else []),
+        *([("Decided by", ruled(today["rule"]))] if isinstance(today.get("rule"), dict) else []),
         ("Session-ID", payload.get("session_id") or "-"),
         ("Task-ID", payload.get("task_id") or "-"),
         *((name.replace("_", " ").capitalize(), payload[name]) for name in HASHES if payload.get(name)),
@@ -73,6 +75,11 @@ def _what(audit_id: str, payload: Mapping[str, Any]) -> Tag:
     if isinstance(front, dict):
         told.append(("Came over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
     return parts.section("What happened", parts.facts(told))
+
+
+def ruled(rule: Mapping[str, Any]) -> str:
+    """A line of the host's files, and what stands there."""
+    return f"{rule.get('at')} {rule.get('key')}{' (by default)' if rule.get('default') else ''}"
 
 
 def _evidence(audit_id: str, payload: Mapping[str, Any], reply: Reply, proven: Reply) -> Tag:
@@ -99,6 +106,8 @@ def _decision(reply: Reply) -> Tag:
     rows: list[tuple[Any, ...]] = [(gate, parts.state("passed"), "") for gate in passed or ()]
     if isinstance(refusal, dict):
         why = f"{refusal.get('status')} {refusal.get('reason')}: {refusal.get('explanation')}"
+        rule = refusal.get("rule")
+        why += f" ({ruled(rule)})" if isinstance(rule, dict) else ""
         rows.append((refusal.get("gate"), parts.state("refused"), why))
     rows += [
         (gate, parts.state("not asked"), "it keeps count, or reads input that is not recorded")

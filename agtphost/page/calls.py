@@ -13,6 +13,7 @@ from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
 from agtphost.page.visit import Visit
 from agtphost.vocabulary.quantities import lasting
+from agtphost.vocabulary.spoken import spoken
 
 FILTERS = (
     ("caller_id", "Caller (Agent-ID)"),
@@ -109,8 +110,8 @@ def records(caption: str, reply: Reply) -> Tag:
         (
             parts.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
             called(entry),
-            parts.brief_agent(entry.get("caller_id")),
-            parts.brief_agent(entry.get("chain"), "host"),
+            parts.brief_agent(entry.get("caller_id"), label=entry.get("caller")),
+            parts.brief_agent(entry.get("chain"), "host", entry.get("agent")),
             parts.state(entry.get("status", "-")),
             entry.get("reason") or "-",
         )
@@ -123,13 +124,7 @@ def records(caption: str, reply: Reply) -> Tag:
 
 def called(entry: Mapping[str, Any]) -> str:
     """A call in a few words: its tool, or method and path."""
-    if entry.get("event_type"):
-        return str(entry["event_type"])
-    tool = entry.get("mcp_tool") or entry.get("tool") or entry.get("name")
-    if tool:
-        server = entry.get("mcp_server")
-        return f"{entry.get('method', '')} {f'{server}.' if server else ''}{tool}"
-    return f"{entry.get('method', '')} {entry.get('path', '')}"
+    return str(entry.get("called") or spoken(entry))
 
 
 def _agent(name: object, agent_id: object) -> Tag:

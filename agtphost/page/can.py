@@ -9,6 +9,7 @@ from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
 from agtphost.page.asking import Reply, together
+from agtphost.page.call import ruled
 from agtphost.page.layout import View
 from agtphost.page.visit import Visit
 from agtphost.vocabulary import jsontext
@@ -110,6 +111,7 @@ def _answer(reply: Reply) -> Tag:
             ("Gate", refusal.get("gate")),
             ("What helps", refusal.get("remedy") or "-"),
             ("Particulars", refusal.get("details") or "-"),
+            ("Decided by", ruled(refusal["rule"]) if isinstance(refusal.get("rule"), dict) else "-"),
         ]
     if said.get("needs_approval"):
         pairs.append(("Needs approval", said["needs_approval"]))

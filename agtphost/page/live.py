@@ -188,10 +188,15 @@ class Viewing:
 
 def line_of(record: Any) -> Mapping[str, Any]:
     """One row of the table of :mod:`agtphost.page.calls`, for the script."""
-    tool = record.tool
-    called = f"{record.method} {tool or record.path}"
     took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
     caller = record.caller or record.caller_id[:12]
-    cells = (record.issued_at, called, caller, str(record.status), record.reason, took)
+    cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
     href = f"/calls/{record.audit_id}" if record.durable else None
     return {"cells": [shown(cell, 200) for cell in cells], "href": href, "state": str(record.status)}
+
+
+def _why(record: Any) -> str:
+    """The reason of a refusal, the scopes that were missing, and what says so."""
+    lacking = f": {', '.join(record.lacking)}" if record.lacking else ""
+    rule = f" ({record.rule})" if record.reason and record.rule else ""
+    return f"{record.reason}{lacking}{rule}"

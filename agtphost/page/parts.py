@@ -172,9 +172,14 @@ def search(path: str, *fields: Any, text: str = "Filter") -> Tag:
     return tags.form(*fields, tags.p(tags.button(text, type="submit"), class_="buttons"), method="get", action=path)
 
 
-def brief_agent(agent_id: object, nobody: str = "nobody") -> Tag:
-    """A link to one agent by the beginning of its id; ``nobody`` where it is empty."""
+def brief_agent(agent_id: object, nobody: str = "nobody", label: object = None) -> Tag:
+    """A link to one agent by its label, else by the beginning of its id; ``nobody`` where it is empty."""
     text = str(agent_id or "")
     if not text:
         return tags.span(nobody)
-    return tags.a(f"{text[:12]}...", href=f"/agents/{in_path(text)}", class_="id", title=shown(text, 128))
+    return tags.a(
+        shown(label, 64) if label else f"{text[:12]}...",
+        href=f"/agents/{in_path(text)}",
+        class_="id",
+        title=shown(text, 128),
+    )

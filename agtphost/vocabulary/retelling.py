@@ -16,11 +16,17 @@ def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     if not method or "event_type" in payload:
         return None
     asked: dict[str, Any] = {"method": method, "path": payload.get("path") or "/"}
+    if payload.get("reason"):
+        # What decided then is told too, whatever is decided today.
+        asked["reason"] = payload["reason"]
     if payload.get("method") == "EXECUTE":
         sought = _executed(payload)
         if sought is None:
             return None
         asked.update(input=sought, partial=True)
+    extra = payload.get("extra")
+    if isinstance(extra, dict) and isinstance(extra.get("input_shape"), dict):
+        asked["input_shape"] = extra["input_shape"]
     if payload.get("caller_id"):
         asked.update(agent_id=payload["caller_id"], assurance=payload.get("identity_assurance"))
     elif claimed := claimed_of(payload):

@@ -476,7 +476,7 @@ async def test_watchers_are_told_of_every_group_after_its_callers() -> None:
             told.append(group)
 
         ledger.watch(watch)
-        asked = draft(reason="timeout", task_id="t", extra={"mcp_tool": "read"})
+        asked = draft(reason="timeout", task_id="t", extra={"mcp_server": "files", "mcp_tool": "read"})
         asked.began, asked.caller = 998.5, "bob"
         answers = [ledger.submit(each) for each in (asked, draft(BOB), transition(None, "suspended"))]
         for answer in answers:
@@ -491,7 +491,13 @@ async def test_watchers_are_told_of_every_group_after_its_callers() -> None:
         assert [record.seconds for record in group.records] == [1.5, None, None]
         assert group.seconds is not None and group.seconds > 0
         one = group.records[0]
-        assert (one.method, one.path, one.status, one.reason, one.tool) == ("QUERY", "/orders", 200, "timeout", "read")
+        assert (one.method, one.path, one.status, one.reason, one.tool) == (
+            "QUERY",
+            "/orders",
+            200,
+            "timeout",
+            "files.read",
+        )
         assert (one.chain, one.caller_id, one.caller, one.task_id, one.durable) == (ALICE, BOB, "bob", "t", True)
         assert one.payload() == dict(one.members)
         ledger.submit_undurable(draft())

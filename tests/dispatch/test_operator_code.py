@@ -167,7 +167,7 @@ def test_a_built_in_says_more() -> None:
     host = DispatchHost(lambda context: Answer(result={}, changes=(PUT,), extra={"noted": 1}), built_in=True)
     assert host.ask(body=GOOD).status == 200
     (draft,) = host.ledger.drafts
-    assert draft.changes == (PUT,) and draft.payload["extra"] == {"noted": 1}
+    assert draft.changes == (PUT,) and draft.payload["extra"] == {"noted": 1, "input_shape": {"text": "string"}}
 
 
 @each_row("name", answers())

@@ -51,7 +51,8 @@ def test_what_ran_is_refused_and_says_so(who: str, row: StateRow, status: int, r
     assert body["agent_id"] == who and body["lifecycle_state"] == row.status
     assert len(host.recorder.calls) == 1 and len(host.ledger.drafts) == 1
     record = payload(host)
-    assert (record["status"], record["reason"], record["extra"]) == (status, reason, {"performed": True})
+    extra = {"performed": True, "input_shape": {"text": "string"}}
+    assert (record["status"], record["reason"], record["extra"]) == (status, reason, extra)
     assert host.ledger.drafts[0].chain == HOST_CHAIN and host.ledger.drafts[0].performed
 
 

@@ -61,7 +61,9 @@ def answered(host: DispatchHost, waiting: Deferred[Response]) -> dict[str, str]:
 
 
 def named(ids: dict[str, str]) -> str:
-    return f"[Audit-ID {ids['audit-id']}, Response-ID {ids['response-id']}, Agent-ID {CALLER}, Task-ID {TASK}]"
+    """What its lines end with: who called what, and by which names it is found."""
+    told = f"Audit-ID {ids['audit-id']}, Response-ID {ids['response-id']}, Agent-ID {CALLER}, Task-ID {TASK}"
+    return f"[caller called RESERVE /desk, {told}]"
 
 
 def failing(context: EndpointContext) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +24,8 @@ def record(
     *,
     seconds: float | None = 0.003,
     caller: str = "",
+    label: str = "",
+    scopes: Sequence[str] = (),
     durable: bool = True,
 ) -> ObservedRecord:
     """One answer."""
@@ -31,9 +34,16 @@ def record(
         "status": status,
         "path": "/x",
         **({"reason": reason} if reason else {}),
+        **({"extra": {"scopes": list(scopes)}} if scopes else {}),
     }
     return ObservedRecord(
-        audit_id="a" * 64, issued_at="", jws="", durable=durable, seconds=seconds, caller=caller, members=members
+        *("a" * 64, "", ""),
+        durable=durable,
+        seconds=seconds,
+        caller=caller,
+        members=members,
+        label=label,
+        ruling=lambda: "host.toml:31",
     )
 
 

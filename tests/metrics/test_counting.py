@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from agtphost.metrics import counting
-from agtphost.metrics.counting import AGENTS, METHODS, NOBODY, OTHER, SERIES, CallCounts, Histogram
+from agtphost.metrics.counting import AGENTS, CALLED, METHODS, MISSING, NOBODY, OTHER, SERIES, CallCounts, Histogram
 from agtphost.vocabulary.reasons import Reason
 from tests.metrics.samples import METHODS as KNOWN
 from tests.metrics.samples import group, record
@@ -24,6 +24,21 @@ def test_calls_are_counted_by_method_status_and_reason() -> None:
     assert list(counts.calls()) == [("QUERY", 200, "", 2), ("BOOK", 404, missing, 1), ("BOOK", 503, store, 1)]
     assert (counts.durable, counts.undurable) == (4, 1)
     assert sum(counts.groups.counts) == sum(counts.commits.counts) == 1
+
+
+def test_what_was_called_and_which_scope_was_missing() -> None:
+    """By names that no caller chose; of contracts and of what nobody found, scopes are not told."""
+    counts, why = CallCounts(KNOWN, agents=True), str(Reason.SCOPE_REQUIRED)
+    refused = record("EXECUTE", 455, why, caller="demo", label="files.read_file", scopes=("files:read",))
+    negotiated = record("BOOK", 455, why, caller="demo", label="contracts", scopes=("made:up",))
+    counts.saw(group(record(label="files.read_file"), refused, refused, negotiated, record("BOOK", 404, "not-found")))
+    assert counts.called == {
+        ("files.read_file", "answered"): 1,
+        ("files.read_file", "refused"): 2,
+        ("contracts", "refused"): 1,
+        (NOBODY, "refused"): 1,
+    }
+    assert counts.missing == {("files.read_file", "files:read", "host.toml:31", "demo"): 2}
 
 
 def test_foreign_words_are_other() -> None:
@@ -43,6 +58,8 @@ BOUNDS: list[tuple[Callable[[CallCounts], int], int]] = [
     (_series, SERIES + 10),
     (lambda counts: len(counts.latencies), METHODS + 1),
     (lambda counts: len(counts.callers), AGENTS + 1),
+    (lambda counts: len(counts.called), CALLED + 2),
+    (lambda counts: len(counts.missing), MISSING + 1),
 ]
 
 
@@ -54,7 +71,13 @@ def flood(counts: CallCounts) -> Counter[int]:
     for number in range(20_000):
         status = choice.choice((200, 400, 403, 404, 409, 422, 455, 503))
         sent[status] += 1
-        counts.saw(group(record(f"M{number % 400}", status, choice.choice(reasons), caller=f"agent-{number % 999}")))
+        refused = record(
+            *(f"M{number % 400}", status, choice.choice(reasons)),
+            caller=f"agent-{number % 999}",
+            label=f"tool-{number % 777}",
+            scopes=(f"a:{number}",),
+        )
+        counts.saw(group(refused))
     return sent
 
 

@@ -14,11 +14,14 @@ from tests.rows import each_row
 from tests.system.hosting import Host, running, sample
 from tests.system.raw_link import RawLink
 
+SCOPES_LINE = 'scopes = ["mcp:tools:execute"]  # of all tools'
+
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample host."""
-    with running(sample(tmp_path_factory.mktemp("explain"), eager=True)) as started:
+    ruled = ("timeout = 30\n", f"timeout = 30\n{SCOPES_LINE}\n")
+    with running(sample(tmp_path_factory.mktemp("explain"), edit=[ruled], eager=True)) as started:
         yield started
 
 
@@ -76,16 +79,18 @@ SCOPES = (
 )
 
 REFUSED_TOOL = f"""\
-<time>: demo called EXECUTE files.read_file
+<time>: demo called files.read_file
   caller   {DEMO}, proven by its client certificate
   answer   455 Scope Violation
   refused  scope-required
-  scopes   mcp:tools:execute
+  lacked   mcp:tools:execute
+  rule     host.toml:<line> [[mcp.server]] "files" scopes
+  input    path: string
   proof    hash and signature of the record hold
   chain    record <n> of the host itself, after <id>
 today, with all scopes that it may claim
-  yes: demo may EXECUTE files.read_file
-    passed   {GATES}, scopes and assurance of the action, session, store
+  yes: demo may call files.read_file
+    passed   {GATES}, scopes and assurance of the action, session, shape of the input, store
     known by certificate
     scopes   {SCOPES}
     needs    mcp:tools:execute
@@ -103,11 +108,12 @@ NOT_BELIEVED = f"""\
 """
 
 MAY_NOT = f"""\
-no: demo may not EXECUTE files.read_file
+no: demo may not call files.read_file
   status   455 scope-required
   because  files.read_file needs scopes that this request does not carry.
   gate     scopes and assurance of the action
   lacks    mcp:tools:execute
+  rule     host.toml:<line> [[mcp.server]] "files" scopes
   remedy   Claim the missing scopes in Authority-Scope if the Identity Document declares them; otherwise the registrar \
 has to grant them.
   passed   {GATES}
@@ -117,10 +123,17 @@ has to grant them.
 """
 
 
+def line_of(host: Host, wanted: str) -> int:
+    """Where something stands in ``host.toml``."""
+    return host.config.read_text().splitlines().index(wanted) + 1
+
+
 def plain(host: Host, text: str) -> str:
     """Without what differs from run to run."""
     document = json.loads((host.state / "agents" / "demo" / "document.json").read_text())
     text = text.replace(document["agent_id"], DEMO)
+    # The line is the one where the file says it.
+    text = text.replace(f"host.toml:{line_of(host, SCOPES_LINE)} ", "host.toml:<line> ")
     text = re.sub(r"[0-9]{4}-[0-9-]{5}T[0-9:.]+Z", "<time>", text)
     # Whether a checkpoint tells of it already is a matter of time.
     text = re.sub(r"  log .*\n", "", text)
@@ -156,22 +169,70 @@ def test_a_chain_names_tools_labels_and_scopes(host: Host) -> None:
     walked = host.agtp("audit", "walk", "host", "-n", "3").stdout
     [line] = [line for line in walked.splitlines() if audit_id in line]
     _, _, *rest = re.split(" {2,}", line)
-    assert rest == ["455", "EXECUTE files.read_file (scope-required: mcp:tools:execute)", "demo", audit_id]
+    assert rest == ["455", "files.read_file (scope-required: mcp:tools:execute)", "demo", audit_id]
 
 
 @each_row(
     ("words", "status", "expected"),
     [
         (("--scope", "documents:query"), 1, MAY_NOT),
-        ((), 0, "yes: demo may EXECUTE files.read_file\n"),
-        (("path=welcome.txt",), 0, "yes: demo may EXECUTE files.read_file\n"),
-        (("way=welcome.txt",), 1, "no: demo may not EXECUTE files.read_file\n  status   422 invalid-input\n"),
+        ((), 0, "yes: demo may call files.read_file\n"),
+        (("path=welcome.txt",), 0, "yes: demo may call files.read_file\n"),
+        (("way=welcome.txt",), 1, "no: demo may not call files.read_file\n  status   422 invalid-input\n"),
     ],
 )
 def test_can_about_a_tool(host: Host, words: tuple[str, ...], status: int, expected: str) -> None:
     """Without arguments the question is who may call it; with arguments also whether they fit."""
-    asked = host.agtp("can", "demo", "EXECUTE", "/", "--tool", "files.read_file", *words)
-    assert asked.returncode == status and asked.stdout.startswith(expected), asked.stdout + asked.stderr
+    for named in (("files.read_file",), ("EXECUTE", "/", "--tool", "files.read_file")):
+        asked = host.agtp("can", "demo", *named, *words)
+        assert asked.returncode == status, asked.stdout + asked.stderr
+        assert plain(host, asked.stdout).startswith(expected), asked.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("files.read_file", '{"path": "welcome.txt"}'), 0, "yes: demo may call files.read_file\n"),
+        (("files.read_file", '{"path": 5}'), 1, "422 invalid-input"),
+        (("files.read_file", '{"path": '), 2, "is not JSON"),
+        (("files.nope",), 1, "no: demo may not call files.nope\n"),
+        (("read_file",), 2, "neither a method nor a tool"),
+        (("QUERY", "/library/9780140449136"), 0, "yes: demo may call QUERY /library/9780140449136\n"),
+    ],
+)
+def test_can_by_the_name_that_lists_have(host: Host, words: tuple[str, ...], status: int, said: str) -> None:
+    """Tools by server and tool, with arguments as JSON too; what is neither tool nor method is said."""
+    asked = host.agtp("can", "demo", *words)
+    assert asked.returncode == status and said in asked.stdout + asked.stderr, asked.stdout + asked.stderr
+
+
+def test_files_and_lines_are_for_those_who_may_change_them(host: Host) -> None:
+    """The registrar is told which line decides; an agent about itself, and a stranger, are not."""
+    asked = ("can", "demo", "files.read_file", "--scope", "documents:query", "--json")
+    told = host.agtp("can", *asked[1:])
+    rule = json.loads(told.stdout)["refusal"]["rule"]
+    assert rule["at"] == f"host.toml:{line_of(host, SCOPES_LINE)}" and rule["default"] is False
+    for own in (("--as", "demo"),):
+        assert "host.toml" not in host.agtp(*asked, *own).stdout
+    strange = host.agtp("can", "anyone", "files.read_file", "--no-cert", "--json")
+    assert "refusal" in strange.stdout and "host.toml" not in strange.stdout
+
+
+def test_an_endpoint_leads_to_its_own_file(host: Host) -> None:
+    """A scope that an endpoint asks for is at that line of its file."""
+    asked = host.agtp("can", "demo", "QUERY", "/library/9780140449136", "--scope", "calendar:read")
+    [rule] = re.findall(r"  rule     endpoints/library\.toml:([0-9]+) QUERY", asked.stdout)
+    lines = (host.config.parent / "endpoints" / "library.toml").read_text().splitlines()
+    assert "required_scopes" in lines[int(rule) - 1], asked.stdout
+
+
+def test_today_is_asked_for_the_recorded_shape(host: Host) -> None:
+    """A call whose input was refused would be refused today as well: the record has the types of its members."""
+    called = host.agtp("tools", "call", "files.read_file", "path:=5")
+    [audit_id] = re.findall(r"Audit-ID: ([0-9a-f]{64})", called.stderr)
+    told = host.agtp("explain", audit_id)
+    assert "input    path: integer" in told.stdout, told.stdout
+    assert "no: demo may not call files.read_file\n    status   422 invalid-input" in told.stdout, told.stdout
 
 
 def test_no_line_is_python() -> None:

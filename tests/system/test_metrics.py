@@ -138,14 +138,21 @@ def told(host: Host) -> list[dict[str, object]]:
 def test_every_call_has_a_line_in_the_access_log(host: Host, demo: Client) -> None:
     """One each, by Audit-ID, of answers and of refusals; what a caller chose can neither add a line nor be long."""
     answers = [echo(host, demo), demo.call(host.uri, "ECHO", "/nothing-is-here", {"secret": "in-the-body"})]
+    named = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp.tools+json"}
+    payload = {"tool": "files.read_file", "arguments": {"path": "welcome.txt"}}
+    narrow = demo.call(host.uri, "EXECUTE", "/", {**named, "payload": payload}, scopes=("documents:query",))
+    answers.append(narrow)
     audit_ids = [answer.audit_id for answer in answers]
     until(lambda: set(audit_ids) <= {line["audit_id"] for line in told(host)})
     lines = {line["audit_id"]: line for line in told(host)}
-    first, second = (lines[audit_id] for audit_id in audit_ids)
+    first, second, third = (lines[audit_id] for audit_id in audit_ids)
     assert [first[name] for name in ("caller", "method", "path", "status", "reason", "durable")] == [
         *("demo", "ECHO", "/text", 200, "", True),
     ]
     assert 0 < float(str(first["ms"])) < 60_000
+    assert (first["called"], first["tool"], first["rule"], first["scopes"]) == ("ECHO /text", "", "", [])
+    assert (third["caller"], third["called"], third["tool"]) == ("demo", "files.read_file", "files.read_file")
+    assert third["scopes"] == ["mcp:tools:execute"] and re.fullmatch(r"host\.toml:[0-9]+", str(third["rule"]))
     assert (second["status"], second["path"]) == (404, "/nothing-is-here") and second["reason"]
     assert len(told(host)) == len(lines), "one line each"
     link = RawLink(host)
@@ -231,7 +238,10 @@ start = "lazy"
             for _ in range(5):
                 assert echo(host, demo).status == 200
             assert demo.call(host.uri, "ECHO", "/nothing-is-here", {}).status == 404
-        until(lambda: total(scrape(port), "agtphost_calls_total") == 6)
+            until(lambda: total(scrape(port), "agtphost_calls_total") == 6)
+            narrowed = demo.call(host.uri, "QUERY", "/library/9780140449136", {}, scopes=("documents:read",))
+            assert narrowed.status == 262
+        until(lambda: total(scrape(port), "agtphost_missing_scopes_total") == 1)
         until(lambda: "mcp.needed is backoff" in str(readiness(port)))
         shown = dict(re.findall(r"curl -s \S+:9480(\S+)\n((?:.+\n)+)", page))
         assert set(shown) == {"/healthz", "/readyz", "/metrics"}
@@ -244,6 +254,10 @@ start = "lazy"
                 else:
                     assert f"{line}\n" in f"{said}\n", f"{line}\n{said}"
         every = {name for name, _ in scrape(port)}
+    (wanted,) = [labels for name, labels in scrape(port) if name == "agtphost_missing_scopes_total"]
+    expected = {"called": "QUERY /library/{isbn}", "scope": "documents:query", "agent": ""}
+    assert {**dict(wanted), **expected} == dict(wanted) and dict(wanted)["rule"].startswith("endpoints/library.toml:")
+    assert total(scrape(port), "agtphost_called_total", called="QUERY /library/{isbn}", outcome="refused") == 1
     names = {name for name in every if name.startswith("agtphost_")}
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
     rows = set(re.findall(r"\* - ``(agtphost_\w+)``", page))

@@ -17,6 +17,7 @@ from agtphost.identity.key_history import EVENT
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.spoken import spoken
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
@@ -65,9 +66,9 @@ class Entry:
         :param names: labels of agents by Agent-ID.
         """
         payload = self.payload
-        what = payload.get("event_type") or what_of(payload)
+        what = spoken(payload)
         if what in (SUMMARY, READS):
-            what = payload.get("explanation")
+            what = str(payload.get("explanation"))
         reason = payload.get("reason")
         extra = payload.get("extra")
         lacking = extra.get("scopes") if isinstance(extra, dict) else None
@@ -94,24 +95,6 @@ class Entry:
             format=self.form,
             signed=envelope.from_text(self.form, self.signed_text),
         )
-
-
-def what_of(payload: Mapping[str, Any]) -> str:
-    """What was called: method and path, and EXECUTE by the tool or action that it named."""
-    extra = payload.get("extra")
-    extra = extra if isinstance(extra, dict) else {}
-    method = payload.get("requested_method") or payload.get("method", "")
-    if payload.get("method") == "EXECUTE":
-        server = extra.get("mcp_server")
-        named = extra.get("mcp_tool") or extra.get("mcp_resource") or extra.get("mcp_prompt")
-        if server and named:
-            return f"{method} {server}.{named}"
-        for upstream, action in (("a2a_agent", "a2a_action"), ("acp_server", "acp_action")):
-            if extra.get(upstream) and extra.get(action):
-                return f"{method} {extra[upstream]}.{extra[action]}"
-        if extra.get("tool") or extra.get("action"):
-            return f"{method} {extra.get('tool') or extra['action']}"
-    return f"{method} {payload.get('path', '')}"
 
 
 def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:

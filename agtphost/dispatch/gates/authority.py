@@ -105,6 +105,7 @@ class AuthorityGate:
         binding = exchange.binding
         if binding is None:
             raise Refusal(Reason.NOT_FOUND, "Nothing is bound to the request.")
+        exchange.call.bound = binding
         if binding is exchange.admitted:
             return
         for check in authority.CHECKS:

@@ -232,6 +232,7 @@ class CallerGate:
             self._require_own(certificate, caller)
         exchange.caller = caller
         exchange.narrowings = self._narrowed(exchange, agent_id)
+        exchange.call.caller = caller.name
         if proven is not None and caller.genesis is not None:
             exchange.assurance = Assurance.CERTIFICATE
         elif exchange.peer.vouched:

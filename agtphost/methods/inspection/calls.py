@@ -12,8 +12,10 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.calls import CALL
-from agtphost.iagtp import IRecordStore, Search
+from agtphost.iagtp import IAgentDirectory, IRecordStore, Search
 from agtphost.identity import envelope
+from agtphost.vocabulary.spoken import call as spoken_call
+from agtphost.vocabulary.spoken import spoken
 
 PAGE = 200
 """Records of one answer."""
@@ -38,10 +40,12 @@ class Records:
     Tells overseers of records across all chains, newest first.
 
     :param records: the store's reading side.
+    :param directory: knows the labels of agents.
     """
 
-    def __init__(self, records: IRecordStore, authorization: Authorization) -> None:
+    def __init__(self, records: IRecordStore, authorization: Authorization, directory: IAgentDirectory) -> None:
         self._records = records
+        self._directory = directory
         self._authorization = authorization
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
@@ -66,10 +70,18 @@ class Records:
         before = parameters.count(given, "before", 0, 2**53) or None
         found = await self._records.latest(before, parameters.count(given, "limit", 50, PAGE), search)
         return {
-            "records": [{"number": number, **brief(record)} for number, record in found.records],
+            "records": [{"number": number, **self._labelled(brief(record))} for number, record in found.records],
             "damaged": [{"number": number, "why": why} for number, why in found.damaged],
             "before": found.before,
         }
+
+    def _labelled(self, shown: dict[str, Any]) -> dict[str, Any]:
+        """With the labels of the agents that are known here."""
+        for member, agent_id in (("caller", shown.get("caller_id")), ("agent", shown["chain"])):
+            agent = self._directory.by_id(str(agent_id)) if agent_id else None
+            if agent is not None:
+                shown[member] = agent.name
+        return shown
 
 
 def brief(record: StoredRecord) -> dict[str, Any]:
@@ -85,6 +97,7 @@ def brief(record: StoredRecord) -> dict[str, Any]:
         "kind": record.kind,
         **shown,
         **called,
+        "called": spoken(payload),
     }
 
 
@@ -113,5 +126,12 @@ class Running:
         now = self._now()
         own = CALL.get()
         calls = [call for call in self._running() if own is None or call.response_id != own.response_id]
-        shown = [{**asdict(call), "seconds": round(max(now - call.since, 0.0), 3)} for call in calls[:PAGE]]
+        shown = [
+            {
+                **asdict(call),
+                "called": spoken_call(call.method, call.path, call.name),
+                "seconds": round(max(now - call.since, 0.0), 3),
+            }
+            for call in calls[:PAGE]
+        ]
         return {"running": shown, "count": len(calls)}

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agtphost.dispatch.decision import Decision, Question
+from agtphost.dispatch.ruling import APPROVAL, Ruling
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.authorization import INSPECT_ALL, Authorization
+from agtphost.handlers.authorization import INSPECT_ALL, Authorization, is_registrar
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer
@@ -24,6 +25,7 @@ class Decisions:
     :param decide: the gates' word.
     :param directory: whose Genesis issuers may ask about them.
     :param authorization: tells who oversees an agent: its registrar, operators, agents with ``inspect:all``.
+    :param ruling: finds the line that decides, for those; None: nobody is told.
     """
 
     def __init__(
@@ -31,7 +33,9 @@ class Decisions:
         decide: Callable[[Question, Peer], Awaitable[Decision]],
         directory: IAgentDirectory,
         authorization: Authorization,
+        ruling: Ruling | None = None,
     ) -> None:
+        self._ruling = ruling
         self._decide = decide
         self._directory = directory
         self._authorization = authorization
@@ -44,6 +48,9 @@ class Decisions:
         sought = given.get("input")
         if sought is not None and not isinstance(sought, dict):
             raise parameters.invalid("input", "input is not an object.", "Send the input that the call would have.")
+        shape = given.get("input_shape")
+        if shape is not None and not isinstance(shape, dict):
+            raise parameters.invalid("input_shape", "input_shape is not an object.", "Send what a record has.")
         question = Question(
             agent_id=agent_id,
             method=parameters.required(given, "method"),
@@ -51,6 +58,7 @@ class Decisions:
             assurance=self._assurance(given, agent_id),
             scopes=parameters.text(given, "authority_scope"),
             input=sought,
+            shape=shape,
             partial=given.get("partial") is True,
         )
         if context.peer is None:
@@ -58,7 +66,40 @@ class Decisions:
         decision = await self._decide(question, context.peer)
         agent = None if agent_id is None else self._directory.by_id(agent_id)
         named = {} if agent is None else {"agent_name": agent.name}
-        return {"agent_id": agent_id or "", **named, "requested_method": question.method, **decision.document()}
+        told = {"agent_id": agent_id or "", **named, "requested_method": question.method, **decision.document()}
+        if self._ruling is not None and self._may_see_rules(context, agent_id):
+            self._add_rules(self._ruling, decision, told, parameters.text(given, "reason"))
+        return told
+
+    @staticmethod
+    def _add_rules(ruling: Ruling, decision: Decision, told: dict[str, Any], reason: str | None) -> None:
+        """
+        Where the host's files say what was decided.
+
+        :param reason: that a record has: what decided for it, whatever is decided today.
+        """
+        binding, caller, method = decision.binding, decision.caller, decision.method
+        refusal = decision.refusal
+        if refusal is not None:
+            rule = ruling.of(str(refusal.reason), binding, caller, method=method, extra=refusal.extra)
+            if rule is not None:
+                told["refusal"]["rule"] = rule.document()
+        elif decision.needs_approval:
+            rule = ruling.of(APPROVAL, binding)
+            if rule is not None:
+                told["approval_rule"] = rule.document()
+        if reason:
+            rule = ruling.of(reason, binding, caller, method=method)
+            if rule is not None:
+                told["rule"] = rule.document()
+
+    def _may_see_rules(self, context: BuiltInContext, agent_id: str | None) -> bool:
+        """Who is told of the host's files: operators, viewers, overseers, and who issued the agent or a hosted one."""
+        if self._authorization.looks(context) or (
+            agent_id is not None and self._authorization.manages(context, agent_id)
+        ):
+            return True
+        return any(is_registrar(context.peer, each) for each in self._directory.hosted())
 
     @staticmethod
     def _assurance(given: Mapping[str, Any], agent_id: str | None) -> Assurance:

@@ -1,0 +1,72 @@
+"""
+What a record keeps of an input: which of the members that are known were there, and of which JSON type.
+
+Never a value, and never a name that the schema does not have: nothing that a credential could hide in. It is enough to
+ask later whether a call of that shape would still be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MOST = 16
+"""Members of one shape."""
+
+LONGEST = 64
+"""Signs of a member's name; longer ones are not kept."""
+
+OTHERS = "..."
+"""Stands for members that the schema does not name."""
+
+_TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+def shape_of(schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
+    """The shape of an input; empty where its schema names no members."""
+    known = schema.get("properties")
+    if not known or not given:
+        return {}
+    shape: dict[str, str] = {}
+    others = 0
+    for name, value in given.items():
+        if name in known and len(name) <= LONGEST and len(shape) < MOST:
+            shape[name] = _TYPES.get(type(value), "unknown")
+        else:
+            others += 1
+    if others:
+        shape[OTHERS] = str(others)
+    return shape
+
+
+def faults_of(schema: Mapping[str, Any], shape: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Why an input of that shape would not be taken, as far as a shape tells: members as ``faults`` have them."""
+    known = schema.get("properties")
+    known = known if isinstance(known, Mapping) else {}
+    required = schema.get("required")
+    faults = []
+    if OTHERS not in shape:
+        missing = [name for name in required if name not in shape] if isinstance(required, list) else []
+        faults += [{"path": "", "message": f"{name!r} is a required property"} for name in missing]
+    for name, kind in shape.items():
+        if name == OTHERS:
+            continue
+        if name not in known:
+            if schema.get("additionalProperties") is False:
+                faults.append({"path": f"/{name}", "message": "is not expected"})
+            continue
+        types = known[name].get("type") if isinstance(known[name], Mapping) else None
+        allowed = [types] if isinstance(types, str) else types
+        # 1.0 is an integer to JSON Schema, and what the value was is not recorded.
+        numbers = kind in ("integer", "number") and isinstance(allowed, list) and {"integer", "number"} & {*allowed}
+        if isinstance(allowed, list) and kind not in allowed and not numbers:
+            faults.append({"path": f"/{name}", "message": f"is {kind}, not {' or '.join(map(str, allowed))}"})
+    return faults

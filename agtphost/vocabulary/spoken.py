@@ -1,0 +1,60 @@
+"""
+What a call is called where people read of it: ``files.read_file``, ``QUERY /library/978``.
+
+The one place that turns a record, a binding or a question into that name. EXECUTE is the way by which tools, agents and
+actions are called and not what was called, and so it is named by these; everything else by method and path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+UPSTREAMS = (
+    ("mcp_server", ("mcp_tool", "mcp_resource", "mcp_prompt")),
+    ("a2a_agent", ("a2a_action",)),
+    ("acp_server", ("acp_action",)),
+)
+"""Members of a record's ``extra``: the upstream that was called, and what of it."""
+
+
+def executed(named: Mapping[str, Any]) -> str:
+    """
+    What an EXECUTE called: ``server.tool``, an upstream's action, or an action alone; empty where nothing is named.
+
+    :param named: members of a record's ``extra``, or of a list of records, which has them beside the others.
+    """
+    for upstream, members in UPSTREAMS:
+        server = named.get(upstream)
+        if server:
+            for member in members:
+                if named.get(member):
+                    return f"{server}.{named[member]}"
+    return str(named.get("tool") or named.get("action") or "")
+
+
+def spoken(record: Mapping[str, Any]) -> str:
+    """
+    What a record tells of: a call by its name, an event by its kind.
+
+    :param record: a record's payload, or what a list shows of it.
+    """
+    if record.get("event_type"):
+        return str(record["event_type"])
+    extra = record.get("extra")
+    named = extra if isinstance(extra, Mapping) else record
+    # A QUERY with a modality reads from an upstream as an EXECUTE does.
+    if record.get("method") == "EXECUTE" or any(named.get(upstream) for upstream, _ in UPSTREAMS):
+        what = executed(named)
+        if what:
+            return what
+    return call(str(record.get("requested_method") or record.get("method") or ""), str(record.get("path") or ""))
+
+
+def call(method: str, path: str, name: str = "") -> str:
+    """
+    The same of a call that is bound.
+
+    :param name: what its binding is called where method and path do not tell; empty where they do.
+    """
+    return name or f"{method} {path}".rstrip()
