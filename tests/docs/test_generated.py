@@ -83,7 +83,8 @@ def declared(source: str, known: set[str]) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.ClassDef) and known & {ast.unparse(base) for base in node.bases}:
             known.add(node.name)
             for part in node.body:
-                if isinstance(part, ast.AnnAssign):
+                # What begins with an underscore is nothing that a file can say.
+                if isinstance(part, ast.AnnAssign) and not ast.unparse(part.target).startswith("_"):
                     yield node.name, ast.unparse(part.target)
 
 

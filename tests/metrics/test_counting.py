@@ -81,7 +81,7 @@ def flood(counts: CallCounts) -> Counter[int]:
     return sent
 
 
-@pytest.mark.parametrize(("measured", "most"), BOUNDS, ids=["series", "latencies", "callers"])
+@pytest.mark.parametrize(("measured", "most"), BOUNDS, ids=["series", "latencies", "callers", "called", "missing"])
 def test_labels_are_bounded(measured: Callable[[CallCounts], int], most: int) -> None:
     """Also where all values are on the lists; no call is lost in the counts."""
     counts = CallCounts([f"M{number}" for number in range(400)], agents=True)

@@ -239,7 +239,7 @@ start = "lazy"
                 assert echo(host, demo).status == 200
             assert demo.call(host.uri, "ECHO", "/nothing-is-here", {}).status == 404
             until(lambda: total(scrape(port), "agtphost_calls_total") == 6)
-            narrowed = demo.call(host.uri, "QUERY", "/library/9780140449136", {}, scopes=("documents:read",))
+            narrowed = demo.call(host.uri, "QUERY", "/library/9780140449136", {}, scopes=("knowledge:query",))
             assert narrowed.status == 262
         until(lambda: total(scrape(port), "agtphost_missing_scopes_total") == 1)
         until(lambda: "mcp.needed is backoff" in str(readiness(port)))
@@ -254,10 +254,11 @@ start = "lazy"
                 else:
                     assert f"{line}\n" in f"{said}\n", f"{line}\n{said}"
         every = {name for name, _ in scrape(port)}
-    (wanted,) = [labels for name, labels in scrape(port) if name == "agtphost_missing_scopes_total"]
+        found = scrape(port)
+    (wanted,) = [dict(labels) for name, labels in found if name == "agtphost_missing_scopes_total"]
     expected = {"called": "QUERY /library/{isbn}", "scope": "documents:query", "agent": ""}
-    assert {**dict(wanted), **expected} == dict(wanted) and dict(wanted)["rule"].startswith("endpoints/library.toml:")
-    assert total(scrape(port), "agtphost_called_total", called="QUERY /library/{isbn}", outcome="refused") == 1
+    assert {**wanted, **expected} == wanted and wanted["rule"].startswith("endpoints/library.toml:")
+    assert total(found, "agtphost_called_total", called="QUERY /library/{isbn}", outcome="refused") == 1
     names = {name for name in every if name.startswith("agtphost_")}
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
     rows = set(re.findall(r"\* - ``(agtphost_\w+)``", page))

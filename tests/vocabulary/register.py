@@ -51,6 +51,8 @@ CACHES: Final = (
         for table, what, most in (
             ("_series", "methods, statuses and reasons", 2_000),
             ("latencies", "methods whose latencies", 64),
+            ("called", "things that are called", 501),
+            ("missing", "scopes that were missing", 501),
             ("callers", "callers, where ``[metrics] agents`` is set,", 200),
         )
     ),
