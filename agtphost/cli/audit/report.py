@@ -12,7 +12,7 @@ import click
 
 from agtphost.audit.export import ExportError, read_header, verify_export
 from agtphost.audit.verify import Report
-from agtphost.cli.audit.entries import HOST, what_of
+from agtphost.cli.audit.entries import HOST
 from agtphost.cli.audit.report_page import Row, Subject, page
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput, local_file
@@ -24,6 +24,7 @@ from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity import envelope
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.spoken import spoken
 
 COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
 
@@ -140,7 +141,7 @@ def _row(entry: Mapping[str, Any], payload: Mapping[str, Any], unverified: set[s
         chain=names.get(chain, chain) or HOST,
         number=str(entry.get("seq", "")),
         caller=names.get(caller, caller),
-        called=str(event or what_of(payload)),
+        called=str(event or spoken(payload)),
         status=str(payload.get("new_status") or payload.get("status") or ""),
         reason=str(payload.get("reason") or ""),
         kind="event" if event else "record",
