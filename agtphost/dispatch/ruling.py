@@ -110,6 +110,8 @@ class Ruling:
         """
         if reason in _OF_CALLER:
             return None if caller is None or not caller.file else self._file(caller.file, 0, "authority_scope")
+        if reason == Reason.GRANT_REQUIRED and caller is not None:
+            return self._grant(caller)
         dimension = extra.get("scope_dimension")
         if reason == Reason.SCOPE_VIOLATION and isinstance(dimension, Mapping):
             return self._dimension(str(dimension.get("dimension")))
@@ -165,6 +167,13 @@ class Ruling:
         if name == APPROVAL and not stands and self._config.approvals.irreversible:
             return self._key(("approvals", "irreversible"))
         return self._file(str(self._config.file), line, f"{whose} {key}", default=not stands)
+
+    def _grant(self, caller: Agent) -> Rule | None:
+        """The first grant of the file that narrows an agent; None where that is on record alone."""
+        for place, grant in enumerate(self._config.grant):
+            if grant.agent in (caller.name, caller.agent_id):
+                return self._key(("grant", place, "allow"), f'[[grant]] "{grant.agent}" allow')
+        return None
 
     def _of_method(self, method: str) -> Rule | None:
         """A method that the policy shuts out; None where it is the path that does not take it."""
