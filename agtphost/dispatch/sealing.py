@@ -17,6 +17,7 @@ from typing import Any
 from agtphost.audit.drafts import HOST_CHAIN, Draft, Sealed
 from agtphost.audit.keyed import read_unkept
 from agtphost.audit.lifecycle import LifecycleState
+from agtphost.contract.binding import Binding
 from agtphost.contract.input_shape import shape_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
@@ -212,15 +213,7 @@ class Sealer:
             if evidence:
                 _extend(payload, evidence)
         if binding is not None:
-            payload["tier"] = binding.tier
-            if binding.state_changing and not refused:
-                payload["action_id"] = new_id(exchange.now)
-            if binding.extra:
-                _extend(payload, binding.extra)
-            if binding.input_schema is not None and binding.tier != "A":
-                shape = shape_of(binding.input_schema.schema, exchange.input)
-                if shape:
-                    _extend(payload, {"input_shape": shape})
+            _tell_bound(exchange, binding, payload, refused)
         if outcome.extra:
             _extend(payload, outcome.extra)
         if exchange.peer.http is not None:
@@ -368,6 +361,19 @@ def new_id(now: float) -> str:
     :param now: seconds since the epoch.
     """
     return uuid7(int(now * 1000), _randomness.take(10))
+
+
+def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object], refused: bool) -> None:
+    """Say what was called, and with which shape of input."""
+    payload["tier"] = binding.tier
+    if binding.state_changing and not refused:
+        payload["action_id"] = new_id(exchange.now)
+    if binding.extra:
+        _extend(payload, binding.extra)
+    if binding.input_schema is not None and binding.tier != "A":
+        shape = shape_of(binding.input_schema.schema, exchange.input)
+        if shape:
+            _extend(payload, {"input_shape": shape})
 
 
 def _name(exchange: Exchange, payload: dict[str, object]) -> None:
