@@ -50,11 +50,13 @@ async def draw(visit: Visit) -> View:
 
 async def draw_one(visit: Visit) -> View:
     """One agent, its latest calls, and the form that changes its state."""
-    known, latest, events, active = await together(
+    more = visit.word("tasks", 4_096) or None
+    known, latest, events, active, tasks = await together(
         visit.ask.inspect("agents", agent_id=visit.rest, limit=1),
         visit.ask.inspect("records", caller_id=visit.rest, limit=20),
         visit.ask.inspect("lifecycle", agent_id=visit.rest, limit=20),
         visit.ask.inspect("sessions", agent_id=visit.rest, limit=20),
+        visit.ask.ask("QUERY", "/delegations", _told(agent_id=visit.rest, limit=50, continuation_token=more)),
     )
     entries = known.entries("agents")
     if not known.ok:
@@ -69,11 +71,43 @@ async def draw_one(visit: Visit) -> View:
             *_change(visit, agent),
             _events(events),
             parts.section("Sessions and suspended tasks", *sessions.tables(active)),
+            _tasks(visit.rest, tasks),
             parts.section("Calls", calls.records("What it called last", latest))
             if latest.ok
             else parts.refused("Calls", latest),
         ],
     )
+
+
+def _told(**given: Any) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _tasks(agent_id: str, reply: Reply) -> Tag:
+    """What it has delegated, and what was delegated to it."""
+    title = "Delegated tasks"
+    if not reply.ok:
+        return parts.refused(title, reply)
+    rows = [
+        (
+            tags.a(str(entry.get("task_id")), href=f"/calls?task_id={parts.in_query(entry.get('task_id'))}"),
+            parts.state(entry.get("state")),
+            parts.brief_agent(entry.get("delegator")),
+            parts.brief_agent(entry.get("delegatee")),
+            ", ".join(map(str, entry.get("authority_scope") or ())) or "-",
+            entry.get("accepted_at"),
+            entry.get("ended_at") or "-",
+            parts.call_link(entry["accepted_audit_id"]) if entry.get("accepted_audit_id") else "-",
+        )
+        for entry in reply.entries("delegations")
+    ]
+    heads = ("Task-ID", "State", "Delegated by", "Delegated to", "Scopes", "Accepted", "Ended", "Record")
+    caption = f"{reply.result.get('count')} tasks that go on after their answer, kept for a day"
+    content = [parts.table(caption, heads, rows, "There are none.")]
+    if reply.more:
+        query = urlencode({"tasks": reply.more})
+        content.append(tags.p(tags.a("More tasks", href=f"/agents/{in_path(agent_id)}?{query}", rel="next")))
+    return parts.section(title, *content)
 
 
 def _facts(agent: Mapping[str, Any]) -> Tag:

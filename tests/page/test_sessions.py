@@ -1,4 +1,4 @@
-"""The view of sessions: those that go on, and those that their agents have suspended."""
+"""Sessions that go on, those that their agents have suspended, and tasks that were delegated: in the views."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from agtphost.client.sync import Client
 from agtphost.dispatch.sessions import SessionRegistry
 from agtphost.page.sessions import ENDING
 from tests.page.browsing import Site, served
+from tests.system.hosting import until
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +70,37 @@ def test_sessions_that_ended_are_not_listed() -> None:
     registry.end("a")
     assert list(registry.listed(None)) == [("b", "of-b", 0.0)]
     assert list(registry.listed("a")) == []
+
+
+def test_delegated_tasks_are_in_the_view_of_both_agents(site: Site) -> None:
+    """Of the one that delegated, and of the one that carries it out; who looks after neither is told nothing."""
+    state = site.host.state
+    document = json.loads((state / "agents/demo/document.json").read_text())
+    demo, worker = document["agent_id"], librarian(site)
+    issued = site.host.agtp_json(
+        *("delegation", "issue", "--key", str(state / "registrar.key"), "--issuer", document["issuer"]),
+        *("--from", demo, "--to", worker, "--task-id", "t-handed", "--scope", "documents:query"),
+    )
+    given = {
+        "target_agent_id": worker,
+        "authority_scope": "documents:query",
+        "delegation_token": issued["delegation_token"],
+        "task": {"method": "QUERY", "path": "/library/9780142437230"},
+        "asynchronous": True,
+        "callback": "inbox",
+    }
+    folder = state / "agents" / "demo"
+    with Client(trust=site.trust, cert=folder / "agent.pem", key=folder / "agent.key") as client:
+        begun = client.call(site.host.uri, "DELEGATE", "/", given, task_id="t-handed")
+        assert begun.status == 202, begun.json()
+    browser = site.browser()
+    for agent in (demo, worker):
+        until(lambda: "finished" in browser.get(f"/agents/{agent}").page.said)
+        page = browser.get(f"/agents/{agent}").page
+        assert "t-handed" in page.said and "documents:query" in page.said
+        assert {f"/agents/{demo}", f"/agents/{worker}", "/calls?task_id=t-handed"} <= set(page.links)
+    asked = ("call", "-", "QUERY", "/delegations", f"agent_id={demo}")
+    assert site.host.agtp_json(*asked, "--as", "registrar")["body"]["result"]["count"] == 1
+    assert site.host.agtp_json(*asked, "--as", "demo")["body"]["result"]["count"] == 1
+    other = ("call", "-", "QUERY", "/delegations", f"agent_id={worker}", "--as", "demo", "--json")
+    assert "operators-only" in site.host.agtp(*other).stdout

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,8 @@ LONGEST_RESULT = 65_536
 TOPIC = "delegation-outcome"
 INTERRUPTED = "delegation-interrupted"
 """The signed event of a task that the host did not live to see the end of."""
+
+SAID = "The tasks of all agents are shown to operators, and to registrars those of the agents that they issued."
 
 RETRY_SECONDS = 2.0
 """Until an outcome is committed again, where the store would not take it."""
@@ -364,16 +366,33 @@ class TaskReading:
         self._continuations = continuations
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """The caller's own tasks, by the second in which they were accepted."""
+        """
+        The caller's own tasks, by the second in which they were accepted.
+
+        ``agent_id`` asks for those of an agent in its place, what was delegated to it included.
+
+        :raises Refusal: 403 for an agent that the caller neither is nor looks after.
+        """
         self._authorization.actor(context)
-        caller = self._authorization.named(context)
         state = parameters.choice(context.input, "state", (*STATES, "all"), "all")
         limit = parameters.count(context.input, "limit", 50, MOST_KEPT)
-        own = () if caller is None else self._held.of(TASK, caller.agent_id)
-        listed = [_brief(item.value) for item in own if state in ("all", item.value["state"])]
+        listed = [item for item in self._asked(context) if state in ("all", item.brief["state"])]
         listed.sort(key=_place)
         part = self._continuations.part(context, listed, limit, _place)
-        return Answer(result={"delegations": part.items, "count": len(listed)}, headers=part.headers)
+        shown = [_brief(item.value) for item in part.items]
+        return Answer(result={"delegations": shown, "count": len(listed)}, headers=part.headers)
+
+    def _asked(self, context: BuiltInContext) -> Iterator[StateItem]:
+        caller = self._authorization.named(context)
+        wanted = None if context.input.get("agent_id") is None else parameters.agent_id(context.input)
+        if wanted is None:
+            yield from () if caller is None else self._held.of(TASK, caller.agent_id)
+            return
+        own = caller is not None and caller.agent_id == wanted
+        if not own and not self._authorization.manages(context, wanted):
+            self._authorization.require_looking(context, SAID)
+        yield from self._held.of(TASK, wanted)
+        yield from (item for item in self._held.by(TASK, "delegatee", wanted) if item.owner != wanted)
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
@@ -404,8 +423,8 @@ class TaskReading:
         )
 
 
-def _place(shown: Mapping[str, Any]) -> list[str]:
-    return [shown["accepted_at"], shown["delegation_id"]]
+def _place(item: StateItem) -> list[str]:
+    return [item.brief["accepted_at"], item.key]
 
 
 def _brief(value: Mapping[str, Any]) -> dict[str, Any]:
