@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from agtphost.contract.binding import Binding, Resolution
@@ -11,6 +11,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.upstream.approval import Approve, approve_binding
 from agtphost.upstream.cancellation import AlreadyOver
+from agtphost.upstream.offered import Offered
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.supervision import State
 from agtphost.upstream.web import WebUpstream
@@ -140,6 +141,20 @@ class WebAdapter(ABC, Generic[U]):
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each upstream, for operators."""
         return [{**upstream.snapshot().full(), **self._told(upstream)} for _, upstream in sorted(self.by_name.items())]
+
+    def offered(self) -> Iterator[Offered]:
+        """Every action that upstreams offer, for operators."""
+        for name, upstream in self.by_name.items():
+            for action in self._offered(upstream):
+                binding = self._bindings(name)[action]
+                yield Offered(
+                    protocol=self.name,
+                    upstream=name,
+                    name=action,
+                    upstream_state=upstream.state.value,
+                    description=binding.description,
+                    binding=binding,
+                )
 
     def _owner(self, link: OwnedTask) -> U:
         """

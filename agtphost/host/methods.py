@@ -44,6 +44,7 @@ from agtphost.methods.inspection.calls import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.inspection.sessions import Sessions
+from agtphost.methods.inspection.tools import ToolReport
 from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamReport
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.overrides import Overrides
@@ -272,11 +273,13 @@ def _inspection(
 ) -> IBuiltInHandler:
     evidence, directory = on.evidence, on.loaded.directory
     reports = [adapter.upstreams for adapter in upstreams.reporting]
+    offerings = [adapter.offered for adapter in upstreams.reporting]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
     on.registry.tell(
         {
             **tasks.targets,
             "upstreams": UpstreamReport(reports, on.authorization).read,
+            "tools": ToolReport(offerings, on.authorization, on.continuations).read,
             "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
             TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog, on.authorization).read,
             "contract": negotiating.contract,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
@@ -11,6 +12,7 @@ from agtphost.page import parts
 from agtphost.page.asking import Reply, together
 from agtphost.page.call import ruled
 from agtphost.page.layout import View
+from agtphost.page.text import shown
 from agtphost.page.visit import Visit
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -26,21 +28,55 @@ PREFIX = "in."
 async def draw(visit: Visit) -> View:
     """The form, with a field for each member of the input; and the answer, once it was asked."""
     method, path = visit.word("method").upper(), visit.word("path") or "/"
-    asking = [visit.ask.inspect("agents", limit=parts.ROWS)]
+    named, more = visit.word("agent"), visit.word("more", 4_096)
+    wanted = {"agent_id": named} if is_agent_id(named) else {"name": named or None}
+    asking = [visit.ask.inspect("agents", limit=parts.ROWS, **wanted, continuation_token=more or None)]
     if method:
         asking.append(visit.ask.inspect("endpoint", method=method, path=path))
     known, *defined = await together(*asking)
     found = defined[0].result.get("input_schema") if defined else None
     schema = found if isinstance(found, dict) else {}
     body: list[Any] = [_form(visit, known, method, path, schema)]
+    agent, choice = _meant(visit, known)
+    if choice is not None:
+        return View(title="Can", body=[*body, choice])
     if method:
         asked = {"target": "decision", "method": method, "path": path}
-        wrong = _asked(visit, schema, asked)
+        wrong = _asked(visit, schema, asked, agent)
         if wrong:
             body.append(tags.p(wrong, role="alert", class_="refused"))
         else:
             body.append(_answer(await visit.ask.ask("INSPECT", "/", asked)))
     return View(title="Can", body=body)
+
+
+def _meant(visit: Visit, known: Reply) -> tuple[str, Tag | None]:
+    """The Agent-ID of the agent that was written, empty for anyone; and a choice, where that is not one agent."""
+    named = visit.word("agent")
+    if not named or is_agent_id(named):
+        return named, None
+    if not known.ok:
+        return "", parts.refused("Agents", known)
+    entries = known.entries("agents")
+    same = [str(each.get("agent_id")) for each in entries if each.get("name") == named]
+    if len(same) == 1 and not visit.word("more", 4_096):
+        return same[0], None
+    words = {name: word for name, word in visit.query.items() if name != "more"}
+    rows = [
+        (
+            tags.a(str(each.get("name")), href=f"/can?{urlencode({**words, 'agent': str(each.get('agent_id'))})}"),
+            parts.brief_agent(each.get("agent_id")),
+            parts.state(each.get("status")),
+        )
+        for each in entries
+    ]
+    caption = f"{known.result.get('count')} agents have {named} in their name: which is meant?"
+    none = "no agent has that in its name."
+    content: list[Any] = [parts.table(shown(caption, 400), ("Name", "Agent-ID", "State"), rows, none)]
+    if known.more:
+        query = urlencode({**words, "more": known.more})
+        content.append(tags.p(tags.a("More agents", href=f"/can?{query}", rel="next")))
+    return "", parts.section("Which agent?", *content)
 
 
 def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -50,11 +86,14 @@ def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _form(visit: Visit, known: Reply, method: str, path: str, schema: Mapping[str, Any]) -> Tag:
-    agents = [(str(each.get("agent_id")), str(each.get("name"))) for each in known.entries("agents")]
+    agents = [str(each.get("name")) for each in known.entries("agents")]
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
     fields = [
-        parts.choice("agent", "Agent", "agent", [("", "anyone"), *agents], visit.word("agent")),
+        parts.field(
+            "agent", "Agent: a name or an Agent-ID; anyone where empty", "agent", visit.word("agent"), list="agents"
+        ),
+        tags.datalist(*(tags.option(value=name) for name in agents), id="agents"),
         parts.choice("assurance", "Known by", "assurance", ASSURANCES, visit.word("assurance") or "certificate"),
         parts.field("method", "Method", "method", method, required="required", autocapitalize="characters"),
         parts.field("path", "Path", "path", path),
@@ -69,12 +108,10 @@ def _form(visit: Visit, known: Reply, method: str, path: str, schema: Mapping[st
     return parts.search("/can", *fields, text="Ask")
 
 
-def _asked(visit: Visit, schema: Mapping[str, Any], asked: dict[str, Any]) -> str:
+def _asked(visit: Visit, schema: Mapping[str, Any], asked: dict[str, Any], agent: str) -> str:
     """Add what the form says; a sentence where it cannot be asked."""
-    agent, scope, written = visit.word("agent"), visit.word("scope", 2_048), visit.word("input", 8_192)
+    scope, written = visit.word("scope", 2_048), visit.word("input", 8_192)
     if agent:
-        if not is_agent_id(agent):
-            return "That is no Agent-ID."
         asked.update(agent_id=agent, assurance=visit.word("assurance") or "certificate")
     if scope:
         asked["authority_scope"] = scope

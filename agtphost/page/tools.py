@@ -1,28 +1,42 @@
-"""The view "Tools": servers behind the host, what is off, and what they said last."""
+"""The view "Tools": servers behind the host and what they said last, every tool, and what is off."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
 from agtphost.page import inbox, now, parts
-from agtphost.page.asking import together
+from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
 from agtphost.page.visit import Visit
 from agtphost.vocabulary.quantities import lasting
+
+STATES = ("on", "changed", "invalid", "rules-unmatched", "disabled")
+"""Of a tool: whether it may be called, and what keeps it from that."""
 
 LINES = 50
 """Of what a server wrote to its standard error."""
 
 
 async def draw(visit: Visit) -> View:
-    """A table of them, what waits for approval, and each one's particulars."""
-    (reply,) = await together(visit.ask.inspect("upstreams"))
+    """A table of servers, one of tools, what waits for approval, and each server's particulars."""
+    words = {name: visit.word(name) for name in ("name", "upstream", "state")}
+    more = visit.word("more", 4_096)
+    asked = {name: word or None for name, word in words.items()}
+    reply, tools = await together(
+        visit.ask.inspect("upstreams"),
+        visit.ask.inspect("tools", **asked, limit=parts.ROWS, continuation_token=more or None),
+    )
     if not reply.ok:
         return View(title="Tools", body=[parts.refused("Not shown", reply)])
     entries = reply.entries("upstreams")
+    table = _tools(tools, entries, words)
+    if more:
+        # Whoever turns a page of tools has seen the rest on the first.
+        return View(title="Tools", body=[table])
     waiting = now.changed(reply)
     definitions = await together(
         *(
@@ -33,7 +47,52 @@ async def draw(visit: Visit) -> View:
     heads = ("Name", "Protocol", "State", "Restarts", "Next attempt", "Latency", "Calls", "Failed", "Tools")
     body: list[Any] = [parts.table("Servers behind this host", heads, map(_row, entries), "There are none.")]
     body += [inbox.definition(visit, each, "/tools") for each in definitions]
-    return View(title="Tools", body=[*body, *(_server(visit, entry) for entry in entries[: parts.ROWS])])
+    return View(title="Tools", body=[*body, table, *(_server(visit, entry) for entry in entries[: parts.ROWS])])
+
+
+def _tools(reply: Reply, servers: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> Tag:
+    """Every tool, a page at a time, by what is looked for."""
+    named = [f"{str(each.get('protocol', '')).lower()}.{each.get('name')}" for each in servers]
+    form = parts.search(
+        "/tools",
+        parts.field("name", "Name, or a word of what it is said to do", "filter-name", words["name"]),
+        parts.choice("upstream", "Server", "filter-upstream", _all(named), words["upstream"]),
+        parts.choice("state", "State", "filter-state", _all(STATES), words["state"]),
+    )
+    if not reply.ok:
+        return parts.section("Tools", form, parts.refused("Not shown", reply))
+    heads = ("Tool", "Server", "State", "What it is said to do", "Scopes", "Known by", "Approval", "Definition")
+    caption = f"{reply.result.get('count')} tools"
+    content = [form, parts.table(caption, heads, map(_tool, reply.entries("tools")), "There are none.")]
+    if reply.more:
+        query = urlencode({**{name: word for name, word in words.items() if word}, "more": reply.more})
+        content.append(tags.p(tags.a("More tools", href=f"/tools?{query}", rel="next")))
+    return parts.section("Tools", *content)
+
+
+def _all(words: Iterable[str]) -> list[tuple[str, str]]:
+    return [("", "all"), *((word, word) for word in words)]
+
+
+def _tool(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    up, state = entry.get("upstream_state"), entry.get("state")
+    digest, approved = str(entry.get("sha256") or ""), str(entry.get("approved") or "")
+    pinned = "-" if not digest else f"{digest[:12]}..."
+    if approved and approved != digest:
+        pinned += f", approved {approved[:12]}..."
+    elif entry.get("fixed"):
+        pinned += ", by the configuration"
+    shown = parts.state(state if state != "on" or up in ("up", "idle") else up)
+    return (
+        entry.get("name"),
+        f"{str(entry.get('protocol', '')).lower()}.{entry.get('upstream')}",
+        tags.span(shown, f" {entry['why']}") if entry.get("why") else shown,
+        entry.get("description") or "-",
+        ", ".join(map(str, entry.get("required_scopes") or ())) or "-",
+        entry.get("min_assurance", "-"),
+        "a person" if entry.get("approval") else "-",
+        pinned,
+    )
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:

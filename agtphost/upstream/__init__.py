@@ -7,6 +7,7 @@ caller is answered. :mod:`.service` is the service of one upstream:
 :mod:`.throttle` what it may make the host read and log, and :mod:`.log` is its part of the host's log.
 
 - :mod:`.pins`: what upstreams say of themselves, and which of that is approved; :mod:`.approval`: operators approve it
+- :mod:`.offered`: what upstreams offer, one by one, and what of it is off
 - :mod:`.web`: upstreams over HTTP: how one is asked, and its service; :mod:`.bodies`: bounded readers of answers
 - :mod:`.ownership`: whose each task of an upstream is; :mod:`.cancellation` ends them with their callers
 - :mod:`.addresses`: connections to addresses that a policy admits, and to nothing else

@@ -95,7 +95,8 @@ def test_delegated_tasks_are_in_the_view_of_both_agents(site: Site) -> None:
         assert begun.status == 202, begun.json()
     browser = site.browser()
     for agent in (demo, worker):
-        until(lambda: "finished" in browser.get(f"/agents/{agent}").page.said)
+        path = f"/agents/{agent}"
+        until(lambda path=path: "finished" in browser.get(path).page.said)
         page = browser.get(f"/agents/{agent}").page
         assert "t-handed" in page.said and "documents:query" in page.said
         assert {f"/agents/{demo}", f"/agents/{worker}", "/calls?task_id=t-handed"} <= set(page.links)

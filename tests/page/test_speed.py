@@ -1,7 +1,7 @@
 """
 What a view costs the host with much behind it.
 
-In the suite 20,000 records, 250 agents and 60 tools; with ``--programmes`` 1,000,000, 1,000 and 500.
+In the suite 20,000 records, 250 agents and 230 tools; with ``--programmes`` 1,000,000, 1,000 and 500.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.system.hosting import until
 pytestmark = pytest.mark.programme
 
 RECORDS, LOOKS = length((20_000, 20), (1_000_000, 60))
-AGENTS, TOOLS = length((250, 60), (1_000, 500))
+AGENTS, TOOLS = length((250, 230), (1_000, 500))
 SERVER = Path(__file__).with_name("many_tools_server.py")
 GROUP = 500
 BOUND = length(10.0, 0.05)
@@ -129,16 +129,54 @@ def test_there_are_as_many_records(browser: Browser) -> None:
     assert counted >= RECORDS
 
 
-def test_all_agents_are_there_by_pages_of_two_hundred(browser: Browser) -> None:
-    """Each once."""
+def paged(browser: Browser, path: str, beginning: str) -> list[str]:
+    """What begins so on a list's pages, which lead from one to the next."""
     seen: list[str] = []
-    path = "/agents"
     for _ in range(AGENTS // ROWS + 1):
         page = browser.get(path).page
-        named = [each for each in page.said if each.startswith("agent-")]
+        named = [each for each in page.said if each.startswith(beginning)]
         assert len(named) <= ROWS
         seen += named
-        path = next((each for each in page.links if each.startswith("/agents?")), "")
+        view = path.partition("?")[0]
+        path = next((each for each in page.links if each.startswith(f"{view}?") and "more=" in each), "")
         if not path:
             break
-    assert path == "" and len(seen) == len(set(seen)) == AGENTS
+    assert path == ""
+    return seen
+
+
+@pytest.mark.parametrize(("path", "beginning", "count"), [("/agents", "agent-", AGENTS), ("/tools", "work-", TOOLS)])
+def test_all_are_there_by_pages_of_two_hundred(browser: Browser, path: str, beginning: str, count: int) -> None:
+    """Each once, without a script."""
+    seen = paged(browser, path, beginning)
+    assert len(seen) == len(set(seen)) == count
+
+
+def test_tools_are_looked_for(browser: Browser) -> None:
+    """By a part of the name, by what they are said to do, by server and by state."""
+    page = browser.get("/tools").page
+    form = page.form("/tools")
+    assert form.fields["upstream"] == form.fields["state"] == ""
+    for words, count in (
+        ("name=work-10", 10),
+        ("name=in+the+way+117.", 1),
+        ("upstream=mcp.many&name=work-2", min(TOOLS, 300) - 200),
+        ("upstream=mcp.files&name=work-", 0),
+        ("state=changed&name=work-", 0),
+    ):
+        said = browser.get(f"/tools?{words}").page.said
+        assert f"{count} tools" in said or f"{count} tools: there are none." in said, words
+
+
+def test_any_agent_can_be_asked_about(browser: Browser) -> None:
+    """By its name, or chosen among all that have a part of it in theirs; however many agents there are."""
+    last = f"agent-{AGENTS - 1:04}"
+    asked = "/can?method=DISCOVER&path=/methods&agent="
+    assert "yes" in browser.get(asked + last).page.said
+    chosen = paged(browser, asked + "agent-", "agent-")
+    assert len(set(chosen)) == AGENTS
+    page = browser.get(asked + last[:-1]).page
+    choice = [each for each in page.links if each.startswith("/can?") and "more=" not in each]
+    assert len(choice) == 10 and "Decision" not in page.said
+    assert "Decision" in browser.get(choice[-1]).page.said
+    assert "no agent has that in its name" in browser.get(asked + "nobody-of-that-name").text

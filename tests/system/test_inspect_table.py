@@ -42,7 +42,7 @@ DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
 
 OWN_RULES = frozenset(
     {"decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"}
-    | {"records", "running", "agents", "chains", "sessions", "vitals"}
+    | {"records", "running", "agents", "chains", "sessions", "tools", "vitals"}
 )
 """Targets whose refusals are the same in each mode."""
 
@@ -72,6 +72,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "agents": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "sessions": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "chains": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "tools": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "vitals": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "upstream-definition": dict.fromkeys(MODES, (NO, NO, NO, NO, NONE)),
     # Its delegator's, and for those above it; for others there is none.
@@ -167,6 +168,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "agents": {"target": "agents"},
         "sessions": {"target": "sessions"},
         "chains": {"target": "chains"},
+        "tools": {"target": "tools"},
         "vitals": {"target": "vitals"},
         "upstream-definition": {"target": "upstream-definition", "upstream": "mcp.none", "name": "none"},
         "delegated-task": {"target": "delegated-task", "delegation_id": delegated.result["delegation_id"]},

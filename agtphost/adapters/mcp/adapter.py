@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.upstream.offered import Offered
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import media_types
@@ -159,6 +160,11 @@ class McpAdapter:
             report["instances"] = [each.snapshot().full() for each in server.instances.all()]
             reports.append(report)
         return reports
+
+    def offered(self) -> Iterator[Offered]:
+        """Every tool of every server, those that are off included, for operators."""
+        for name, server in self._servers.items():
+            yield from server.catalogue.offered(name, server.state.value)
 
     def _noted(self, found: Resolution, *places: Any) -> Resolution:
         server = self._servers.get(str(found.binding.extra.get("mcp_server")))

@@ -18,6 +18,7 @@ from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
+from agtphost.upstream.offered import CHANGED, DISABLED, INVALID, ON, UNMATCHED, Offered
 from agtphost.upstream.pins import Pins
 from agtphost.vocabulary.uri_templates import fits
 
@@ -274,6 +275,31 @@ class Catalogue:
     def invalid(self) -> Mapping[str, tuple[str, ...]]:
         """Tools that are off because a schema of theirs is none, with what is wrong with it."""
         return {name: tool.invalid for name, tool in self._offered(self.tools).items() if tool.invalid}
+
+    def offered(self, server: str, state: str) -> Iterator[Offered]:
+        """
+        Every tool, for operators.
+
+        :param state: of the server.
+        """
+        offered = self._offered(self.tools)
+        for name, tool in self.tools.items():
+            kept = DISABLED if name not in offered else CHANGED if name in self.changed else ""
+            kept = kept or (INVALID if tool.invalid else UNMATCHED if self.barred else ON)
+            described = tool.definition.get("description")
+            yield Offered(
+                protocol="mcp",
+                upstream=server,
+                name=name,
+                upstream_state=state,
+                state=kept,
+                description=described if isinstance(described, str) else "",
+                why="; ".join(tool.invalid),
+                sha256=tool.digest,
+                approved=self.pins.approved(name),
+                fixed=self.pins.fixed(name),
+                binding=self.bindings.get(name),
+            )
 
     def withholds(self, tool: str) -> bool:
         """Whether the server has the tool and it is off, for a reason that its operator has to see to."""
