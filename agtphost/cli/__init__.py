@@ -31,6 +31,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.init`: ``agtp init``: a directory that a host can be started from
 - :mod:`.manifest`: ``agtp manifest``: showing and checking a server's manifest
 - :mod:`.mcp_bridge`: ``agtp mcp-bridge``: a host, for any MCP client
+- :mod:`.mcp_import`: MCP servers out of the configuration of Claude, VS Code or Cursor
 - :mod:`.mcp_servers`: MCP servers that a command line names, as ``host.toml`` says them
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
@@ -38,6 +39,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
 - :mod:`.status`: ``agtp status``: how a host is; :mod:`.resting`: what the files of one say that does not run
+- :mod:`.scaffold`: what a deployment begins with besides ``host.toml``: an example, what git needs, a unit
 - :mod:`.shipped`: the sample deployment and the documentation, from a wheel or a checkout
 - :mod:`.units`: units of systemd for a deployment
 - :mod:`.tools`: ``agtp tools``: what a host's MCP servers offer, through AGTP

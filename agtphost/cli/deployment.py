@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agtphost.audit import acceptance
-from agtphost.cli import shipped
+from agtphost.cli import scaffold, shipped
 from agtphost.cli.mcp_servers import Server
 from agtphost.config import Config, examine, load
 from agtphost.errors import ConfigurationError, Problem
@@ -47,8 +47,8 @@ class Deployment:
     sample: bool = False
     """Whether it begins with the sample's endpoints, recipes and MCP server."""
 
-    private: bool = False
-    """Whether nobody else may read ``host.toml``."""
+    committed: bool = True
+    """Whether it stays and is developed: with optional sections, an example with its test, and what git needs."""
 
     operator: str = ""
     """Who runs it, as the manifest says."""
@@ -123,6 +123,8 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         ]
     for server in deployment.servers:
         lines += ["", server.toml().rstrip("\n")]
+    if deployment.committed:
+        lines.append(scaffold.optional_sections().rstrip("\n"))
     return "\n".join(lines) + "\n"
 
 
@@ -137,17 +139,27 @@ def write_development(deployment: Deployment) -> list[Path]:
     if deployment.sample:
         copied = shipped.copy_sample(deployment.directory)
         try:
-            return [*_configure(deployment, production=False), *copied]
+            written = _configure(deployment, production=False)
         except ConfigurationError:
             for path in copied:
                 path.unlink()
             raise
+        return [*written, *copied, *_beside(deployment, example=False)]
     described = {"name": AGENT, "description": DESCRIPTION, "archetype": "assistant"}
     text = json.dumps(described, indent=2) + "\n"
     return [
         *_configure(deployment, production=False),
         _create(deployment.directory / "agents" / f"{AGENT}.agent.json", text.encode()),
+        *_beside(deployment, example=True),
     ]
+
+
+def _beside(deployment: Deployment, *, example: bool) -> list[Path]:
+    """What a deployment that stays has besides."""
+    if not deployment.committed:
+        return []
+    written = scaffold.write_scaffold(deployment.directory, example=example)
+    return [*written, *scaffold.keep_directories(deployment.directory)]
 
 
 def write_production(deployment: Deployment) -> list[Path]:
@@ -159,7 +171,7 @@ def write_production(deployment: Deployment) -> list[Path]:
     :raises OSError: if something cannot be written.
     """
     keys = make_keys(deployment)
-    return [*_configure(deployment, production=True), *keys]
+    return [*_configure(deployment, production=True), *keys, *_beside(deployment, example=False)]
 
 
 def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
@@ -220,14 +232,18 @@ def _begin_anew(config: Config, aside: list[Path]) -> None:
 
 
 def _configure(deployment: Deployment, *, production: bool) -> list[Path]:
-    for name in ("agents", "endpoints"):
+    for name in scaffold.DIRECTORIES:
         (deployment.directory / name).mkdir(parents=True, exist_ok=True)
-    mode = files.PRIVATE if deployment.private else files.PUBLIC
+    for server in deployment.servers:
+        server.keep_secrets(deployment.directory)
+    mode = files.PRIVATE if any(server.private for server in deployment.servers) else files.PUBLIC
     path = _create(deployment.host_toml, host_toml(deployment, production=production).encode(), mode)
     try:
         load(path)
     except ConfigurationError:
         path.unlink()
+        for name in (name for server in deployment.servers for name in server.secrets):
+            (deployment.directory / name).unlink()
         raise
     return [path]
 

@@ -10,16 +10,17 @@ import click
 
 from agtphost.cli.deployment import Deployment, set_up_again, write_development, write_production
 from agtphost.cli.failures import WrongInput, local_file, misconfigured
-from agtphost.cli.mcp_servers import named_servers
+from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.options import json_option
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, visible
 from agtphost.errors import ConfigurationError
 from agtphost.stores import StoreError
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--mcp", "servers", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL.")
+@server_options
+@click.option("--sample", is_flag=True, help="Begin with the sample: endpoints, a recipe, an MCP server.")
 @click.option("--production", is_flag=True, help="Make the keys and certificates of a production host.")
 @click.option(
     "--again",
@@ -34,7 +35,8 @@ from agtphost.stores import StoreError
 @json_option
 def command(
     directory: Path,
-    servers: tuple[str, ...],
+    wanted: WantedServers,
+    sample: bool,
     production: bool,
     again: bool,
     server_id: str | None,
@@ -46,6 +48,9 @@ def command(
 ) -> None:
     """
     Write a ready deployment directory: host.toml, endpoints, an agent.
+
+    It is worth committing: .gitignore leaves out keys and state, an example endpoint has its test (python -m pytest),
+    host.toml has further sections commented out, and systemd/ has a unit for this directory.
 
     A development host makes its own keys at its first start. With --production
     they are made now: an authority, the server's certificate, the signing key,
@@ -62,6 +67,8 @@ def command(
     \b
     Examples:
       agtp init work
+      agtp init work --sample
+      agtp init work --import ~/.cursor/mcp.json
       agtp init work --mcp files='npx -y @modelcontextprotocol/server-filesystem /data'
       agtp init /etc/agtphost --production --server-id agents.example.com --address 0.0.0.0
       agtp init /etc/agtphost --production --again
@@ -71,12 +78,18 @@ def command(
         return
     if production and server_id is None:
         raise WrongInput("--production needs --server-id", "Name the host as its clients will reach it.")
+    servers = wanted.read(None)
+    for note in servers.notes:
+        click.echo(f"note: {visible(note)}", err=True)
+    if sample and production:
+        raise WrongInput("--sample is for development", "Leave --production out.")
     deployment = Deployment(
         directory=directory.absolute(),
+        sample=sample,
         server_id=server_id or "localhost",
         address=address,
         port=port,
-        servers=named_servers(servers),
+        servers=servers.servers,
         operator=_told("Operator (who runs this host)", operator, server_id or "localhost", as_json),
         contact=_told("Contact", contact, f"postmaster@{server_id or 'localhost'}", as_json),
     )

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agtphost.cli.failures import WrongInput
+from agtphost.identity import files
 from agtphost.vocabulary.tomltext import string_text
+
+SECRETS = "secrets"
+"""Beside ``host.toml``: values that are not for everybody, a file each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,23 @@ class Server:
 
     headers: Mapping[str, str] = field(default_factory=dict)
     """The same for what is sent to the URL."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """What the files have that it names, by their paths beside ``host.toml``."""
+
+    private: bool = False
+    """Whether its command has values that are not for everybody."""
+
+    def keep_secrets(self, directory: Path) -> None:
+        """
+        Write those files, for the owner alone.
+
+        :raises OSError: one cannot be written.
+        """
+        if self.secrets:
+            files.make_directory(directory / SECRETS)
+        for name, value in self.secrets.items():
+            files.replace(directory / name, f"{value}\n".encode(), files.PRIVATE)
 
     def toml(self) -> str:
         """Its ``[[mcp.server]]``."""

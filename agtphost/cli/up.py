@@ -21,9 +21,10 @@ from agtphost.cli import shipped
 from agtphost.cli.configured import load_config
 from agtphost.cli.deployment import Deployment, write_development
 from agtphost.cli.failures import WrongInput, local_file, misconfigured
-from agtphost.cli.mcp_servers import Server, named_servers
+from agtphost.cli.mcp_import import WantedServers, server_options
+from agtphost.cli.mcp_servers import Server
 from agtphost.cli.options import json_option
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, visible
 from agtphost.client.local_identities import CALLER
 from agtphost.errors import ConfigurationError
 from agtphost.stores.state_lock import StateLock
@@ -42,16 +43,16 @@ _PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), required=False, metavar="[DIR]")
-@click.option("--mcp", "entries", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL.")
+@server_options
 @click.option("--port", type=click.IntRange(1, 65_535), help="The port; default: a free one, 4480 if it is.")
 @json_option
-def command(directory: Path | None, entries: tuple[str, ...], port: int | None, as_json: bool) -> None:
+def command(directory: Path | None, wanted: WantedServers, port: int | None, as_json: bool) -> None:
     """
     Make a host to try, and start it in the foreground.
 
-    Without --mcp it is the sample: an MCP server, endpoints in Python and a recipe. Once it is ready it prints what to
-    try, and the entry for the configuration of an MCP client. Ctrl-C stops it. Without DIR everything is in a
-    temporary directory, which is removed then; DIR is kept, and the next `agtp up DIR` starts the same host again.
+    Without --mcp and --import it is the sample: an MCP server, endpoints in Python and a recipe. Once it is ready it
+    prints what to try, and the entry for the configuration of an MCP client. Ctrl-C stops it. Without DIR everything
+    is in a temporary directory, which is removed then; DIR is kept, and the next `agtp up DIR` starts the same host.
 
     It is a development host on 127.0.0.1, which makes its own keys. `agtp init` is for one that stays.
 
@@ -60,12 +61,15 @@ def command(directory: Path | None, entries: tuple[str, ...], port: int | None, 
       agtp up
       agtp up work --mcp files='npx -y @modelcontextprotocol/server-filesystem .'
       agtp up work --mcp tracker=https://mcp.example.com/mcp
+      agtp up work --import .vscode/mcp.json
     """
     started = time.monotonic()
-    servers = named_servers(entries, Path.cwd())
+    servers = wanted.read(Path.cwd())
+    for note in servers.notes:
+        click.echo(f"note: {visible(note)}", err=True)
     place = Path(tempfile.mkdtemp(prefix="agtp-")) if directory is None else directory.absolute()
     try:
-        host = _prepared(place, servers, port)
+        host = _prepared(place, servers.servers, port)
         shown = str(place) if directory is None else str(directory)
         if not as_json:
             _tell_place(shown, directory is None, host)
@@ -115,6 +119,7 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None) -> P
             port=port or _free_port(DEFAULT_PORT),
             servers=tuple(servers),
             sample=not servers,
+            committed=False,
         )
         try:
             with local_file(doing="written"):
@@ -149,6 +154,10 @@ def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
     if text.encode() == before:
         return
     with local_file(doing="written"):
+        for server in servers:
+            server.keep_secrets(file.parent)
+        if any(server.private for server in servers):
+            file.chmod(0o600)
         file.write_text(text, encoding="utf-8")
     try:
         load_config(file)

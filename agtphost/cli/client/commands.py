@@ -170,7 +170,8 @@ def disconnect(client: str, place: Place, keep_agent: bool, dry: bool, as_json: 
     """
     Remove the host from a client's configuration file.
 
-    The agent that was made for the entry is revoked. Nothing but the entry is removed, and only if it starts the bridge of a host. Where there is none, nothing happens.
+    The agent that was made for the entry is revoked. Nothing but the entry is removed, and only if it starts the bridge
+    of a host. Where there is none, nothing happens.
 
     \b
     Examples:

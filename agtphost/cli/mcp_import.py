@@ -1,0 +1,269 @@
+"""
+MCP servers out of a client's configuration: ``mcpServers`` of Claude and Cursor, ``servers`` of VS Code.
+
+Values of variables and headers may be secrets: each goes into a file of its own that nobody else can read, and
+``host.toml`` names the file. What a client would ask a person for is taken from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agtphost.cli.client.entries import is_bridge
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.local_files import read_octets
+from agtphost.cli.mcp_servers import SECRETS, Server, named_servers
+from agtphost.cli.options import collected
+from agtphost.config.upstreams import header_name, web_url
+from agtphost.vocabulary import jsonc
+
+_PLACEHOLDER = re.compile(r"\$\{([^${}]{1,200})\}")
+_VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.ASCII)
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PROJECT_FOLDERS = (".vscode", ".cursor")
+_HTTP = ("http", "streamable-http", "streamableHttp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """What a file has for a host."""
+
+    servers: tuple[Server, ...]
+    notes: tuple[str, ...]
+    """What was left out or changed, and why, a sentence each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantedServers:
+    """What the command line says of MCP servers."""
+
+    entries: tuple[str, ...]
+    imports: tuple[Path, ...]
+
+    def read(self, cwd: Path | None) -> Imported:
+        """
+        All of them.
+
+        :param cwd: where commands of ``--mcp`` run; None: beside ``host.toml``.
+        :raises WrongInput: one cannot be read, or two have one name.
+        """
+        servers = list(named_servers(self.entries, cwd))
+        notes: list[str] = []
+        for file in self.imports:
+            found = read_clients_file(file, os.environ)
+            servers += found.servers
+            notes += found.notes
+        names = [server.name for server in servers]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise WrongInput(f"two servers are named {twice}", "Import one file at a time, or rename one there.")
+        return Imported(servers=tuple(servers), notes=tuple(notes))
+
+
+_OPTIONS = (
+    click.option("--mcp", "entries", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL."),
+    click.option(
+        "--import",
+        "imports",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Host the MCP servers of this mcp.json, of Claude, VS Code or Cursor.",
+    ),
+)
+server_options = collected(WantedServers, "wanted", _OPTIONS)
+"""Adds ``--mcp`` and ``--import``; the function gets them as ``wanted``."""
+
+
+class _LeftOut(Exception):
+    """Why a server is."""
+
+
+def read_clients_file(file: Path, environ: Mapping[str, str]) -> Imported:
+    """
+    Read a client's configuration.
+
+    :param environ: what its placeholders are filled from.
+    :raises WrongInput: it is none, or has nothing that a host could run.
+    """
+    try:
+        document = jsonc.parse(read_octets(file).decode("utf-8")).value
+    except (jsonc.JSONCError, UnicodeDecodeError) as error:
+        raise WrongInput(f"{file} is no configuration of an MCP client: {error}") from None
+    table = _servers_of(document)
+    if table is None:
+        raise WrongInput(
+            f"{file} has neither mcpServers nor servers", "Name the file that a client has its servers in."
+        )
+    reading = _Reading(environ, _workspace(file), _asked(document))
+    servers: dict[str, Server] = {}
+    notes = []
+    for given, entry in table.items():
+        name = _name(given, servers)
+        try:
+            servers[name] = reading.server(name, entry)
+        except _LeftOut as why:
+            notes.append(f"{given} is left out: {why}")
+            continue
+        notes += [f"{given} is named {name} here"] * (name != given)
+    if not servers:
+        raise WrongInput(f"{file} has no server that this host can run", "; ".join(notes))
+    return Imported(servers=tuple(servers.values()), notes=tuple(notes))
+
+
+def _servers_of(document: Any) -> dict[str, Any] | None:
+    if not isinstance(document, dict):
+        return None
+    inner = document.get("mcp")
+    for holder, member in ((document, "mcpServers"), (document, "servers"), (inner, "servers")):
+        if isinstance(holder, dict) and isinstance(found := holder.get(member), dict):
+            return found
+    return None
+
+
+def _asked(document: Any) -> dict[str, str]:
+    """What VS Code would ask a person for: id to description."""
+    listed = document.get("inputs")
+    found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return {str(each.get("id")): str(each.get("description", "")) for each in found}
+
+
+def _workspace(file: Path) -> Path:
+    """The project that the file is of; else where the command runs."""
+    folder = file.absolute().parent
+    if folder.name in _PROJECT_FOLDERS:
+        return folder.parent
+    return folder if file.name == ".mcp.json" else Path.cwd()
+
+
+def _name(given: str, taken: Mapping[str, object]) -> str:
+    """A name that a host can give its server."""
+    plain = re.sub(r"[^a-z0-9_-]+", "-", given.lower(), flags=re.ASCII).strip("-_")[:28] or "server"
+    return next(name for name in _spelled(plain) if name not in taken)
+
+
+def _spelled(plain: str) -> Iterator[str]:
+    yield plain
+    for number in range(2, 1000):
+        yield f"{plain}-{number}"
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Of one file."""
+
+    environ: Mapping[str, str]
+    workspace: Path
+    asked: Mapping[str, str]
+
+    def server(self, name: str, entry: Any) -> Server:
+        """:raises _LeftOut: the host cannot run it."""
+        if not isinstance(entry, dict):
+            raise _LeftOut("it is not an object")
+        if entry.get("disabled") is True:
+            raise _LeftOut("it is disabled there")
+        if is_bridge(entry):
+            raise _LeftOut("it is a host of AGTP itself")
+        kept = _Kept(name)
+        if "url" in entry:
+            return self._remote(name, entry, kept)
+        command, arguments = entry.get("command"), entry.get("args", [])
+        if not isinstance(command, str) or not command or not _texts(arguments):
+            raise _LeftOut("it has neither a url nor a command with its args")
+        if entry.get("envFile"):
+            raise _LeftOut("it reads an envFile; put what that has into env")
+        folder = self.workspace / Path(self.filled(str(entry.get("cwd", "")))).expanduser()
+        words = [self.filled(word) for word in (command, *arguments)]
+        if "/" in words[0]:
+            words[0] = str(folder / Path(words[0]).expanduser())
+        if shutil.which(words[0], path=self.environ.get("PATH")) is None:
+            raise _LeftOut(f"its program {words[0]} is not to be found")
+        table = entry.get("env") or {}
+        if not isinstance(table, dict) or not all(_ENVIRONMENT_NAME.fullmatch(key) for key in table):
+            raise _LeftOut("env is not an object of variables")
+        env = {key: kept.value(key, self.filled(_text(value))) for key, value in table.items()}
+        filled_in = words != [command, *arguments]
+        return Server(name=name, command=tuple(words), cwd=folder, env=env, secrets=kept.values, private=filled_in)
+
+    def _remote(self, name: str, entry: Mapping[str, Any], kept: _Kept) -> Server:
+        kind = entry.get("type", "http")
+        if kind not in _HTTP:
+            raise _LeftOut(f"its type is {kind}, and the host speaks Streamable HTTP")
+        table = entry.get("headers") or {}
+        if not isinstance(table, dict):
+            raise _LeftOut("headers is not an object")
+        try:
+            url = web_url(self.filled(_text(entry["url"])))
+            headers = {header_name(key): kept.value(key, self.filled(_text(value))) for key, value in table.items()}
+        except ValueError as error:
+            raise _LeftOut(f"its url or a header {error}") from None
+        return Server(name=name, url=url, headers=headers, secrets=kept.values)
+
+    def filled(self, text: str) -> str:
+        """A text with its placeholders filled in. :raises _LeftOut: naming what has to be set."""
+        return _PLACEHOLDER.sub(lambda found: self._value(found[1]), text)
+
+    def _value(self, what: str) -> str:
+        known = {
+            "workspaceFolder": str(self.workspace),
+            "workspaceFolderBasename": self.workspace.name,
+            "userHome": self.environ.get("HOME", str(Path.home())),
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }
+        if what in known:
+            return known[what]
+        if what.startswith("input:"):
+            name = re.sub(r"[^A-Z0-9]+", "_", what.removeprefix("input:").upper(), flags=re.ASCII)
+            described = self.asked.get(what.removeprefix("input:"), "")
+            asked = f" ({described})" if described else ""
+            return self._set(name, f"set {name} in the environment{asked}, and say it again")
+        variable = _VARIABLE.fullmatch(what)
+        if variable is None:
+            raise _LeftOut(f"${{{what}}} is nothing that can be known here")
+        if variable[2] is not None:
+            return self.environ.get(variable[1]) or variable[2]
+        return self._set(variable[1], f"set {variable[1]} in the environment, and say it again")
+
+    def _set(self, name: str, otherwise: str) -> str:
+        value = self.environ.get(name)
+        if not value:
+            raise _LeftOut(otherwise)
+        return value
+
+
+@dataclass
+class _Kept:
+    """Values of one server that are kept in files of their own."""
+
+    server: str
+    values: dict[str, str] = field(default_factory=dict)
+
+    def value(self, key: str, value: str) -> str:
+        """What ``host.toml`` says in its place."""
+        if not value:
+            return value
+        file = f"{SECRETS}/{self.server}.{key}"
+        self.values[file] = value
+        return f"file:{file}"
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _text(value: Any) -> str:
+    """Numbers and booleans are written by hand now and then."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise _LeftOut("a value is not a text")
