@@ -18,7 +18,7 @@ from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.identities import labels
 from agtphost.cli.local_files import given_keys
-from agtphost.cli.options import EXISTING, Connection, json_option, signing_keys_option
+from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option, signing_keys_option
 from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity import envelope
@@ -38,7 +38,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 @click.option("--csv", "table", type=EXISTING, metavar="FILE", help="All rows for a spreadsheet, too.")
 @click.option("--rows", type=click.IntRange(min=0), default=2_000, show_default=True, help="Newest calls in the page.")
 @signing_keys_option
-@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml, for names of agents.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, for names of agents and the key.")
 @json_option
 def report_command(
     export: Path,
@@ -106,7 +106,7 @@ def _keys(paths: Sequence[Path], where: Connection) -> Mapping[str, VerifyingKey
     """Keys known from elsewhere: those that were named, or the configured host's."""
     if paths:
         return given_keys(paths)
-    found = where.config or find_config(where)
+    found = find_config(where)
     return None if found is None else local_keys(load_config(found)) or None
 
 
