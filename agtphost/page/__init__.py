@@ -12,6 +12,7 @@ complete HTML without a script.
 - :mod:`.asking`: requests to the dispatcher, and what they are answered
 - :mod:`.visit`: one look at one view
 - :mod:`.layout`: the frame around every view
+- :mod:`.markup`: tags as octets of HTML
 - :mod:`.parts`: tables, facts, forms: what views are made of
 - :mod:`.text`: values as text for people
 - :mod:`.notes`: pages that are no views

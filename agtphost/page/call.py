@@ -20,6 +20,10 @@ HASHES = ("request_hash", "result_hash", "approval_digest")
 """Members that stand for what was sent and answered, which the record does not repeat."""
 
 
+NEAR = 1_000
+"""Records after this one among which those of its task are looked for, beside more before it."""
+
+
 async def draw(visit: Visit) -> View:
     """One record, found by its Audit-ID."""
     audit_id = visit.rest
@@ -33,7 +37,9 @@ async def draw(visit: Visit) -> View:
     payload = reply.result.get("payload")
     payload = payload if isinstance(payload, dict) else {}
     question, task = asked_today(payload), payload.get("task_id")
-    asking = [visit.ask.inspect("records", task_id=str(task), limit=50)] if task else []
+    place = proven.result.get("index")
+    near = place + NEAR if isinstance(place, int) else None
+    asking = [visit.ask.inspect("records", task_id=str(task), limit=50, before=near)] if task else []
     if question is not None:
         asking.append(visit.ask.ask("INSPECT", "/", {"target": "decision", **question}))
     further = await together(*asking)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.web.template import Tag, flattenString, tags
+from twisted.web.template import Tag, tags
 
 from agtphost.page.entrance import Session
+from agtphost.page.markup import html
 from agtphost.page.text import shown
 
 NAVIGATION = (
@@ -40,7 +41,7 @@ class View:
     """Of HTTP."""
 
 
-async def page(view: View, path: str, session: Session | None, person: str = "") -> bytes:
+def page(view: View, path: str, session: Session | None, person: str = "") -> bytes:
     """
     The octets of a view.
 
@@ -68,8 +69,7 @@ async def page(view: View, path: str, session: Session | None, person: str = "")
         Tag("main")(tags.h1(view.title), *said, *view.body, id="main", tabindex="-1"),
         tags.footer(tags.p("Every look and every action here is a signed record of this host.")),
     )
-    octets: bytes = await flattenString(None, tags.html(head, body, lang="en"))
-    return DOCTYPE + octets
+    return DOCTYPE + html(tags.html(head, body, lang="en"))
 
 
 def _banner(path: str, session: Session | None, person: str) -> Tag:

@@ -214,7 +214,7 @@ class PageResource(Resource):
         self, request: BoundedRequest, view: View, path: str, session: Session | None, person: Reply | None = None
     ) -> None:
         named = "" if person is None else str(person.result.get("agent") or person.result.get("key", ""))[:16]
-        _finish(request, view.status, await page(view, path, session, named))
+        _finish(request, view.status, page(view, path, session, named))
 
     # Doing
 

@@ -47,7 +47,9 @@ def brief(identifier: object, length: int = 12) -> str:
 
 def in_path(value: object) -> str:
     """A value as one segment of a path."""
-    return quote(str(value), safe="")
+    text = str(value)
+    # Identifiers, which most are, stand there as they are.
+    return text if text.isascii() and text.isalnum() else quote(text, safe="")
 
 
 def ago(stamp: object, now: float | None = None) -> str:

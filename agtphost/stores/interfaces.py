@@ -197,7 +197,7 @@ class IRecordReader(Interface):
 
     def latest(before: int | None, limit: int, search: Search) -> LatestRecords:
         """
-        Records of all chains, newest first; :data:`agtphost.stores.searching.LOOKED_AT` are looked at, at most.
+        Records of all chains, newest first; :attr:`agtphost.stores.searching.Search.reach` are looked at, at most.
 
         :param before: the place that the look begins below; None: at the newest.
         :param limit: how many records and damaged ones are wanted at most, from 1.

@@ -26,9 +26,10 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
-from agtphost.stores.searching import LOOKED_AT, LatestRecords, Search
+from agtphost.stores.searching import LatestRecords, Search
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+from agtphost.vocabulary.status import Status
 
 
 @implementer(IChainStore, IRecordReader)
@@ -340,7 +341,7 @@ class MemoryStore:
         damaged: list[tuple[int, str]] = []
         with self._lock:
             at = len(self._by_number) + 1 if before is None else min(before, len(self._by_number) + 1)
-            last = max(at - LOOKED_AT, 1)
+            last = max(at - search.reach, 1)
             while at > last and len(found) + len(damaged) < limit:
                 at -= 1
                 row = self._by_number[at]
@@ -366,6 +367,8 @@ class MemoryStore:
             (search.status, row.status),
             (int(RecordKind.RECORD) if search.inside else None, row.kind),
         )
+        if search.reason is not None and row.status == int(Status.OK):
+            return False
         return all(wanted is None or wanted == value for wanted, value in asked)
 
     def faults(self) -> list[str]:

@@ -20,9 +20,10 @@ from agtphost.stores import soundness
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
-from agtphost.stores.searching import LOOKED_AT, LatestRecords, Search
+from agtphost.stores.searching import LatestRecords, Search
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+from agtphost.vocabulary.status import Status
 
 OnDamage = Callable[[str, str], None]
 """Takes chain and explanation."""
@@ -72,6 +73,9 @@ def _conditions(search: Search) -> tuple[str, list[Any]]:
     )
     if search.inside:
         asked = (*asked, ("r.kind = ?", int(RecordKind.RECORD)))
+    if search.reason is not None:
+        # No refusal is a 200, and most records are.
+        asked = (*asked, ("r.status <> ?", int(Status.OK)))
     used = [(text, value) for text, value in asked if value is not None]
     texts, values = [text for text, _ in used], [value for _, value in used]
     for traces in search.traces:
@@ -305,7 +309,7 @@ class RecordReader:
         """
         newest = self._rows("SELECT coalesce(max(number), 0) FROM record")[0][0]
         at = newest + 1 if before is None else min(before, newest + 1)
-        last = max(at - LOOKED_AT, 1)
+        last = max(at - search.reach, 1)
         conditions, values = _conditions(search)
         statement = f"{_RECORD} WHERE r.number < ? AND r.number >= ?{conditions} ORDER BY r.number DESC LIMIT ?"
         found: list[tuple[int, StoredRecord]] = []

@@ -14,6 +14,9 @@ from agtphost.stores.rows import RecordKind
 LOOKED_AT = 10_000
 """Records that one look passes at most, found or not: what was looked for in vain ends as soon as what was found."""
 
+LOOKED_INSIDE = 4_000
+"""The same where what was signed has to be read for it: 13 ms of a processor, and no view is to cost more than 20."""
+
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:-]{4,}", re.ASCII)
 """What stands in JSON as it is, however that is written."""
@@ -58,6 +61,11 @@ class Search:
     def inside(self) -> bool:
         """Whether what was signed has to be read for it."""
         return self.reason is not None or self.task_id is not None
+
+    @property
+    def reach(self) -> int:
+        """Records that one look for it passes at most."""
+        return LOOKED_INSIDE if self.inside else LOOKED_AT
 
     @property
     def traces(self) -> Sequence[Sequence[bytes]]:

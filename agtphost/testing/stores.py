@@ -29,7 +29,7 @@ from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import Search, Selection, StoreError
 from agtphost.stores.rows import CheckpointRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
-from agtphost.stores.searching import LOOKED_AT
+from agtphost.stores.searching import LOOKED_AT, LOOKED_INSIDE
 
 ALICE, BOB = "a1" * 32, "b0" * 32
 KEY = SigningKey.generate()
@@ -271,6 +271,8 @@ class StoreCases(ABC):
         first = reader.latest(None, 5, Search(status=500))
         assert (list(first.records), first.before) == ([], 3)
         assert reader.latest(first.before, 5, Search(status=500)).before is None
+        inside = reader.latest(None, 9_999, Search(task_id="task-0042"))
+        assert (list(inside.records), inside.before) == ([], LOOKED_AT + 3 - LOOKED_INSIDE)
 
     def test_a_checkpoint_covers_every_record(self, store: IChainStore) -> None:
         """The tree is kept beside the records, and its tiles are read by both sides."""
