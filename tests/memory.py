@@ -12,13 +12,10 @@ from twisted.internet.defer import Deferred
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.rights import Rights
 from agtphost.dispatch.sealing import Sealer
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.foundation import Foundation
-from agtphost.host.registry import Registry
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IDispatcher, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
@@ -115,7 +112,12 @@ class OpenHost(MemoryHost):
         """Have requests go through other gates, or be sealed otherwise."""
         own = self.core.admission
         self._rewired = Dispatcher(
-            self.gates if gates is None else gates, self.ledger, sealer or own.sealer, self.clock, 30.0, own.running
+            self.gates if gates is None else gates,
+            self.ledger,
+            sealer or own.sealer,
+            self.clock,
+            30.0,
+            self.core.on.lasting.running,
         )
 
     def put(self, who: str | Agent, status: str, **more: Any) -> None:
@@ -135,22 +137,15 @@ class OpenHost(MemoryHost):
             states=self.states,
             records=self._records or kept.records,
         )
-        return replace(
-            on,
-            loaded=loaded,
-            evidence=evidence,
-            floor=floor,
-            authorization=Authorization(self.config.audit.operators, loaded.directory, floor),
-            registry=Registry(loaded.policy),
-            approvals=Approvals(evidence.held, self.config.approvals, on.seconds),
-            rights=Rights(evidence.held, on.seconds),
-        )
+        anew = Foundation.of(loaded, on.reactor, evidence, on.seconds)
+        authorization = Authorization(self.config.audit.operators, loaded.directory, floor)
+        return replace(anew, floor=floor, authorization=authorization)
 
     def upstreams(self, on: Foundation) -> Upstreams:
         """The adapter that was given, in place of MCP."""
         if self._adapter is None:
             return super().upstreams(on)
-        none = WebUpstreams(adapters=(), services=(), cancellations=(), a2a={})
+        none = WebUpstreams(adapters=(), services=(), a2a={})
         return Upstreams(mcp=self._adapter, web=none)  # type: ignore[arg-type]
 
     def start(

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from agtphost.audit.drafts import LifecycleEvent, Sealed
+from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import StateRow
 from agtphost.vocabulary.reasons import Reason
 
@@ -197,13 +198,19 @@ class LifecycleTable:
     def __init__(self) -> None:
         self._states: dict[str, LifecycleState] = {}
         self._watchers: list[Callable[[str, LifecycleState], None]] = []
+        self.leasing = Leasing()
 
     def watch(self, watcher: Callable[[str, LifecycleState], None]) -> None:
-        """Have ``watcher`` called with an agent's ID and its new state, whenever it changes."""
+        """
+        Have ``watcher`` called with an agent's ID and its new state, whenever it changes.
+
+        As long as the lease lives that :attr:`leasing` is filling; without one, as long as this table.
+        """
         self._watchers.append(watcher)
+        self.leasing.entered(lambda: self._watchers.remove(watcher))
 
     def _tell(self, agent_id: str, state: LifecycleState) -> None:
-        for watcher in self._watchers:
+        for watcher in tuple(self._watchers):
             watcher(agent_id, state)
 
     def replace(self, rows: Mapping[str, StateRow]) -> None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change, LedgerUnavailable
+from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ANY, Holding, fair_share
@@ -222,6 +223,7 @@ class StateTable:
         self._kinds = kinds
         self._tables: dict[str, _Table] = {}
         self._watchers: dict[str, list[Watcher]] = {}
+        self.leasing = Leasing()
         self._ends: list[tuple[int, str, str, int]] = []
 
     def _table(self, kind: str) -> _Table:
@@ -278,8 +280,14 @@ class StateTable:
         return 0 if load is None else load.octets
 
     def watch(self, kind: str, watcher: Watcher) -> None:
-        """Have ``watcher`` called for each item of a kind: at start, and whenever one changes or has expired."""
-        self._watchers.setdefault(kind, []).append(watcher)
+        """
+        Have ``watcher`` called for each item of a kind: at start, and whenever one changes or has expired.
+
+        As long as the lease lives that :attr:`leasing` is filling; without one, as long as this table.
+        """
+        watchers = self._watchers.setdefault(kind, [])
+        watchers.append(watcher)
+        self.leasing.entered(lambda: watchers.remove(watcher))
         for item in self.all(kind):
             watcher(item.key, item)
 
@@ -431,7 +439,7 @@ class StateTable:
         return bool(ends) and ends[0][0] <= now
 
     def _tell(self, kind: str, key: str, item: StateItem | None) -> None:
-        for watcher in self._watchers.get(kind, ()):
+        for watcher in tuple(self._watchers.get(kind, ())):
             watcher(key, item)
 
 

@@ -18,6 +18,7 @@
 - :mod:`.http`: what the sections have in common that serve HTTP
 - :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
+- :mod:`.live`: which keys a running host takes, and which wait for a restart
 - :mod:`.metrics`: ``[metrics]``: where this host tells in numbers how it is
 - :mod:`.merchant`: ``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them

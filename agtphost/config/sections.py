@@ -305,6 +305,12 @@ class Endpoints(Section):
     python_path: Items[FilePath] = ()
     """Directories that handler modules are imported from, searched before all others."""
 
+    reload: bool = False
+    """
+    Whether a reload imports the modules of these directories anew, where it finds any of them changed. What they did
+    when they were imported is done again then, and what they hold in memory begins empty.
+    """
+
     threads: Annotated[int, Field(ge=1, le=1_024)] = 16
     """Functions declared ``blocking`` that run at the same time."""
 

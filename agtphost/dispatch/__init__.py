@@ -30,6 +30,7 @@ The one way in and the one way out.
 - :mod:`.standing`: who has to be in service for a call to succeed, and what it comes to where one of them is not any
   more
 - :mod:`.tracing`: who gives calls their spans
+- :mod:`.under_way`: how much goes on by one dispatcher, for the one that takes its place
 - :mod:`.used_tokens`: the hops of delegations: which tokens were used, and what follows from which
 - :mod:`.violations`: what the record of a refusal says of who asked and what was missing
 - :mod:`.waiting`: waits for handlers: no longer than they may take, and not for callers who are gone

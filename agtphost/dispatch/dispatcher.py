@@ -31,6 +31,7 @@ from agtphost.dispatch.single_use import SingleUse
 from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer
+from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import bounded, resumed
 from agtphost.errors import Refusal
@@ -87,6 +88,7 @@ class Dispatcher:
         self._sealer = sealer
         self._clock = clock
         self._timeout = timeout
+        self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
 
     async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
         """Answer one request; see :class:`agtphost.iagtp.IDispatcher`."""
@@ -97,6 +99,7 @@ class Dispatcher:
         CALL.set(call)
         trace = call.trace = None if self._tracer is None else self._tracer.begin(exchange)
         performed = False
+        self.under_way.hold()
         try:
             await self._admit(exchange, interim)
             if exchange.replay is not None:
@@ -141,6 +144,7 @@ class Dispatcher:
         finally:
             if exchange.approval is not None:
                 exchange.approval.end()
+            self.under_way.let_go()
         CALL.set(call)
         if trace is not None:
             trace.finish(response.status)
@@ -439,14 +443,11 @@ class Dispatcher:
             if outcome.continuation:
                 raise refusal from None
             return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
-        except StaleLifecycle:
-            outcome = self._sealer.refusal(exchange, changed_meanwhile())
-            return await self._seal(exchange, outcome, performed=performed)
+        except (StaleLifecycle, StateFull) as error:
+            late = no_room(error) if isinstance(error, StateFull) else changed_meanwhile()
+            return await self._seal(exchange, self._sealer.refusal(exchange, late), performed=performed)
         except StaleChange:
             return await self._seal(exchange, self._stale(exchange, outcome), performed=performed)
-        except StateFull as full:
-            outcome = self._sealer.refusal(exchange, no_room(full))
-            return await self._seal(exchange, outcome, performed=performed)
         except LedgerUnavailable as error:
             if self._ledger.healthy:
                 # Else the ledger said why, once: a line for each request would fill what is left of the disk.
@@ -482,8 +483,7 @@ class Dispatcher:
         """Nothing may be acknowledged that is not durable: the answer becomes 503 (design decision 8)."""
         outcome = self._sealer.refusal(exchange, store_down())
         draft: Draft = self._sealer.draft(exchange, outcome, response_id)
-        draft.chain = HOST_CHAIN
-        draft.reservation = None
+        draft.chain, draft.reservation = HOST_CHAIN, None
         draft.changes, draft.events = (), ()
         draft.began = began
         sealed = self._ledger.submit_undurable(draft)

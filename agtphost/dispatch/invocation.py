@@ -10,6 +10,7 @@ from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.delegation import Lineage
@@ -36,6 +37,8 @@ Interim = Callable[[Response], None]
 
 class Dispatches(Protocol):
     """What an invocation needs of the dispatcher, :class:`agtphost.dispatch.dispatcher.Dispatcher`."""
+
+    under_way: UnderWay
 
     async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
         """Answer one request."""
@@ -74,6 +77,11 @@ class Invocation:
         self._dispatcher = dispatcher
         self._exchange = exchange
         self._interim = interim
+
+    @property
+    def under_way(self) -> UnderWay:
+        """To hold what goes on beyond the call: by it, further calls are made."""
+        return self._dispatcher.under_way
 
     async def emit(self, event: Mapping[str, Any]) -> None:
         """Send an interim message, where the caller asked for a stream and the transport carries them."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from agtphost.audit.summaries import Origin, Read, Refused, Summaries
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.gates.limits import Allowances, address_origin
+from agtphost.dispatch.gates.limits import Counted, address_origin
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.violations import LONGEST, claims_of, violation_of
 from agtphost.errors import Refusal
@@ -66,6 +66,7 @@ class RefusalRecords:
     :param summaries: where refusals are counted that get no record.
     :param rate: counts requests that were refused before their turn to be counted; None counts nobody.
     :param now: seconds from any start, never going back.
+    :param counted: what was counted before; None: nothing was.
     """
 
     def __init__(
@@ -75,16 +76,18 @@ class RefusalRecords:
         ledger: ILedger,
         rate: IGate | None = None,
         now: Callable[[], float] = time.monotonic,
+        counted: Counted | None = None,
     ) -> None:
+        of = (counted or Counted()).of
         self._summaries = summaries
         self._ledger = ledger
         self._rate = rate
         self._now = now
-        self._many = Allowances(limits.agent, WINDOW)
-        self._few = Allowances(limits.address, WINDOW)
-        self._strangers = Allowances(limits.strangers, WINDOW)
-        self._reads = Allowances(limits.reads, WINDOW)
-        self._strangers_reads = Allowances(limits.strangers_reads, WINDOW)
+        self._many = of("refused agent", limits.agent, WINDOW)
+        self._few = of("refused address", limits.address, WINDOW)
+        self._strangers = of("refused strangers", limits.strangers, WINDOW)
+        self._reads = of("reads", limits.reads, WINDOW)
+        self._strangers_reads = of("reads of strangers", limits.strangers_reads, WINDOW)
 
     def counted(self, exchange: Exchange, refusal: Refusal) -> Refusal:
         """

@@ -47,18 +47,19 @@ class UnresolvableFunction(Exception):
         self.hint = hint
 
 
-def resolve(dotted: str) -> Function:
+def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -> Function:
     """
     Import what a dotted path names.
 
     :param dotted: ``package.module.function``.
+    :param find: imports a module.
     :raises UnresolvableFunction: for a module that cannot be imported, or a name it does not have.
     """
     module_name, _, name = dotted.rpartition(".")
     if not module_name or not name:
         raise UnresolvableFunction(f"{dotted!r} is not a dotted path such as package.module.function")
     try:
-        module = importlib.import_module(module_name)
+        module = find(module_name)
     except (Exception, SystemExit) as error:
         # Whatever the module's own code raises is the operator's to read, not a reason to crash the start.
         raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}", SOUGHT) from error

@@ -7,8 +7,11 @@ What is built, in order:
   :mod:`.handler_factory`; :mod:`.unmatched` finds names that match nothing
 - :mod:`.assembly`: what is loaded and a reactor in, services out; reads as a bill of materials
 - :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`), summaries (:mod:`.refusals`)
-- :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called
-- :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers
+- :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called; :mod:`.lasting` and
+  :mod:`.standing`: what of it is the same under every configuration
+- :mod:`.core`: what answers requests under one configuration; :mod:`.generations`: one after the other
+- :mod:`.reloading`, with :mod:`.candidate` and :mod:`.modules`: change without a restart
+- :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers; :mod:`.supply`: those that go on
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.granting`: what the host lets agents do
 - :mod:`.publication`: the manifest and its version
@@ -29,7 +32,7 @@ Services:
 The process:
 
 - :mod:`.root`: the service that twistd starts; :mod:`.rehearsal`: the same for ``agtp check``
-- :mod:`.signals`, :mod:`.hang_up`, :mod:`.standing_down`: SIGHUP and the end
+- :mod:`.signals`, :mod:`.hang_up`, :mod:`.standing_down`: SIGHUP, what it takes, and the end
 - :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`: the log
 - :mod:`.traces`: what gives calls their spans, where the operator wants any
 - :mod:`.asking`: what a start asks of upstreams

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from agtphost.config import Config
 from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.supply import Supply, anew
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.pins import Pins, Store
 from agtphost.vocabulary import jsontext
@@ -76,17 +77,23 @@ def web_rules(entry: W, irreversible: bool) -> W:
     return entry.model_copy(update={"approval": "required"}) if irreversible else entry
 
 
-def a2a_agents(reactor: Any, config: Config, store: Store) -> list[A2AAgent]:
+def a2a_agents(reactor: Any, config: Config, store: Store, supply: Supply = anew) -> list[A2AAgent]:
     """
     A service for each entry.
 
     :param store: where approvals are kept.
+    :param supply: what has those that are there already.
     :raises ConfigurationError: a key of a card cannot be used.
     """
     agents = []
     for entry in (web_rules(entry, config.approvals.irreversible) for entry in config.a2a.agent):
-        pins = Pins("a2a", entry.name, configured(entry), store)
-        agents.append(A2AAgent(reactor, entry, keys=_card_keys(entry, config), pins=pins))
+        keys = _card_keys(entry, config)
+
+        def make(entry: A2AAgentSection = entry, keys: Mapping[str, CardKey] = keys) -> A2AAgent:
+            return A2AAgent(reactor, entry, keys=keys, pins=Pins("a2a", entry.name, configured(entry), store))
+
+        made_of = entry, {kid: key.thumbprint() for kid, key in keys.items()}
+        agents.append(supply("a2a", entry.name, made_of, make))
     return agents
 
 

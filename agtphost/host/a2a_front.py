@@ -15,7 +15,7 @@ from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import certified, keyholders, principal_of
 from agtphost.host.surfaces import Served
-from agtphost.http.a2a_front import Exposed, FrontResource, FrontSettings
+from agtphost.http.a2a_front import Exposed, FrontFacts, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Runs
 from agtphost.http.clients import Clients
@@ -46,52 +46,59 @@ def fronted_tasks(config: Config, held: StateTable, ledger: ILedger) -> FrontedT
     return tasks
 
 
-def a2a_front(
-    reactor: Any,
+def front_facts(
     config: Config,
     directory: AgentDirectory,
-    dispatcher: IDispatcher,
-    signer: Signer | None,
-    tasks: FrontedTasks | None,
     oauth: IGate | None,
     offered: Callable[[Iterable[Agent]], Collection[Agent]],
     upstreams: Mapping[str, A2AAgent],
-) -> Served | None:
+) -> FrontFacts | None:
     """
-    The surface of ``[a2a.front]``; None where none is configured.
+    What the front is about under a configuration; None where there is none.
 
-    :param tasks: from :func:`fronted_tasks`.
     :param offered: which agents can be called at present.
     :param upstreams: the A2A agents behind the host, by name.
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
     :raises ConfigurationError: for agents that are not hosted.
     """
     given = config.a2a.front
-    if given.listen is None or tasks is None:
+    if given.listen is None:
         return None
-    clients = Clients(
-        FRONT,
-        agent_id=given.agent_id or "",
-        claimed=given.scopes,
-        tokens=tuple(token.reveal() for token in given.tokens),
-        keyholders=keyholders(config, directory),
-        certified=certified if given.client_certificates else None,
-        principal=principal_of(oauth) if given.oauth and oauth is not None else None,
-    )
-    resource = FrontResource(
-        FrontSettings(
+    return FrontFacts(
+        settings=FrontSettings(
             url=given.url or "",
             timeout=given.timeout,
             disclosed=config.policies.anonymous_discovery and config.policies.agent_disclosure == "public",
         ),
-        _exposed(config, directory, upstreams),
-        clients,
-        dispatcher,
-        Runs(dispatcher, tasks, CallQueue(reactor, BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE)),
-        signer,
-        reactor,
-        lambda agent: bool(offered((agent,))),
+        exposed=_exposed(config, directory, upstreams),
+        clients=Clients(
+            FRONT,
+            agent_id=given.agent_id or "",
+            claimed=given.scopes,
+            tokens=tuple(token.reveal() for token in given.tokens),
+            keyholders=keyholders(config, directory),
+            certified=certified if given.client_certificates else None,
+            principal=principal_of(oauth) if given.oauth and oauth is not None else None,
+        ),
+        offered=lambda agent: bool(offered((agent,))),
     )
+
+
+def a2a_front(
+    reactor: Any, facts: FrontFacts, dispatcher: IDispatcher, signer: Signer | None, tasks: FrontedTasks
+) -> FrontResource:
+    """
+    What serves ``[a2a.front]``.
+
+    :param facts: at the start; others take their place by :meth:`FrontResource.turn_to`.
+    :param tasks: from :func:`fronted_tasks`.
+    """
+    runs = Runs(dispatcher, tasks, CallQueue(reactor, BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE))
+    return FrontResource(facts, dispatcher, runs, signer, reactor)
+
+
+def surface(resource: FrontResource) -> Served:
+    """The surface of ``[a2a.front]``."""
     return Served(name=FRONT, what="the A2A front", resource=resource)
 
 

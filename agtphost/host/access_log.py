@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from twisted.logger import Logger
 
+from agtphost.audit.ledger import Ledger
 from agtphost.audit.observed import ObservedGroup
 from agtphost.audit.watching import Watcher
 from agtphost.http.access import LONGEST_PATH
@@ -57,3 +58,22 @@ def of_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
             )
 
     return saw
+
+
+class AccessLog:
+    """
+    Tells of calls, or does not, as ``[log] access`` says at the moment.
+
+    :param ledger: watched while it does.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._watcher = of_calls(access_log())
+        self._on = False
+
+    def turn(self, on: bool) -> None:
+        """On, or off."""
+        if on != self._on:
+            self._on = on
+            (self._ledger.watch if on else self._ledger.unwatch)(self._watcher)

@@ -20,7 +20,6 @@ from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.ruling import Ruling
-from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealing import AttestingSealer, Sealer
 from agtphost.errors import ConfigurationError, Problem
@@ -28,7 +27,7 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.loaded import Loaded
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
-from agtphost.host.oauth import IssuerKeys, acting_principals
+from agtphost.host.oauth import Credentials, IssuerKeys
 from agtphost.host.plugins import problems_of
 from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
@@ -48,12 +47,17 @@ class Admission:
 
     dispatcher: Dispatcher
     sealer: Sealer
-    running: RunningCalls
-    principal: ActingPrincipalGate | None
-    """Judges tokens of identity providers; None where none are trusted."""
+    principals: Credentials
 
-    issuer_keys: Sequence[IssuerKeys]
-    """Services that keep the keys of these providers fresh."""
+    @property
+    def principal(self) -> ActingPrincipalGate | None:
+        """Judges tokens of identity providers; None where none are trusted."""
+        return self.principals.gate
+
+    @property
+    def issuer_keys(self) -> Sequence[IssuerKeys]:
+        """Services that keep the keys of these providers fresh."""
+        return self.principals.keys
 
 
 def admitting(
@@ -74,8 +78,8 @@ def admitting(
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy = loaded.catalog, loaded.policy
-    principal, issuer_keys = acting_principals(on.reactor, config.policies.oauth)
-    rate = RateGate(config.limits)
+    principals = on.lasting.principals.of(config.policies.oauth)
+    rate = RateGate(config.limits, counted=on.lasting.counted)
     order = gates(
         Collaborators(
             directory=loaded.directory,
@@ -92,7 +96,7 @@ def admitting(
             policy=policy,
             table=table,
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
-            principal=principal,
+            principal=principals.gate,
             rate=rate,
             bounds=(*bounds(config, bound), *methods.delegating.gates),
             sessions=methods.floor.gate,
@@ -103,7 +107,7 @@ def admitting(
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
             authorization=on.authorization,
-            approvals=on.approvals,
+            approvals=on.lasting.approvals,
             narrowings=on.rights.of,
         )
     )
@@ -113,9 +117,11 @@ def admitting(
     decisions = Decisions(Decider(order).decide, loaded.directory, on.authorization, ruling)
     on.registry.tell({"decision": decisions})
     sealer = _sealer(on, catalog.warnings, ruling)
-    running = RunningCalls(evidence.states.state_of, on.reactor)
+    running = on.lasting.running
     on.registry.tell({"running": Running(running.list, on.authorization, on.seconds).read})
-    refusals = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate)
+    refusals = RefusalRecords(
+        refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=on.lasting.counted
+    )
     return Admission(
         gates=order,
         dispatcher=Dispatcher(
@@ -126,13 +132,11 @@ def admitting(
             config.limits.request_timeout,
             running,
             refusals,
-            approvals=on.approvals,
+            approvals=on.lasting.approvals,
             tracer=on.traces,
         ),
         sealer=sealer,
-        running=running,
-        principal=principal,
-        issuer_keys=issuer_keys,
+        principals=principals,
     )
 
 

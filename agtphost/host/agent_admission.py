@@ -9,7 +9,7 @@ while the host runs is not admitted before that entry is durable.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +22,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, Lifecycl
 from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.standing import Known
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
@@ -46,7 +47,7 @@ class AgentAdmission(Service):
 
     def __init__(
         self,
-        directory: AgentDirectory,
+        directory: Known,
         states: LifecycleTable,
         held: StateTable,
         ledger: ILedger,
@@ -83,17 +84,42 @@ class AgentAdmission(Service):
         super().stopService()  # type: ignore[no-untyped-call]
         return self._recording
 
-    def admit(self, found: AgentDirectory) -> None:
+    def newcomers(self, found: AgentDirectory) -> list[Agent]:
+        """Those that are not known yet."""
+        return [agent for agent in found.known() if self._directory.by_id(agent.agent_id) is None]
+
+    def objections(self, found: AgentDirectory) -> list[Problem]:
+        """Why newcomers cannot be taken up."""
+        return [problem for agent in self.newcomers(found) if (problem := self._label_problem(agent)) is not None]
+
+    async def record(self, found: AgentDirectory) -> bool:
         """
-        Admit what is in the directories and not known yet. What is wrong is logged, and that agent is not admitted.
+        Record the issue of every newcomer; they are admitted after that.
 
-        Agents that are no longer in the directories stay until the next start: their lifecycle ends them, not a file.
-
-        :param found: every agent that was just read, verified.
+        :return: whether all of it is on record.
         """
-        self._begin(self._admit([agent for agent in found.known() if self._directory.by_id(agent.agent_id) is None]))
+        newcomers = self.newcomers(found)
+        done: list[bool] = []
 
-    def _begin(self, work: Any) -> None:
+        async def recording() -> None:
+            done.extend([await self._recorded(agent) for agent in newcomers])
+
+        await self._begin(recording())
+        return all(done) and len(done) == len(newcomers)
+
+    def admitted(self, newcomers: Sequence[Agent]) -> None:
+        """They are: say so, and have the host look at who is known now."""
+        for agent in newcomers:
+            log.info(
+                "{name} ({agent_id}) is admitted as {kind}",
+                name=agent.name,
+                agent_id=agent.agent_id,
+                kind="a hosted agent" if agent.hosted else "a caller",
+            )
+        if newcomers:
+            self._changed()
+
+    def _begin(self, work: Any) -> Deferred[None]:
         """One after the other: two hang-ups in a row must not record one agent twice."""
         before = self._recording
 
@@ -104,31 +130,13 @@ class AgentAdmission(Service):
 
         self._recording = Deferred.fromCoroutine(in_turn())
         self._recording.addErrback(lambda failure: log.failure("agents could not be taken up", failure=failure))
+        waiting: Deferred[None] = Deferred()
+        self._recording.addCallback(lambda _: waiting.callback(None))
+        return waiting
 
     async def _record_all(self, agents: Iterable[Agent]) -> None:
         for agent in agents:
             await self._recorded(agent)
-
-    async def _admit(self, agents: Iterable[Agent]) -> None:
-        admitted = []
-        for agent in agents:
-            if self._directory.by_id(agent.agent_id) is not None:
-                continue
-            problem = self._label_problem(agent) or self._clash(agent)
-            if problem is not None:
-                log.error("an agent is not admitted: {problem}", problem=str(problem))
-            elif await self._recorded(agent):
-                self._directory.admit([agent])
-                admitted.append(agent)
-        for agent in admitted:
-            log.info(
-                "{name} ({agent_id}) is admitted as {kind}",
-                name=agent.name,
-                agent_id=agent.agent_id,
-                kind="a hosted agent" if agent.hosted else "a caller",
-            )
-        if admitted:
-            self._changed()
 
     def _label_problem(self, agent: Agent) -> Problem | None:
         """Of an agent that was never recorded: what has a history had its label before."""
@@ -142,16 +150,6 @@ class AgentAdmission(Service):
             message=f"label-reserved: {agent.name} was the label of an agent that ended on {kept['ended_at']}",
             file=agent.file,
             hint=f"issue it under another label, or wait until {times.stamp(retention.free_at(kept))}",
-        )
-
-    def _clash(self, agent: Agent) -> Problem | None:
-        other = self._directory.by_name(agent.name) if agent.hosted else None
-        if other is None:
-            return None
-        return Problem(
-            message=f"name: the running host has another agent named {agent.name} ({other.agent_id})",
-            file=agent.file,
-            hint="issue it under another label",
         )
 
     async def _recorded(self, agent: Agent) -> bool:

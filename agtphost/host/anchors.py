@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -11,9 +11,9 @@ from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
 from agtphost.host.looking import Looking
+from agtphost.host.standing import Known
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.agents import reconsider
-from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary import jsontext
 
@@ -75,7 +75,7 @@ class AnchorKeys(Looking):
             self._changed()
 
 
-def anchors(reactor: Any, config: Config, directory: AgentDirectory) -> list[AnchorKeys]:
+def anchors(reactor: Any, config: Config, directory: Known) -> list[AnchorKeys]:
     """
     What keeps the anchors of type ``oidc`` fresh, and the agents' postures with them.
 
@@ -84,7 +84,7 @@ def anchors(reactor: Any, config: Config, directory: AgentDirectory) -> list[Anc
     kept: list[AnchorKeys] = []
 
     def changed() -> None:
-        judge(config, directory, (key for each in kept for key in each.keys))
+        judge_anew(kept, config, directory)
 
     kept.extend(
         AnchorKeys(reactor, anchor, Fetcher(reactor, anchor.ca), changed)
@@ -94,7 +94,13 @@ def anchors(reactor: Any, config: Config, directory: AgentDirectory) -> list[Anc
     return kept
 
 
-def judge(config: Config, directory: AgentDirectory, published: Iterable[VerifyingKey]) -> None:
+def judge_anew(kept: Sequence[AnchorKeys], config: Config, directory: Known) -> None:
+    """See :func:`judge`, under the keys that anchors have at present; nothing where there is no such anchor."""
+    if kept:
+        judge(config, directory, (key for each in kept for key in each.keys))
+
+
+def judge(config: Config, directory: Known, published: Iterable[VerifyingKey]) -> None:
     """Resolve the posture of every agent anew under the issuers that count now."""
     issuers = agents.trusted(config, published)
     for agent in directory.known():

@@ -74,9 +74,9 @@ def _negotiation(catalog: Catalog, propose: IBuiltInHandler) -> Iterator[Binding
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Endpoints that come from no file of ``[endpoints] directory``."""
+    """Endpoints that come from no file of ``[endpoints] directory``, and where functions are looked for."""
 
-    declared: Callable[[Rules], tuple[Sequence[Endpoint], Sequence[Problem]]]
+    declared: Callable[[Rules], tuple[Sequence[Endpoint], Sequence[Problem]]] = lambda rules: ((), ())
     """The sound ones, and what is wrong with the others."""
 
     find: handler_factory.Resolve = resolve
@@ -158,14 +158,15 @@ def _make_importable(config: Config) -> None:
             sys.path.insert(0, str(path))
 
 
-def overrides(config: Config, problems: list[Problem]) -> dict[str, IHandler]:
+def overrides(config: Config, problems: list[Problem], given: Given | None = None) -> dict[str, IHandler]:
     """The built-ins that the operator answers himself, by path (AGTP-API section 5.9)."""
+    find = resolve if given is None else given.find
     if config.policies.builtins:
         _make_importable(config)
     found: dict[str, IHandler] = {}
     for path, dotted in config.policies.builtins.items():
         try:
-            found[path] = RegisteredFunction(resolve(dotted))
+            found[path] = RegisteredFunction(find(dotted))
         except UnresolvableFunction as error:
             message = f"[policies.builtins] {path}: {error}"
             problems.append(Problem(message=message, file=str(config.file), hint=error.hint))

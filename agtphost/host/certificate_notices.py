@@ -34,7 +34,8 @@ from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity import revocation
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import link_of, parse_peer_certificate
-from agtphost.identity.revocation import RevocationError, Revocations
+from agtphost.identity.revocation import RevocationError
+from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
@@ -69,7 +70,7 @@ class CertificateNotices(Looking):
     """
     Compares, commits, and hands over to the queue of notices.
 
-    :param revocations: the lists in force.
+    :param tls: has the lists in force.
     :param states: the present state of an agent.
     """
 
@@ -83,18 +84,17 @@ class CertificateNotices(Looking):
         held: StateTable,
         directory: IAgentDirectory,
         states: Callable[[Agent], LifecycleState],
-        revocations: Revocations,
+        tls: ServerTLS,
         propagation: Propagation,
         ledger: ILedger,
     ) -> None:
         super().__init__(reactor, LOOK_EVERY)
         self._reactor = reactor
-        self._lists = config.tls.client_crl
         self._folder = config.identity.known_agents
         self._held = held
         self._directory = directory
         self._states = states
-        self._revocations = revocations
+        self._tls = tls
         self._propagation = propagation
         self._ledger = ledger
         self._certificates = AgentCertificates(self._folder)
@@ -114,13 +114,13 @@ class CertificateNotices(Looking):
         self._looks += 1
         if again and await self._aside(self._certificates.look):
             self._changed = True
-        in_force = self._revocations.revoked
+        in_force = self._tls.revocations.revoked
         if in_force is self._seen and not self._changed:
             return
         if not again and await self._aside(self._certificates.look):
             self._changed = True
         self._changed = False
-        entries = await self._aside(_entries, self._lists)
+        entries = await self._aside(_entries, self._tls.files.client_crl)
         due = {link: entry for link, entry in entries.items() if link in in_force.links}
         for known in self._of_the_retired():
             due.setdefault(known.link, {"certificate_serial": known.serial, "revocation_reason": "agent-revoked"})

@@ -13,7 +13,8 @@ from agtphost.audit.state import StateTable
 from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
-from agtphost.config.delegation import DelegationHost
+from agtphost.config import Config
+from agtphost.config.delegation import DelegationHost, DelegationSection
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
@@ -21,7 +22,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.calls import client_span
 from agtphost.handlers.tracing import around, fields_of
 from agtphost.host.loaded import Loaded
-from agtphost.iagtp import IGate, ILedger
+from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
@@ -184,11 +185,50 @@ class DelegationService(Service):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DelegatedWork:
+    """Tasks, and the hosts that they are handed to: as ``[delegation]`` says at the start."""
+
+    rules: DelegationSection
+    by_agent: Mapping[str, RemoteHost]
+    used: UsedTokens
+    tasks: AsynchronousTasks
+    service: Service
+
+    @classmethod
+    def of(
+        cls, config: Config, directory: IAgentDirectory, held: StateTable, reactor: Any, ledger: ILedger
+    ) -> DelegatedWork:
+        """
+        That of one host.
+
+        :raises agtphost.stores.StoreError: a peer cannot be reached as configured.
+        """
+        given = config.delegation
+        links = [HostLink(reactor, entry) for entry in given.peers]
+        by_agent: dict[str, RemoteHost] = {}
+        for link, entry in zip(links, given.peers, strict=True):
+            try:
+                link.connected()
+            except ClientError as error:
+                raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
+            by_agent.update(dict.fromkeys(entry.agents, link))
+        # Whatever is accepted has room to wait: an accepted task is never sent away.
+        turns = CallQueue(reactor, AT_WORK, waiting=ITEM_KINDS[TASK].in_all, share=AT_WORK_OF_ONE)
+        tasks = AsynchronousTasks(held, directory, ledger, reactor, turns)
+        return cls(
+            rules=given,
+            by_agent=by_agent,
+            used=UsedTokens(held),
+            tasks=tasks,
+            service=DelegationService(tasks, links, config.limits.drain_timeout),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Delegating:
     """All of it."""
 
     bindings: tuple[Binding, ...]
-    service: Service
     targets: Mapping[str, Target]
     """Of INSPECT."""
 
@@ -198,6 +238,7 @@ class Delegating:
 
 def delegating(
     loaded: Loaded,
+    work: DelegatedWork,
     held: StateTable,
     states: States,
     reactor: Any,
@@ -206,44 +247,26 @@ def delegating(
     authorization: Authorization,
     continuations: Continuations,
 ) -> Delegating:
-    """
-    DELEGATE, what tells of delegated tasks, and what runs them.
-
-    :raises agtphost.stores.StoreError: a peer cannot be reached as configured.
-    """
-    config = loaded.config
-    given, server_id = config.delegation, config.host.server_id
-    links = [HostLink(reactor, entry) for entry in given.peers]
-    by_agent: dict[str, RemoteHost] = {}
-    for link, entry in zip(links, given.peers, strict=True):
-        try:
-            link.connected()
-        except ClientError as error:
-            raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
-        by_agent.update(dict.fromkeys(entry.agents, link))
-    used = UsedTokens(held)
-    # Whatever is accepted has room to wait: an accepted task is never sent away.
-    turns = CallQueue(reactor, AT_WORK, waiting=ITEM_KINDS[TASK].in_all, share=AT_WORK_OF_ONE)
-    tasks = AsynchronousTasks(held, loaded.directory, ledger, reactor, turns)
+    """DELEGATE, and what tells of delegated tasks."""
+    given, server_id = work.rules, loaded.config.host.server_id
     handler = Delegation(
         loaded.directory,
         states,
-        used,
+        work.used,
         server_id=server_id,
         key=loaded.key,
         clock=reactor,
         rules=given,
-        hosts=by_agent,
-        tasks=tasks,
+        hosts=work.by_agent,
+        tasks=work.tasks,
     )
     reading = TaskReading(held, authorization, continuations)
-    governance = Governance(given.governance, used, server_id)
+    governance = Governance(given.governance, work.used, server_id)
     return Delegating(
         bindings=(
             delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, loaded.catalog.statement("DELEGATE")),
             task_binding(reading),
         ),
-        service=DelegationService(tasks, links, config.limits.drain_timeout),
         targets={TASK: reading.read},
         gates=(GovernanceGate(governance, ledger),) if given.governance else (),
     )

@@ -13,9 +13,9 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.host.looking import Looking
+from agtphost.host.standing import Known
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
-from agtphost.identity.directory import AgentDirectory
 
 RETRY_SECONDS = 5.0
 """From a failure of the store to the next attempt."""
@@ -46,7 +46,7 @@ class DomainWatch(Looking):
         self,
         clock: Any,
         held: StateTable,
-        directory: AgentDirectory,
+        directory: Known,
         states: Callable[[Agent], LifecycleState],
         ledger: ILedger,
         following: Following,

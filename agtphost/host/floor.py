@@ -67,6 +67,8 @@ def floor_methods(
     server_id: str = "",
     addresses: Addresses | None = None,
     now: Callable[[], float] = time.time,
+    sessions: SessionRegistry,
+    suspensions: Suspensions,
 ) -> Floor:
     """
     Build the methods.
@@ -84,9 +86,10 @@ def floor_methods(
     :param addresses: people and groups that NOTIFY may name.
     :param server_id: what the host calls itself, in URIs of its own.
     :param now: seconds since the epoch.
+    :param sessions: which there are.
+    :param suspensions: which of them stand still.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility)
-    sessions, suspensions = SessionRegistry(), Suspensions(held, now)
     escalation = Escalation(held, directory, authorization, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now)
     notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses)

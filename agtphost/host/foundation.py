@@ -1,4 +1,4 @@
-"""What every part of a host stands on."""
+"""What every part of a host stands on: one for each configuration, and under all of them the same that lasts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.threads import deferToThreadPool
 
+from agtphost.audit.leases import Lease
 from agtphost.config import Config
-from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.rights import Rights
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
+from agtphost.host.lasting import Lasting
 from agtphost.host.loaded import Loaded
 from agtphost.host.registry import Registry
 from agtphost.host.traces import tracing
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive.summary import Aside
-from agtphost.methods.continuation import Continuations
-from agtphost.methods.inspection.traffic import Traffic
 
 if TYPE_CHECKING:
     from agtphost.traces.service import Traces
@@ -37,10 +36,9 @@ class Foundation:
     evidence: Evidence
     authorization: Authorization
     registry: Registry
-    continuations: Continuations
-    approvals: Approvals
-    traffic: Traffic
-    """What was answered within the last hour."""
+    lasting: Lasting
+    lease: Lease
+    """What is watched for this configuration, and no longer."""
 
     floor: Assurance
     """How surely a caller of what changes state must be known."""
@@ -58,25 +56,36 @@ class Foundation:
     def of(
         cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float] = time.time
     ) -> Foundation:
-        """That of one host."""
-        config = loaded.config
-        traffic = Traffic(seconds)
-        evidence.ledger.watch(traffic.saw)
+        """That of one host, as it starts."""
+        lasting = Lasting.of(loaded, reactor, evidence, seconds)
+        traces = tracing(reactor, loaded.config)
+        return cls._made(loaded, reactor=reactor, evidence=evidence, lasting=lasting, traces=traces, seconds=seconds)
+
+    def under(self, loaded: Loaded) -> Foundation:
+        """That of the same host under another configuration."""
+        return self._made(
+            loaded,
+            reactor=self.reactor,
+            evidence=self.evidence,
+            lasting=self.lasting,
+            traces=self.traces,
+            seconds=self.seconds,
+        )
+
+    @classmethod
+    def _made(cls, loaded: Loaded, **lasting: Any) -> Foundation:
+        config, floor, lease = loaded.config, state_changing_floor(loaded.config), Lease()
+        held = lasting["evidence"].held
+        with held.leasing.filling(lease):
+            rights = Rights(held, lasting["seconds"])
         return cls(
             loaded=loaded,
-            reactor=reactor,
-            evidence=evidence,
-            authorization=Authorization(
-                config.audit.operators, loaded.directory, state_changing_floor(config), _viewers(loaded)
-            ),
+            authorization=Authorization(config.audit.operators, loaded.directory, floor, _viewers(loaded)),
             registry=Registry(loaded.policy),
-            continuations=Continuations(now=seconds),
-            approvals=Approvals(evidence.held, config.approvals, seconds),
-            traffic=traffic,
-            floor=state_changing_floor(config),
-            rights=Rights(evidence.held, seconds),
-            traces=tracing(reactor, config),
-            seconds=seconds,
+            floor=floor,
+            rights=rights,
+            lease=lease,
+            **lasting,
         )
 
     @property

@@ -47,6 +47,14 @@ class HandlerFactory(Service):
         self.reactor = reactor
         self.threads = Threads(reactor, threads)
         self._services: list[ExternalService] = []
+        self._others: list[HandlerFactory] = []
+
+    def another(self) -> HandlerFactory:
+        """One for another configuration, with the same threads; to be closed before this one stops, or with it."""
+        made = HandlerFactory.__new__(type(self))
+        made.reactor, made.threads, made._services, made._others = self.reactor, self.threads, [], []
+        self._others.append(made)
+        return made
 
     def external(self, reference: ServiceReference, headers: Mapping[str, str], trust: Any) -> ExternalService:
         """A handler for an upstream, closed with the host."""
@@ -54,11 +62,20 @@ class HandlerFactory(Service):
         self._services.append(service)
         return service
 
+    def close(self, other: HandlerFactory) -> Deferred[Any]:
+        """Nothing goes on by what :meth:`another` made: close its connections to upstreams."""
+        self._others.remove(other)
+        return other._close()
+
+    def _close(self) -> Deferred[Any]:
+        services, self._services = self._services, []
+        return DeferredList([service.close() for service in services], consumeErrors=True)
+
     def stopService(self) -> Deferred[Any]:
         """Close connections to upstreams, and let threads end."""
         super().stopService()  # type: ignore[no-untyped-call]
         self.threads.stop()
-        return DeferredList([service.close() for service in self._services], consumeErrors=True)
+        return DeferredList([each._close() for each in (self, *self._others)], consumeErrors=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,5 @@
 """
-What SIGHUP takes and what it leaves, for every kind of file that a host is made of.
+What a reload takes and what it leaves, for every kind of file that a host is made of.
 
 A kind is either taken while the host runs, or read at its start and never
 again: then a changed file waits for a restart, and an operator who is not told
@@ -11,29 +11,40 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
+from agtphost.errors import Problem
 from agtphost.host.rotation import Stamp, stamps
 from agtphost.identity.directory import AgentDirectory
 from agtphost.protocols import ServerTLS
 
-TAKEN = ("TLS files", "HTTPS files", "agents")
-"""Kinds that a running host takes."""
+TAKEN = (
+    *("configuration", "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
+    *("TLS files", "HTTPS files"),
+)
+"""Kinds that a running host takes; handlers where ``[endpoints] reload`` says so."""
 
-LEFT = ("configuration", "catalog", "recipes", "endpoints", "handlers", "documents", "signing key", "agents' files")
+LEFT = ("catalog", "signing key")
 """Kinds that take a restart: but for the signing key, which follows its ``.next`` by itself."""
+
+HANDLERS = "handlers"
 
 Inventory = Mapping[str, Mapping[Path, Stamp]]
 
 
-def inventory(config: Config, tls: ServerTLS) -> Inventory:
-    """Every file by its kind, with what tells its content from another; for any thread."""
-    return {kind: stamps(sorted(set(paths))) for kind, paths in _files(config, tls).items()}
+def inventory(config: Config, tls: ServerTLS, modules: Iterable[Path] = ()) -> Inventory:
+    """
+    Every file by its kind, with what tells its content from another; for any thread.
+
+    :param modules: the operator's that were imported, besides those that the process knows by name.
+    """
+    return {kind: stamps(sorted(set(paths))) for kind, paths in _files(config, tls, modules).items()}
 
 
-def _files(config: Config, tls: ServerTLS) -> dict[str, Iterable[Path]]:
+def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str, Iterable[Path]]:
     catalog = config.catalog
     https = [path for each in surfaces(config) for path in (each.section.certificate, each.section.key)]
     return {
@@ -41,7 +52,7 @@ def _files(config: Config, tls: ServerTLS) -> dict[str, Iterable[Path]]:
         "catalog": [*_some(catalog.path), *catalog.versions, *catalog.profiles],
         "recipes": _some(config.recipes.file),
         "endpoints": _in(config.endpoints.directory, "*.toml"),
-        "handlers": list(_handlers(config.endpoints.python_path)),
+        HANDLERS: [*_handlers(config.endpoints.python_path), *modules],
         "documents": [path for path in _in(config.query.documents, "**/*") if path.is_file()],
         "signing key": [config.audit.key] if config.audit.signing else [],
         "agents' files": [
@@ -71,13 +82,46 @@ def _handlers(folders: Iterable[Path]) -> Iterator[Path]:
             yield Path(name)
 
 
+def digest_of(config: Config, files: Inventory) -> str:
+    """
+    SHA-256, hex, of all that a configuration was read from: of lines ``HASH  PATH``, as ``sha256sum`` writes them.
+
+    Paths are relative to the configuration's directory where they are below it, and the lines stand in their order.
+    """
+    lines = []
+    for path in {path for kind in files.values() for path, stamp in kind.items() if stamp is not None}:
+        try:
+            content = sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            continue
+        shown = path.relative_to(config.folder) if path.is_relative_to(config.folder) else path
+        lines.append((shown.as_posix(), content))
+    return sha256("".join(f"{content}  {shown}\n" for shown, content in sorted(lines)).encode()).hexdigest()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one SIGHUP."""
+    """What became of one reload."""
 
-    taken: tuple[str, ...]
-    left: tuple[str, ...]
+    taken: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    """Why it was refused; empty where it was not."""
+
+    digest: str = ""
+    """Of what was read; empty where that came to nothing."""
+
+    generation: int = 0
+    """Which configuration of this process is in force: 1 is the one that it started with."""
+
+    audit_id: str = ""
+    """Of the record; empty where nothing was taken, or refused."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the configuration that was found is not in force because of what is wrong with it."""
+        return bool(self.problems)
 
     @property
     def summary(self) -> str:
@@ -94,40 +138,52 @@ def changed(before: Inventory, now: Inventory, kind: str) -> list[str]:
     return sorted({path.name for path in old.keys() | new.keys() if old.get(path) != new.get(path)})
 
 
-def judged(before: Inventory, now: Inventory, known: AgentDirectory, found: AgentDirectory) -> Outcome:
+@dataclass(frozen=True, kw_only=True)
+class Keys:
+    """What differs between two configurations."""
+
+    taken: tuple[str, ...]
+    """Tables."""
+
+    waiting: tuple[str, ...]
+    """Tables and keys that take a restart."""
+
+
+def judged(
+    before: Inventory,
+    now: Inventory,
+    known: AgentDirectory,
+    newcomers: Iterable[str],
+    found: Iterable[str],
+    keys: Keys,
+    *,
+    modules: bool,
+) -> Outcome:
     """
-    What a hang-up takes and leaves.
+    What a reload takes and leaves.
 
     :param before: the files when each was last taken.
     :param known: the agents that the host knows.
-    :param found: those of the files.
+    :param newcomers: labels of those that it does not know yet.
+    :param found: Agent-IDs of those of the files.
+    :param modules: whether handlers' modules are imported anew.
     """
-    ids = {agent.agent_id for agent in known.known()}
-    newcomers = [agent for agent in found.known() if agent.agent_id not in ids]
-    taken = [_named(kind, names) for kind in TAKEN if (names := changed(before, now, kind))]
-    if newcomers:
-        taken.append(_named("agents", sorted(agent.name for agent in newcomers)))
-    left = []
-    for kind in LEFT:
-        # The files of an agent that is just admitted are taken; what else changed in an agent's files waits.
-        both = before.get(kind, {}).keys() & now.get(kind, {}).keys() if newcomers and kind == LEFT[-1] else None
-        names = (
-            changed(before, now, kind)
-            if both is None
-            else sorted({path.name for path in both if before[kind][path] != now[kind][path]})
-        )
+    taken: list[str] = []
+    left: list[str] = []
+    for kind in TAKEN:
+        names = sorted(newcomers) if kind == "agents" else changed(before, now, kind)
+        if kind == "configuration":
+            # A remark in the file changes nothing.
+            names = list(keys.taken)
         if names:
-            left.append(_named(kind, names))
-    gone = ids - {agent.agent_id for agent in found.known()}
+            (left if kind == HANDLERS and not modules else taken).append(_named(kind, names))
+    left += [_named(kind, names) for kind in LEFT if (names := changed(before, now, kind))]
+    left += keys.waiting
+    there = set(found)
+    gone = [agent.name for agent in known.known() if agent.agent_id not in there]
     if gone:
-        left.append(_named("agents whose files are gone", sorted(a.name for a in known.known() if a.agent_id in gone)))
+        left.append(_named("agents whose files are gone", sorted(gone)))
     return Outcome(taken=tuple(taken), left=tuple(left))
-
-
-def differing(running: Config, read: Config) -> list[str]:
-    """The tables of two configurations that are not the same."""
-    names = (name for name in type(running).model_fields if name != "file")
-    return [f"[{name}]" for name in names if getattr(running, name) != getattr(read, name)]
 
 
 def _named(kind: str, names: list[str]) -> str:

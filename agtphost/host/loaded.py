@@ -111,15 +111,15 @@ def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Loaded 
     :param parts: takes what is wrong.
     :return: None where anything is.
     """
-    made = not config.host.development or _provision(config, parts["identity"])
+    made = not config.host.development or provision(config, parts["identity"])
     catalogs = catalogs_of(config, parts["catalog"])
     admitted, clashes = distinct(agents.load(config, parts["identity"]))
     parts["identity"].extend(clashes)
-    _remark(admitted)
+    remark(admitted)
 
     def identity() -> HostIdentity:
         # Of keys that could not be made it is said why, and not that they are missing.
-        return (_key(config, parts["audit"]), _tls(config, parts["tls"])) if made else (None, None)
+        return (_key(config, parts["audit"]), tls_of(config, parts["tls"])) if made else (None, None)
 
     return combine(config, catalogs, environ, parts, directory=AgentDirectory(admitted), identity=identity)
 
@@ -137,6 +137,7 @@ def combine(
     directory: AgentDirectory,
     identity: Callable[[], HostIdentity],
     given: bindings.Given | None = None,
+    provided: Plugins | None = None,
     volatile: bool = False,
 ) -> Loaded | None:
     """
@@ -144,7 +145,8 @@ def combine(
 
     :param parts: takes what is wrong.
     :param identity: asked for last.
-    :param given: endpoints that come from no file.
+    :param given: endpoints that come from no file, and where functions are looked for.
+    :param provided: plugins that are made already.
     :param volatile: whether nothing is to be kept in files.
     :return: None where anything is wrong.
     """
@@ -174,8 +176,8 @@ def combine(
     else:
         parts["endpoints"].extend(endpoint_problems)
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
-    overrides = bindings.overrides(config, parts["policies"])
-    provided = plugins(config, parts["plugins"])
+    overrides = bindings.overrides(config, parts["policies"], given)
+    provided = plugins(config, parts["plugins"]) if provided is None else provided
     documents = _documents(config, parts["query"])
     key, tls = identity()
     if any(parts.values()) or tls is None:
@@ -197,7 +199,7 @@ def combine(
     )
 
 
-def _remark(found: Iterable[Agent]) -> None:
+def remark(found: Iterable[Agent]) -> None:
     """What an operator should know of the agents: unknown roles, issuers that nobody trusts, postures by default."""
     for agent in found:
         for told, notes in ((log.info, agent.posture.sources), (log.warn, agent.notes)):
@@ -213,7 +215,7 @@ def _relaxed(config: Config) -> bool:
     return relaxed
 
 
-def _provision(config: Config, problems: list[Problem]) -> bool:
+def provision(config: Config, problems: list[Problem]) -> bool:
     """
     The first start of the development profile (interface section 1).
 
@@ -330,7 +332,12 @@ def mandates(config: Config) -> Sequence[Mandate]:
         ) from None
 
 
-def _tls(config: Config, problems: list[Problem]) -> ServerTLS | None:
+def tls_of(config: Config, problems: list[Problem]) -> ServerTLS | None:
+    """
+    What the host shows to clients.
+
+    :param problems: takes what is wrong; None where anything is.
+    """
     try:
         return ServerTLS.load(config.tls, mandates(config))
     except ConfigurationError as error:

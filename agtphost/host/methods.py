@@ -14,20 +14,21 @@ from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.host import a2a, a2a_front, bindings
+from agtphost.host import a2a, bindings
 from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import Foundation
 from agtphost.host.granting import granting_bindings
 from agtphost.host.merchant import PurchaseFeature
-from agtphost.host.page import entrance, page_access, page_bindings, tell_overseers
+from agtphost.host.page import page_access, page_bindings, tell_overseers
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
 from agtphost.host.upstreams import Upstreams
 from agtphost.host.witnesses import witnessing
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
+from agtphost.identity.keys import fastest_signer
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.description import Description
@@ -52,7 +53,6 @@ from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.negotiation.negotiator import Negotiator
-from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
 
 
@@ -85,18 +85,18 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         adapters=upstreams.adapters,
         hosted=lambda: visibility.offered(loaded.directory.hosted()),
         key=loaded.key,
-        now=times.stamp,
+        history=on.lasting.history,
         clock=on.reactor,
         versions_supported=loaded.catalogs.versions,
         # Contracts are known once the ledger has read them.
         negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,
-        kept=not loaded.volatile,
     )
-    public = None if loaded.key is None else loaded.key.public
+    # The key may be another one by now than that which the host started with.
+    signer, public = (None, None) if loaded.key is None else (fastest_signer(loaded.key), loaded.key.public)
     return Disclosure(
         visibility=visibility,
         publication=publication,
-        publisher=DocumentPublisher(config.host.server_id, evidence.signer, public),
+        publisher=DocumentPublisher(config.host.server_id, signer, public),
         # A method that the policy shuts out is in no list.
         adapters=upstreams.adapters if loaded.policy.admits("EXECUTE") else (),
     )
@@ -110,14 +110,8 @@ class Methods:
     floor: Floor
     delegating: Delegating
     carrier: Carrier
-    fronted: Any
-    """The tasks of A2A clients that come from outside; None where there is no front."""
-
-    entrance: Entrance | None
-    """Links to the operators' page, and its sessions; None where there is no page."""
-
     access: PageAccess | None
-    """What AGTP answers about the page; likewise."""
+    """What AGTP answers about the page; None where there is none."""
 
 
 def built_in_methods(
@@ -126,7 +120,6 @@ def built_in_methods(
     shown: Disclosure,
     purchase: PurchaseFeature,
     negotiating: Negotiator,
-    propagation: Propagation,
     bound: Sequence[Binding],
 ) -> Methods:
     """
@@ -139,24 +132,23 @@ def built_in_methods(
     floor = _floor(on, shown, negotiating, bound)
     tasks = delegating(
         loaded,
+        on.lasting.delegated,
         evidence.held,
         evidence.states.state_of,
         on.reactor,
         ledger=evidence.ledger,
         authorization=on.authorization,
-        continuations=on.continuations,
+        continuations=on.lasting.continuations,
     )
-    # Tasks of A2A clients that come from outside.
-    fronted = a2a_front.fronted_tasks(config, evidence.held, evidence.ledger)
-    entered = entrance(on)
-    access = page_access(on, entered)
+    fronted = on.lasting.fronted
+    access = page_access(on)
     tell_overseers(on)
     own = bindings.built_ins(
         loaded.catalog,
         discover=_discovery(on, shown, purchase, negotiating),
         describe=_description(on, shown, floor),
         inspect=_inspection(on, upstreams, negotiating, tasks, floor),
-        change=_lifecycle(on, propagation, negotiating),
+        change=_lifecycle(on, on.lasting.propagation, negotiating),
         carrier=carrier,
         propose=Proposing(negotiating),
     )
@@ -176,8 +168,6 @@ def built_in_methods(
         floor=floor,
         delegating=tasks,
         carrier=carrier,
-        fronted=fronted,
-        entrance=entered,
         access=access,
     )
 
@@ -195,15 +185,17 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         library=Library(loaded.documents),
         aside=on.aside,
         authorization=on.authorization,
-        approvals=on.approvals,
+        approvals=on.lasting.approvals,
         visibility=shown.visibility,
         assurance=on.floor,
         release=negotiating.release_contract,
         now=on.seconds,
-        continuations=on.continuations,
+        continuations=on.lasting.continuations,
         hosts=config.lifecycle.hosts,
         server_id=config.host.server_id,
         addresses=Addresses(people=config.notify.people, groups=config.notify.groups),
+        sessions=on.lasting.sessions,
+        suspensions=on.lasting.suspensions,
     )
 
 
@@ -225,7 +217,7 @@ def _discovery(
             on.aside,
             shown.visibility,
             categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
-            continuations=on.continuations,
+            continuations=on.lasting.continuations,
             merchants=purchase.manifest_of,
         ),
         overrides=Overrides(loaded.overrides),
@@ -279,7 +271,7 @@ def _inspection(
         {
             **tasks.targets,
             "upstreams": UpstreamReport(reports, on.authorization).read,
-            "tools": ToolReport(offerings, on.authorization, on.continuations).read,
+            "tools": ToolReport(offerings, on.authorization, on.lasting.continuations).read,
             "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
             TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog, on.authorization).read,
             "contract": negotiating.contract,
@@ -287,10 +279,16 @@ def _inspection(
             "records": Records(evidence.records, on.authorization, directory).read,
             "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
             "sessions": Sessions(
-                *(floor.sessions, floor.suspensions, on.authorization, on.continuations), now=on.seconds
+                *(floor.sessions, floor.suspensions, on.authorization, on.lasting.continuations), now=on.seconds
             ).read,
             "agents": KnownAgents(
-                *(directory.known, evidence.states.state_of, floor.sessions, on.authorization, on.continuations),
+                *(
+                    directory.known,
+                    evidence.states.state_of,
+                    floor.sessions,
+                    on.authorization,
+                    on.lasting.continuations,
+                ),
                 keys=_http_clients(on.config),
                 now=on.seconds,
             ).read,
@@ -301,7 +299,7 @@ def _inspection(
         ReadACL(on.config.audit.read_acl),
         on.authorization,
         lambda: evidence.tree.cosigned,
-        on.continuations,
+        on.lasting.continuations,
         more=on.registry.targets,
         write_first=evidence.summarizing.write,
     )

@@ -14,6 +14,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
 from agtphost.host.loaded import Loaded
 from agtphost.identity.peer import Assurance
+from agtphost.negotiation.lasting import Lasting
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.negotiation.settings import Settings
 
@@ -25,12 +26,14 @@ def negotiator(
     authorization: Authorization,
     reactor: Any,
     now: Callable[[], float] = time.time,
+    lasting: Lasting | None = None,
 ) -> Negotiator:
     """
     Everything that negotiates; what is switched off refuses by itself.
 
     :param bindings: everything registered, complete before the first request.
     :param now: seconds since the Unix epoch.
+    :param lasting: see :class:`agtphost.negotiation.negotiator.Negotiator`.
     """
     config = loaded.config
     relaxed = config.host.development and config.listen.loopback
@@ -50,4 +53,5 @@ def negotiator(
         authorization=authorization,
         compose=lambda recipe: Composition(recipe, reactor),
         now=now,
+        lasting=lasting,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from twisted.logger import Logger
@@ -65,6 +66,40 @@ class IssuerKeys(Looking):
         self._octets = octets
         self._changed()
         log.info("{count} keys of {issuer} are in use", count=len(self._issuer.keys.keys), issuer=self._issuer.issuer)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Credentials:
+    """What judges tokens of identity providers, and how that is kept fresh."""
+
+    made_of: object
+    gate: ActingPrincipalGate | None
+    keys: Sequence[IssuerKeys]
+
+
+class Principals:
+    """Has what judges tokens, as long as ``[policies.oauth]`` stays as it is."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._in_force: Credentials | None = None
+
+    def of(self, settings: OAuth) -> Credentials:
+        """
+        See :func:`acting_principals`.
+
+        :raises OSError: a file of keys cannot be read.
+        :raises ValueError: it holds none.
+        """
+        made_of = settings, [None if each.jwks is None else each.jwks.read_bytes() for each in settings.issuer]
+        if self._in_force is not None and self._in_force.made_of == made_of:
+            return self._in_force
+        gate, keys = acting_principals(self._reactor, settings)
+        return Credentials(made_of=made_of, gate=gate, keys=keys)
+
+    def turn_to(self, credentials: Credentials) -> None:
+        """These count from now on."""
+        self._in_force = credentials
 
 
 def acting_principals(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:

@@ -18,7 +18,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.inspection.overseen import Overseen
 from agtphost.methods.page import PageAccess
 from agtphost.page.browsers import Browsers
-from agtphost.page.entrance import LIFE, Entrance
+from agtphost.page.entrance import LIFE
 from agtphost.page.evidence import Keys
 from agtphost.page.fields import ALWAYS
 from agtphost.page.live import Viewings
@@ -35,14 +35,9 @@ STATEMENTS = {
 }
 
 
-def entrance(on: Foundation) -> Entrance | None:
-    """Links and sessions; None where there is no page."""
-    given = on.config.admin
-    return None if given.listen is None else Entrance(given.base, given.idle, on.reactor.seconds)
-
-
-def page_access(on: Foundation, entrance: Entrance | None) -> PageAccess | None:
+def page_access(on: Foundation) -> PageAccess | None:
     """What answers about the page; None where there is none."""
+    entrance = on.lasting.entrance
     if entrance is None:
         return None
     writes = on.config.admin.writes
@@ -86,7 +81,7 @@ def tell_overseers(on: Foundation) -> None:
         return
     on.registry.tell(
         {
-            "traffic": Overseen(on.traffic.told, on.authorization, "Traffic is shown to operators.").read,
+            "traffic": Overseen(on.lasting.traffic.told, on.authorization, "Traffic is shown to operators.").read,
             "configuration": Overseen(
                 partial(masked, on.config), on.authorization, "The configuration is shown to operators."
             ).read,
@@ -116,8 +111,9 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def page(on: Foundation, entrance: Entrance | None, dispatcher: IDispatcher) -> Served | None:
+def page(on: Foundation, dispatcher: IDispatcher) -> Served | None:
     """The surface of ``[admin]``; None where it is not served."""
+    entrance = on.lasting.entrance
     if entrance is None:
         return None
     key = on.loaded.key

@@ -43,6 +43,12 @@ class Partings(Looking):
         self._negotiator = negotiator
         self._ledger = ledger
 
+    def follow(self, negotiator: Negotiator) -> None:
+        """Another one knows the contracts from now on: all that the one before knew."""
+        self._negotiator = negotiator
+        negotiator.watch_adrift(self.look)
+        self.look()
+
     def startService(self) -> None:
         """End what the last run of the host left."""
         self._negotiator.watch_adrift(self.look)

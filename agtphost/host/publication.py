@@ -61,11 +61,10 @@ class Publication:
 
     :param built_ins: the host's own endpoints, asked for then.
     :param hosted: the agents that the manifest may name; after a change of it, :meth:`renew`.
-    :param now: the present time, RFC 3339.
+    :param history: remembers what was published.
     :param clock: others have their turn by it while a large manifest is built.
     :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
     :param negotiated: definitions of endpoints that were negotiated to stay; None while that is unknown.
-    :param kept: whether a file of the state directory remembers what was published.
     """
 
     def __init__(
@@ -79,11 +78,10 @@ class Publication:
         adapters: Sequence[IPayloadAdapter],
         hosted: Callable[[], Sequence[Agent]],
         key: SigningKey | None,
-        now: Callable[[], str],
+        history: History,
         clock: IReactorTime,
         versions_supported: Sequence[str] = (),
         negotiated: Callable[[], Sequence[Mapping[str, Any]] | None] = tuple,
-        kept: bool = True,
     ) -> None:
         self._config = config
         self._catalog = catalog
@@ -103,7 +101,8 @@ class Publication:
         self._adapters = adapters
         self._hosted = hosted
         self._key = key
-        self._history = History(config.host.state_dir / HISTORY if kept else None, now)
+        self._history = history
+        self._over = False
         self._upstreams: dict[str, Mapping[str, Any]] = {
             path: entry for path, entry in self._history.upstreams.items() if isinstance(entry, dict)
         }
@@ -169,6 +168,8 @@ class Publication:
 
     def refresh(self) -> None:
         """Look at the upstreams; what changed is counted, and the manifest is built anew when it is next asked for."""
+        if self._over:
+            return
         looked = tuple((adapter.hosted(), tuple(adapter.tools())) for adapter in self._adapters)
         agreed = self._agree()
         if self._looked is not None and agreed == self._agreed and self._same(looked):
@@ -183,6 +184,10 @@ class Publication:
             self._counting = True
         if self._counting:
             self._count()
+
+    def end(self) -> None:
+        """Another publication counts from now on; whoever still asks this one is told what was published last."""
+        self._over = True
 
     def renew(self) -> None:
         """

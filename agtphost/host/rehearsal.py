@@ -138,7 +138,7 @@ def _assembled(
 ) -> Iterator[Problem]:
     try:
         store = _rehearsed(config, aside, running=running)
-        services = assemble(found, reactor, environ, store)
+        services = assemble(found, reactor, environ, store).services
     except (StoreError, AmbiguousEndpoints) as error:
         yield Problem(message=str(error))
     except ConfigurationError as error:

@@ -5,28 +5,23 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from agtphost.config import load
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.assembly import assemble
-from agtphost.host.hang_up import TAKEN, Inventory, Outcome, differing, inventory, judged
-from agtphost.host.loaded import Loaded, load_host
+from agtphost.host.candidate import Candidate
+from agtphost.host.loaded import Loaded
 from agtphost.host.log_throttle import LogThrottling
+from agtphost.host.reloading import Reloading, Requester
 from agtphost.host.service_manager import ServiceManager
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.host.standing_down import CannotStart, StandardError
-from agtphost.host.surfaces import renewed
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
 
@@ -86,7 +81,7 @@ class Host(Service):
         config = loaded.config
         self._lock = StateLock(config.host.state_dir, config.store.path)
         self._said = said or StandardError()
-        self._files: Inventory = {}
+        self._reloading: Reloading | None = None
 
     def startService(self) -> None:
         """
@@ -98,8 +93,12 @@ class Host(Service):
         try:
             # By the process that serves, whose number is in it, and not by the one that a daemon is forked from.
             self._lock.acquire()
-            self._services = assemble(self._loaded, self._reactor, self._environ)
-            self._files = inventory(self._loaded.config, self._loaded.tls)
+            assembled = assemble(self._loaded, self._reactor, self._environ)
+            self._services = assembled.services
+            self._reloading = Reloading(
+                *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents),
+                self._renew,
+            )
             # Before what says that the host is ready: a SIGHUP right after that would end it.
             self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]
@@ -136,75 +135,27 @@ class Host(Service):
 
     def reload(self) -> None:
         """
-        Read the configuration again, and adopt renewed TLS files and further agents.
+        Take what was changed: see :mod:`agtphost.host.reloading`.
 
-        All of it is validated first, off the reactor. Anything wrong, or any
-        setting that needs a restart, changes nothing and is said. For every
-        kind of file it is told what was taken, what waits for a restart and
-        what failed; the last line sums it up.
+        For every kind of file the log says what was taken, what waits for a restart and what failed; the last line
+        sums it up.
         """
-        read = partial(_read, self._loaded, self._environ)
-        self._tell_manager(ServiceManager.reloading)
-        reading = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), read)
-        reading.addCallbacks(self._adopt, self._keep)
-        reading.addBoth(self._reloaded)
-
-    def _reloaded(self, outcome: Any) -> Any:
-        self._tell_manager(ServiceManager.reloaded)
-        return outcome
+        if self._reloading is not None:
+            self._tell_manager(ServiceManager.reloading)
+            asked = Deferred.fromCoroutine(self._reloading.reload(Requester(by="signal")))
+            asked.addErrback(lambda failure: log.failure("SIGHUP: the configuration was not taken", failure=failure))
+            asked.addCallback(lambda _: self._tell_manager(ServiceManager.reloaded))
 
     def _tell_manager(self, word: Callable[[ServiceManager], None]) -> None:
         if self._services is not None:
             word(self._service("service manager"))
 
-    def _adopt(self, read: tuple[Loaded, Inventory]) -> None:
-        loaded, now = read
-        outcome = judged(self._files, now, self._loaded.directory, loaded.directory)
-        if loaded.config != self._loaded.config:
-            log.warn(
-                "SIGHUP: nothing changed: the configuration file differs from the running one in {tables}, "
-                "which takes a restart",
-                tables=", ".join(differing(self._loaded.config, loaded.config)),
-            )
-            self._conclude(replace(outcome, taken=()))
-            return
-        config = loaded.config
-        try:
-            # Read before anything is adopted: all of it, or nothing.
-            https = renewed(config)
-            self._loaded.tls.reload()
-        except ConfigurationError as error:
-            log.error("SIGHUP: nothing changed: {why}", why=str(error))
-            self._conclude(replace(outcome, taken=(), failed=("TLS files",)))
-            return
-        if self._services is not None:
-            for name, tls in https.items():
-                self._service(name).renew(tls.creator, tls.names)
-            self._service("rotation").look()
-            self._service("agents").admit(loaded.directory)
-            self._service("refusals").write()
-        log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
-        self._conclude(outcome)
-        # What was taken is the measure from now on; what waits for a restart is told again each time.
-        self._files = {**self._files, **{kind: now[kind] for kind in TAKEN if kind in now}}
-
-    def _conclude(self, outcome: Outcome) -> None:
-        for each in outcome.left:
-            log.warn("SIGHUP: takes a restart: {what}", what=each)
-        log.info("SIGHUP: {summary}", summary=outcome.summary)
+    def _renew(self, candidate: Candidate) -> None:
+        for name, tls in candidate.https.items():
+            self._service(name).renew(tls.creator, tls.names)
+        self._service("rotation").look()
+        self._service("refusals").write()
 
     def _service(self, name: str) -> Any:
         assert self._services is not None
         return self._services.getServiceNamed(name)  # type: ignore[no-untyped-call]
-
-    def _keep(self, failure: Any) -> None:
-        log.error("SIGHUP: nothing changed: {why}", why=failure.getErrorMessage())
-        problems = failure.value.problems if failure.check(ConfigurationError) else ()
-        files = dict.fromkeys(Path(problem.file).name for problem in problems if problem.file)
-        self._conclude(Outcome(taken=(), left=(), failed=tuple(files) or ("the configuration",)))
-
-
-def _read(running: Loaded, environ: Mapping[str, str]) -> tuple[Loaded, Inventory]:
-    config = running.config
-    loaded = load_host(load(config.file, environ), environ)
-    return loaded, inventory(config, running.tls)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
+
+from twisted.application.service import MultiService
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.a2a.tasks import TERMINAL
@@ -24,11 +27,13 @@ from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents, web_rules
+from agtphost.host.evidence import Evidence
 from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
+from agtphost.host.supply import Order, Servers, Supply, anew
 from agtphost.iagtp import ILedger, IPayloadAdapter
-from agtphost.upstream.cancellation import Cancellation
-from agtphost.upstream.ownership import TaskOwnership
+from agtphost.upstream.cancellation import AlreadyOver, Cancellation
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.pins import Pins, Store, Submit
 from agtphost.upstream.web import WebUpstream
 
@@ -43,9 +48,6 @@ class WebUpstreams:
     services: tuple[WebUpstream, ...]
     """One service for each upstream."""
 
-    cancellations: tuple[Cancellation, ...]
-    """What ends tasks of agents that were stopped: one service for each protocol."""
-
     a2a: Mapping[str, A2AAgent]
     """The A2A agents by name."""
 
@@ -58,6 +60,9 @@ class Upstreams:
     web: WebUpstreams
     plugins: tuple[OperatorAdapter, ...] = ()
     """Payload adapters that the operator's own packages provide."""
+
+    order: Order | None = None
+    """By which its servers end with it."""
 
     @property
     def reporting(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter, ...]:
@@ -75,33 +80,69 @@ class Upstreams:
         return (*self.mcp.servers.values(), *self.web.services)
 
 
-def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
+class Upstreaming:
     """
-    MCP servers, A2A agents and ACP servers, as configured.
+    Makes the upstreams of each configuration, of those that are there and new ones.
+
+    What attends to their calls, and what ends their tasks, is the same for all configurations.
 
     :param environ: what MCP servers inherit.
-    :raises ConfigurationError: a key of a card cannot be used.
     """
-    config, evidence = on.config, on.evidence
-    mcp = mcp_adapter(
-        on.reactor,
-        config.mcp.server,
-        environ,
-        held=evidence.held,
-        ledger=evidence.ledger,
-        authorization=on.authorization,
-        production=not config.host.development,
-        irreversible=config.approvals.irreversible,
-    )
-    web = web_upstreams(
-        on.reactor,
-        config,
-        held=evidence.held,
-        ledger=evidence.ledger,
-        states=evidence.states,
-        authorization=on.authorization,
-    )
-    return Upstreams(mcp=mcp, web=web, plugins=tuple(_operators(on, (mcp, *web.adapters))))
+
+    def __init__(self, reactor: Any, evidence: Evidence, environ: Mapping[str, str]) -> None:
+        self._reactor = reactor
+        self._evidence = evidence
+        self._environ = environ
+        self._submit = _submitter(evidence.ledger)
+        self._pins = Store(held=evidence.held, submit=self._submit, clock=reactor)
+        self.servers = Servers(evidence.held.leasing)
+        self._calls = call_tracker(reactor, evidence.held)
+        self.cancellations = TaskCancellations(reactor, evidence.held, evidence.states, self._submit)
+
+    def of(self, on: Foundation) -> Upstreams:
+        """
+        MCP servers, A2A agents and ACP servers, as configured; nothing of it is started.
+
+        :raises ConfigurationError: a key of a card cannot be used.
+        """
+        config, order = on.config, self.servers.order()
+        mcp = mcp_adapter(
+            self._reactor,
+            config.mcp.server,
+            self._environ,
+            pins=self._pins,
+            calls=self._calls,
+            authorization=on.authorization,
+            production=not config.host.development,
+            irreversible=config.approvals.irreversible,
+            supply=order,
+        )
+        web = web_upstreams(self._reactor, config, self._pins, self.cancellations, on.authorization, order)
+        plugins = tuple(_operators(on, (mcp, *web.adapters)))
+        return Upstreams(mcp=mcp, web=web, plugins=plugins, order=order)
+
+    def start(self, connected: Upstreams) -> list[Any]:
+        """Start those that do not run yet; they are returned."""
+        return [] if connected.order is None else self.servers.start(connected.order)
+
+    def adopt(self, connected: Upstreams) -> None:
+        """These are in force from now on."""
+        if connected.order is not None:
+            self.servers.adopt(connected.order)
+        self.cancellations.turn_to(connected.web)
+
+    def discard(self, connected: Upstreams) -> None:
+        """Nothing goes on by these, or ever will: those stop that belong to no others."""
+        if connected.order is not None:
+            self.servers.retire(connected.order)
+
+
+def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
+    """Those of a host that has one configuration only."""
+    made = Upstreaming(on.reactor, on.evidence, environ)
+    connected = made.of(on)
+    made.adopt(connected)
+    return connected
 
 
 def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[OperatorAdapter]:
@@ -142,15 +183,21 @@ def with_rules(entry: T, production: bool) -> T:
     return entry.model_copy(update={"unmatched_rules": settled})
 
 
-def acp_servers(reactor: Any, config: Config, store: Store) -> list[ACPServer]:
+def acp_servers(reactor: Any, config: Config, store: Store, supply: Supply = anew) -> list[ACPServer]:
     """
     A service for each ``[[acp.agent]]``.
 
     :param store: where approvals are kept.
+    :param supply: what has those that are there already.
     """
     irreversible = config.approvals.irreversible
     entries = [web_rules(with_rules(entry, not config.host.development), irreversible) for entry in config.acp.agent]
-    return [ACPServer(reactor, each, pins=Pins("acp", each.name, each.pins, store)) for each in entries]
+
+    def made(entry: ACPServerSection) -> ACPServer:
+        pins = partial(Pins, "acp", entry.name, entry.pins, store)
+        return supply("acp", entry.name, entry, lambda: ACPServer(reactor, entry, pins=pins()))
+
+    return [made(entry) for entry in entries]
 
 
 def _submitter(ledger: ILedger) -> Submit:
@@ -162,30 +209,9 @@ def _submitter(ledger: ILedger) -> Submit:
     return submit
 
 
-def mcp_adapter(
-    reactor: Any,
-    entries: Iterable[MCPServerSection],
-    environ: Mapping[str, str],
-    *,
-    held: StateTable,
-    ledger: ILedger,
-    authorization: Authorization,
-    production: bool = True,
-    irreversible: bool = False,
-) -> McpAdapter:
-    """
-    A service for each entry, and what carries payloads to them.
-
-    :param held: where approved tool definitions are kept, and what goes on.
-    :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
-    :param irreversible: whether a person approves each call of an irreversible tool.
-    """
-    store = Store(held=held, submit=_submitter(ledger), clock=reactor)
+def call_tracker(reactor: Any, held: StateTable) -> CallTracker:
+    """What attends to the calls of all MCP servers."""
     calls = CallTracker(reactor, held)
-    servers = [
-        McpServer(reactor, entry, environ, calls=calls, pins=Pins("mcp", entry.name, entry.pins, store))
-        for entry in (tool_rules(with_rules(entry, production), irreversible) for entry in entries)
-    ]
 
     def suspended(key: str, item: StateItem | None) -> None:
         # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters rule G6).
@@ -193,56 +219,108 @@ def mcp_adapter(
             calls.cancel(item.owner, str(item.value["name"]))
 
     held.watch(SUSPENSION, suspended)
+    return calls
+
+
+def mcp_adapter(
+    reactor: Any,
+    entries: Iterable[MCPServerSection],
+    environ: Mapping[str, str],
+    *,
+    pins: Store,
+    calls: CallTracker,
+    authorization: Authorization,
+    production: bool = True,
+    irreversible: bool = False,
+    supply: Supply = anew,
+) -> McpAdapter:
+    """
+    A service for each entry, and what carries payloads to them.
+
+    :param pins: where approved tool definitions are kept.
+    :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
+    :param irreversible: whether a person approves each call of an irreversible tool.
+    :param supply: what has those that are there already.
+    """
+
+    def made(entry: MCPServerSection) -> McpServer:
+        approved = partial(Pins, "mcp", entry.name, entry.pins, pins)
+        return supply(
+            *("mcp", entry.name, entry), lambda: McpServer(reactor, entry, environ, calls=calls, pins=approved())
+        )
+
+    servers = [made(tool_rules(with_rules(entry, production), irreversible)) for entry in entries]
     return McpAdapter(servers, calls=calls, authorization=authorization)
+
+
+class TaskCancellations:
+    """What ends tasks behind the host, and whose they are: the same for all configurations, of what any has had."""
+
+    def __init__(self, reactor: Any, held: StateTable, states: LifecycleTable, submit: Submit) -> None:
+        self._reactor = reactor
+        self._held = held
+        self._submit = submit
+        self._links: dict[str, TaskOwnership] = {}
+        self._adapters: dict[str, A2AAdapter | ACPAdapter] = {}
+        self._cancellations: dict[str, Cancellation] = {}
+        self.service = MultiService()  # type: ignore[no-untyped-call]
+        held.watch(SUSPENSION, self._suspended)
+        states.watch(self._stopped)
+
+    def links(self, protocol: str, kind: str, over: Callable[[str], bool]) -> TaskOwnership:
+        """Whose the tasks of a protocol are."""
+        if protocol not in self._links:
+            with self._held.leasing.filling(None):
+                links = self._links[protocol] = TaskOwnership(self._held, kind)
+            made = Cancellation(protocol, links, partial(self._end, protocol), over, self._submit, self._reactor)
+            self._cancellations[protocol] = made
+            made.setServiceParent(self.service)  # type: ignore[no-untyped-call]
+        return self._links[protocol]
+
+    def turn_to(self, web: WebUpstreams) -> None:
+        """Ask these from now on."""
+        self._adapters = {adapter.name: adapter for adapter in web.adapters}
+
+    async def _end(self, protocol: str, link: OwnedTask) -> str:
+        adapter = self._adapters.get(protocol)
+        if adapter is None:
+            raise AlreadyOver(f"nothing of {protocol} is behind this host any more")
+        return await adapter.end(link)
+
+    def _suspended(self, key: str, item: StateItem | None) -> None:
+        if item is not None and item.value["status"] == "suspended":
+            for each in self._cancellations.values():
+                each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))
+
+    def _stopped(self, agent_id: str, state: LifecycleState) -> None:
+        if state.stopped:
+            for each in self._cancellations.values():
+                each.agent_stopped(agent_id, state.status.value)
 
 
 def web_upstreams(
     reactor: Any,
     config: Config,
-    *,
-    held: StateTable,
-    ledger: ILedger,
-    states: LifecycleTable,
+    pins: Store,
+    cancellations: TaskCancellations,
     authorization: Authorization,
+    supply: Supply = anew,
 ) -> WebUpstreams:
     """
     A service for each ``[[a2a.agent]]`` and ``[[acp.agent]]``; nothing of what there is none of.
 
+    :param pins: where approvals are kept.
     :raises ConfigurationError: a key of a card cannot be used.
     """
-    submit = _submitter(ledger)
     adapters: list[A2AAdapter | ACPAdapter] = []
-    cancellations: list[Cancellation] = []
-    store = Store(held=held, submit=submit, clock=reactor)
-    helpers = a2a_agents(reactor, config, store)
-    servers = acp_servers(reactor, config, store)
+    helpers = a2a_agents(reactor, config, pins, supply)
+    servers = acp_servers(reactor, config, pins, supply)
     if helpers:
-        links = TaskOwnership(held, "a2a-task")
-        a2a = A2AAdapter(helpers, links, authorization)
-        adapters.append(a2a)
-        cancellations.append(Cancellation("a2a", links, a2a.end, TERMINAL.__contains__, submit, reactor))
+        adapters.append(
+            A2AAdapter(helpers, cancellations.links("a2a", "a2a-task", TERMINAL.__contains__), authorization)
+        )
     if servers:
-        links = TaskOwnership(held, "acp-run")
-        acp = ACPAdapter(servers, links, authorization)
-        adapters.append(acp)
-        cancellations.append(Cancellation("acp", links, acp.end, OVER.__contains__, submit, reactor))
-    if cancellations:
-        _end_with_callers(held, states, cancellations)
-    services = (*helpers, *servers)
+        links = cancellations.links("acp", "acp-run", OVER.__contains__)
+        adapters.append(ACPAdapter(servers, links, authorization))
     named = {helper.settings.name: helper for helper in helpers}
-    return WebUpstreams(adapters=tuple(adapters), services=services, cancellations=tuple(cancellations), a2a=named)
-
-
-def _end_with_callers(held: StateTable, states: LifecycleTable, cancellations: Sequence[Cancellation]) -> None:
-    def suspended(key: str, item: StateItem | None) -> None:
-        if item is not None and item.value["status"] == "suspended":
-            for each in cancellations:
-                each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))
-
-    def stopped(agent_id: str, state: LifecycleState) -> None:
-        if state.stopped:
-            for each in cancellations:
-                each.agent_stopped(agent_id, state.status.value)
-
-    held.watch(SUSPENSION, suspended)
-    states.watch(stopped)
+    return WebUpstreams(adapters=tuple(adapters), services=(*helpers, *servers), a2a=named)

@@ -12,7 +12,6 @@ from typing import Any
 from agtphost import __version__
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.release import OPEN
-from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.host.foundation import Foundation
 from agtphost.host.upstreams import Upstreams
@@ -51,15 +50,19 @@ class PendingApprovals:
         return sum(1 for until in self._until.values() if until > now)
 
 
-def looking(on: Foundation, connected: Upstreams, running: RunningCalls, listening: ListeningService) -> Look:
-    """What looks at a host each time it is called: numbers that are there, and one question to the file system."""
-    evidence, tls = on.evidence, on.loaded.tls
+def looking(on: Foundation, connected: Callable[[], Upstreams], listening: ListeningService) -> Look:
+    """
+    What looks at a host each time it is called: numbers that are there, and one question to the file system.
+
+    :param connected: the upstreams that there are then.
+    """
+    evidence, tls, running = on.evidence, on.loaded.tls, on.lasting.running
     approvals = PendingApprovals(evidence.held, on.seconds)
     began = on.seconds()
 
     def look() -> Vitals:
         now = on.seconds()
-        calls, refused = on.traffic.last_minute()
+        calls, refused = on.lasting.traffic.last_minute()
         until = tls.revocations.revoked.until
         return Vitals(
             serving=listening.calls,
@@ -79,7 +82,7 @@ def looking(on: Foundation, connected: Upstreams, running: RunningCalls, listeni
             recent_calls=calls,
             recent_refusals=refused,
             spans_lost=None if on.traces is None else on.traces.lost,
-            upstreams=tuple(_upstreams(connected)),
+            upstreams=tuple(_upstreams(connected())),
             states=STATES,
         )
 

@@ -93,15 +93,27 @@ class _Admitted:
     """None for JSON-RPC."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class FrontFacts:
+    """What the front is about: other facts may take their place while it serves."""
+
+    settings: FrontSettings
+    exposed: Mapping[str, Exposed | Relayed]
+    """By label."""
+
+    clients: Clients
+    """Admits them."""
+
+    offered: Callable[[Agent], bool] = lambda agent: True
+    """Whether an agent can be called at present; of one that cannot, there is no card."""
+
+
 class FrontResource(Resource):
     """
     Answers for the exposed agents, at ``/agents/NAME``.
 
-    :param exposed: by label.
-    :param clients: admits them.
     :param runs: the calls under way.
     :param clock: for SendMessage's patience.
-    :param offered: whether an agent can be called at present; of one that cannot, there is no card.
     """
 
     isLeaf = True
@@ -109,32 +121,28 @@ class FrontResource(Resource):
     longest_body = LONGEST_BODY
 
     def __init__(
-        self,
-        settings: FrontSettings,
-        exposed: Mapping[str, Exposed | Relayed],
-        clients: Clients,
-        dispatcher: IDispatcher,
-        runs: Runs,
-        signer: Signer | None,
-        clock: Any,
-        offered: Callable[[Agent], bool] = lambda agent: True,
+        self, facts: FrontFacts, dispatcher: IDispatcher, runs: Runs, signer: Signer | None, clock: Any
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._settings = settings
-        self._exposed = exposed
-        self._clients = clients
         self._dispatcher = dispatcher
         self._runs = runs
         self._relay = Relay(dispatcher)
         self._signer = signer
         self._clock = clock
-        self._cards: dict[tuple[str, str, bool], tuple[object, bytes]] = {}
-        self._offered = offered
+        self.turn_to(facts)
         self._answers: Mapping[str, Callable[[Client, Call], Awaitable[Mapping[str, Any]]]] = {
             "GetTask": self._get,
             "ListTasks": self._list,
             "CancelTask": self._cancel,
         }
+
+    def turn_to(self, facts: FrontFacts) -> None:
+        """Go by these from the next request on."""
+        self._settings = facts.settings
+        self._exposed = facts.exposed
+        self._clients = facts.clients
+        self._offered = facts.offered
+        self._cards: dict[tuple[str, str, bool], tuple[object, bytes]] = {}
 
     # HTTP
 

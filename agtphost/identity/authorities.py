@@ -48,6 +48,10 @@ class ClientAuthorities:
         """From the next request on, of every connection."""
         self._mandates = mandates.by_authority
 
+    def follow(self, other: ClientAuthorities) -> None:
+        """Ask for what another one asks for, from the next request on."""
+        self._mandates = other._mandates
+
     def vouches(self, certificate: PeerCertificate, agent: Agent) -> bool:
         """
         Whether whoever issued a certificate may do so for that agent.

@@ -154,8 +154,14 @@ class Revocations:
         self._free = frozenset[str]().isdisjoint
         self.revoked = Revoked()
 
-    def adopt(self, revoked: Revoked) -> None:
-        """From the next request on, of every connection."""
+    def adopt(self, revoked: Revoked, *, required: bool | None = None) -> None:
+        """
+        From the next request on, of every connection.
+
+        :param required: whether every list has to be in force; None: as before.
+        """
+        if required is not None:
+            self._required = required
         self.revoked = revoked
         self._free = revoked.links.isdisjoint
         self._until = revoked.until if self._required else inf

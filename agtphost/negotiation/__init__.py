@@ -15,4 +15,5 @@ operator, and ``termination`` ends contracts.
 - :mod:`.patterns`: what this host would synthesize: DISCOVER /patterns
 - :mod:`.rate`: how often one agent may ask: a fixed ceiling in any minute
 - :mod:`.settings`: what the operator decides about negotiation
+- :mod:`.lasting`: what is nowhere but in memory, and outlives the configuration that contracts are made by
 """

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from twisted.logger import Logger
@@ -24,6 +23,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer
 from agtphost.negotiation import contract as terms
 from agtphost.negotiation.contract import Contract, Origin, Scope, contract_of, digest_of
+from agtphost.negotiation.lasting import Links
 from agtphost.negotiation.settings import Settings
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -55,21 +55,13 @@ class _Entry:
     fault: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """The connection that a contract lives in."""
-
-    stands_for: object
-    leaving: set[Callable[[], None]]
-    parted: Callable[[], None]
-
-
 class ContractTable:
     """
     All contracts.
 
     :param compose: makes the handler of a recipe.
     :param now: milliseconds since the Unix epoch.
+    :param links: the connections that contracts live in; None: none was made before.
     """
 
     def __init__(
@@ -79,6 +71,7 @@ class ContractTable:
         settings: Settings,
         compose: Callable[[Recipe], IHandler],
         now: Callable[[], int],
+        links: Links | None = None,
     ) -> None:
         self._held = held
         self._synthesizer = synthesizer
@@ -87,11 +80,12 @@ class ContractTable:
         self._now = now
         self._entries: dict[str, _Entry] = {}
         self._owned: dict[str, dict[str, _Entry]] = {}
-        self._links: dict[str, _Link] = {}
+        self._links = links or Links()
         self._adrift: dict[str, None] = {}
         self._told: Callable[[], None] = lambda: None
         self._persistent: dict[str, Contract] = {}
         held.watch(terms.KIND, self._follow)
+        held.leasing.entered(self._links.watch(self._parted))
 
     def _follow(self, key: str, item: StateItem | None) -> None:
         known = self._entries.get(key)
@@ -101,9 +95,7 @@ class ContractTable:
                 self._owned[known.contract.agent_id].pop(key, None)
                 self._adrift.pop(key, None)
                 self._persistent.pop(key, None)
-                link = self._links.pop(key, None)
-                if link is not None:
-                    link.leaving.discard(link.parted)
+                self._links.forget(key)
             return
         owner = item.owner if is_agent_id(item.owner) else ""
         contract = contract_of(key, owner, item.value)
@@ -145,9 +137,6 @@ class ContractTable:
 
     def _parted(self, synthesis_id: str) -> None:
         """The connection is closed."""
-        link = self._links.pop(synthesis_id, None)
-        if link is not None:
-            link.leaving.discard(link.parted)
         entry = self._entries.get(synthesis_id)
         if entry is not None and not self.ended(entry.contract):
             self._set_adrift(synthesis_id)
@@ -197,8 +186,7 @@ class ContractTable:
             return True
         if contract.scope is Scope.SESSION:
             return session_id == contract.session_id
-        link = self._links.get(contract.synthesis_id)
-        return link is not None and peer is not None and link.stands_for is peer.link
+        return self._links.joins(contract.synthesis_id, peer)
 
     def of(self, agent_id: str) -> Iterator[Contract]:
         """The contracts of one agent that are in force or on offer, oldest first."""
@@ -282,9 +270,7 @@ class ContractTable:
         )
         changes = (*self._room(agent_id), contract.held())
         if scope is Scope.CONNECTION and peer is not None:
-            link = _Link(peer.link, peer.leaving, partial(self._parted, contract.synthesis_id))
-            self._links[contract.synthesis_id] = link
-            peer.leaving.add(link.parted)
+            self._links.tie(contract.synthesis_id, peer)
         event = StreamEvent(chain=agent_id or HOST_CHAIN, event_type="rcns_propose_accepted", fields=contract.event())
         return Issued(contract=contract, changes=changes, events=(event,))
 

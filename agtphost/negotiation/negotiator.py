@@ -30,6 +30,7 @@ from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContrac
 from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import Accepted, Evaluation
 from agtphost.negotiation.failed_attempts import Attempts
+from agtphost.negotiation.lasting import Lasting
 from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.pending import Pending, Reviews
 from agtphost.negotiation.proposal import Proposal, ProposalReader
@@ -57,6 +58,7 @@ class Negotiator:
     :param endpoints: the operator's endpoints, which syntheses are made of.
     :param compose: makes the handler of a recipe.
     :param now: seconds since the Unix epoch.
+    :param lasting: what an earlier configuration's negotiator left in memory; None: there was none.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class Negotiator:
         compose: Callable[[Recipe], IHandler],
         authorization: Authorization,
         now: Callable[[], float] = time.time,
+        lasting: Lasting | None = None,
     ) -> None:
+        lasting = lasting or Lasting()
         self._settings = settings
         self._authorization = authorization
         self._bindings = bindings
@@ -84,11 +88,13 @@ class Negotiator:
         self._synthesizer = Synthesizer(
             book, endpoints, rules, max_depth=settings.policies.max_synthesis_depth, floor=settings.min_assurance
         )
-        self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds)
+        self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds, lasting.links)
         self._attempts = Attempts(held, milliseconds)
-        self._locks = NegotiationLocks(settings, self._contracts, self._synthesizer, self._attempts, now)
+        self._locks = NegotiationLocks(
+            settings, self._contracts, self._synthesizer, self._attempts, now, lasting.asking
+        )
         self._rounds = Rounds(held, milliseconds)
-        self._ceiling = Ceiling("propose", settings.policies.synthesis.rate_limit_per_minute, now)
+        self._ceiling = Ceiling("propose", settings.policies.synthesis.rate_limit_per_minute, now, lasting.proposing)
         self._reviews = Reviews(held, settings.policies.synthesis.review_seconds, milliseconds)
         self._termination = Termination(self._contracts, book, settings, authorization)
         self._reader = ProposalReader(rules.catalog, rules.custom)

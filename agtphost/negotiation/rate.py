@@ -13,6 +13,10 @@ MOST_CALLERS = 10_000
 """Callers remembered; the one that was silent longest is forgotten first."""
 
 
+Seen = OrderedDict[str, deque[float]]
+"""When each caller asked in the last minute."""
+
+
 class Ceiling:
     """
     Counts the evaluations of each caller.
@@ -20,13 +24,16 @@ class Ceiling:
     :param scope: what the 429 calls itself: ``rcns`` or ``propose``.
     :param per_minute: the ceiling.
     :param now: seconds, from any start.
+    :param seen: what was counted before, under whatever ceiling; None: nothing was.
     """
 
-    def __init__(self, scope: str, per_minute: int, now: Callable[[], float]) -> None:
+    def __init__(self, scope: str, per_minute: int, now: Callable[[], float], seen: Seen | None = None) -> None:
         self._scope = scope
         self._most = per_minute
         self._now = now
-        self._seen: OrderedDict[str, deque[float]] = OrderedDict()
+        self._seen: Seen = OrderedDict()
+        if seen is not None:
+            self._seen = seen
 
     def count(self, caller: str) -> None:
         """

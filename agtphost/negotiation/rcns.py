@@ -24,7 +24,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
 from agtphost.negotiation.failed_attempts import Attempts
-from agtphost.negotiation.rate import Ceiling
+from agtphost.negotiation.rate import Ceiling, Seen
 from agtphost.negotiation.settings import GRAVITY, Settings
 from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
 from agtphost.vocabulary import media_types, scopes
@@ -104,6 +104,7 @@ class NegotiationLocks:
     The locks, and the way past them with a contract.
 
     :param seconds: from any start, for the rate.
+    :param asking: who asked in the last minute; None: nobody.
     """
 
     def __init__(
@@ -113,12 +114,13 @@ class NegotiationLocks:
         synthesizer: Synthesizer,
         attempts: Attempts,
         seconds: Callable[[], float],
+        asking: Seen | None = None,
     ) -> None:
         self._settings = settings
         self._contracts = contracts
         self._synthesizer = synthesizer
         self._attempts = attempts
-        self._ceiling = Ceiling("rcns", settings.policies.rcns.rate_limit_per_minute, seconds)
+        self._ceiling = Ceiling("rcns", settings.policies.rcns.rate_limit_per_minute, seconds, asking)
 
     # With a contract
 

@@ -79,7 +79,7 @@ class ServerTLS:
     """
     Makes the TLS side of accepted connections.
 
-    :param files: read by :meth:`load`, :meth:`prepare` and :meth:`reload` only.
+    :param files: read by :meth:`load` and :meth:`prepare` only.
     :param prepared: what was made of them.
     :param mandates: for whom each ``client_authority`` speaks, in their order.
     """
@@ -123,13 +123,12 @@ class ServerTLS:
         self.revocations.adopt(prepared.revoked)
         self.authorities.adopt(prepared.mandates)
 
-    def reload(self) -> None:
-        """
-        Read the files again, and adopt them.
-
-        :raises ConfigurationError: and nothing has changed.
-        """
-        self.adopt(_prepare(self.files, self._mandates, forgiving=False))
+    def follow(self, other: ServerTLS) -> None:
+        """Have what another one has, files and all, for connections and requests from now on."""
+        self.files, self._mandates = other.files, other._mandates
+        self._context, self.fingerprint, self.until = other._context, other.fingerprint, other.until
+        self.revocations.adopt(other.revocations.revoked, required=other.files.crl_required)
+        self.authorities.follow(other.authorities)
 
     def serverConnectionForTLS(self, protocol: object) -> SSL.Connection:
         """One connection's TLS state; see :class:`IOpenSSLServerConnectionCreator`."""

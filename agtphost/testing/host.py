@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
-from agtphost.host.assembly import Core, compose
+from agtphost.host.core import Core, compose
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
@@ -142,6 +142,7 @@ class MemoryHost:
         evidence = keep_evidence(loaded, self.clock, self.store, PromptLedger, self.seconds)
         on = self.foundation(Foundation.of(loaded, self.clock, evidence, self.seconds))
         core = compose(on, self.upstreams(on), factory)
+        core.announce()
         evidence.ledger.start()
         return core
 

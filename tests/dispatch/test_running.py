@@ -26,7 +26,7 @@ class WaitingHost(DispatchHost):
 
     @property
     def running(self) -> RunningCalls:
-        return self.core.admission.running
+        return self.core.on.lasting.running
 
     def _work(self) -> Deferred[Any]:
         self.working.append(Deferred(lambda _: self._cancel()))

@@ -17,8 +17,9 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
-from agtphost.errors import ConfigurationError
+from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
+from agtphost.host.candidate import merged
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.stores import Selection
@@ -68,8 +69,12 @@ class AdmittingHost:
         await self.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=changes))
 
     async def admit(self, *agents: Agent) -> None:
-        self.admission.admit(AgentDirectory(agents))
-        await self.done()
+        """As a reload does."""
+        found = AgentDirectory(agents)
+        newcomers = self.admission.newcomers(found)
+        if not self.admission.objections(found) and await self.admission.record(found):
+            self.directory.admit(newcomers)
+            self.admission.admitted(newcomers)
 
     async def done(self) -> None:
         assert self.admission._recording is not None
@@ -113,7 +118,7 @@ async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
     async with running(tmp_path, known) as host:
         assert host.directory.only is known
         caller = issued("caller", hosted=False)
-        host.admission.admit(AgentDirectory([DESK, caller, replace(known, description="another")]))
+        await host.admit(DESK, caller, replace(known, description="another"))
         await host.admit(DESK, caller)
         assert host.entries(DESK) == host.entries(caller) == host.changes == 1
         assert host.directory.by_id(known.agent_id) is known and host.directory.by_id(caller.agent_id) is caller
@@ -147,13 +152,14 @@ async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> No
         assert "label-reserved" in str(caught.value.problems[0])
 
 
-@pytest_twisted.ensureDeferred
-async def test_a_label_that_is_in_use(tmp_path: Path) -> None:
-    """AGTP-170: another agent under the label of a running one is not admitted."""
-    async with running(tmp_path, DESK) as host:
-        other = replace(DESK, agent_id="e" * 64)
-        await host.admit(other)
-        assert host.directory.by_id(other.agent_id) is None and host.directory.by_name("desk") is DESK
+def test_a_label_that_is_in_use() -> None:
+    """AGTP-170: another agent under the label of a running one is not admitted, and the problem names its file."""
+    other, problems = replace(DESK, agent_id="e" * 64, file="other.json"), list[Problem]()
+    directory = merged(AgentDirectory([DESK]), [other], problems)
+    assert [(problem.file, DESK.agent_id in problem.message) for problem in problems] == [("other.json", True)]
+    assert directory.by_id(DESK.agent_id) is None, "the candidate is refused, whatever its directory is"
+    assert merged(AgentDirectory([DESK]), [], problems).by_name("desk") is DESK, "a file that is gone ends no agent"
+    assert len(problems) == 1
 
 
 @pytest_twisted.ensureDeferred

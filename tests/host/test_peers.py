@@ -17,7 +17,7 @@ from agtphost.config import Config, load
 from agtphost.contract import reserved
 from agtphost.errors import ConfigurationError
 from agtphost.host.a2a import a2a_agents, card_key
-from agtphost.host.a2a_front import a2a_front, fronted_tasks
+from agtphost.host.a2a_front import front_facts
 from agtphost.host.upstreams import acp_servers
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
@@ -116,8 +116,7 @@ def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
     host = DispatchHost()
 
     def made(config: Config) -> object:
-        tasks = fronted_tasks(config, StateTable(), host.ledger)
-        return a2a_front(Clock(), config, host.directory, host.dispatcher, None, tasks, None, list, {})
+        return front_facts(config, host.directory, None, list, {})
 
     with pytest.raises(ConfigurationError) as caught:
         made(configured(tmp_path, front("e" * 64, "nobody")))

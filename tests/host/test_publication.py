@@ -22,6 +22,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.host.loaded import Loaded, load_host
 from agtphost.host.publication import HISTORY, Publication, Published
+from agtphost.host.revision import History
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
@@ -53,7 +54,7 @@ def published(
         adapters=() if box is None else (box,),
         hosted=hosted or loaded.directory.hosted,
         key=loaded.key,
-        now=now or ticking(),
+        history=History(loaded.config.host.state_dir / HISTORY, now or ticking()),
         clock=Turns(),
     )
 

@@ -10,9 +10,9 @@ from twisted.internet.task import Clock
 from agtphost.audit.state import StateTable
 from agtphost.config import MCPServerSection
 from agtphost.handlers.authorization import Authorization
-from agtphost.host.upstreams import mcp_adapter
+from agtphost.host.upstreams import call_tracker, mcp_adapter
 from agtphost.identity.peer import Assurance
-from tests.fakes import FakeLedger
+from agtphost.upstream.pins import Store
 from tests.host.hosts import reloaded
 from tests.system.hosting import sample
 
@@ -73,13 +73,17 @@ def test_secrets_stay_closed_everywhere_else(entries: list[MCPServerSection]) ->
 
 def test_each_entry_is_a_service(entries: list[MCPServerSection]) -> None:
     """One service for each server, in the order of the file; making them starts nothing."""
-    clock = Clock()
+    clock, held = Clock(), StateTable()
+
+    async def submit(*_: object) -> None:
+        """Nothing is approved here."""
+
     adapter = mcp_adapter(
         clock,
         entries,
         {},
-        held=StateTable(),
-        ledger=FakeLedger(),
+        pins=Store(held=held, submit=submit, clock=clock),
+        calls=call_tracker(clock, held),
         authorization=Authorization(),
     )
     assert [server.name for server in adapter.servers.values()] == ["mcp.files", "mcp.remote"]

@@ -230,8 +230,8 @@ BROKEN = [
     (lambda text: text + "\n[listen\n", r"host\.toml:\d+"),
     (lambda text: text.replace("port = ", "prot = "), r"host\.toml:\d+.*prot"),
     (lambda text: text.replace('profile = "development"', 'profile = "staging"'), r"host\.toml:\d+.*profile"),
-    (lambda text: text.replace('address = "127.0.0.1"', 'address = "0.0.0.0"'), r"takes a restart"),
-    (lambda text: text + "\n[limits]\nidle_timeout = 5\n", r"takes a restart"),
+    (lambda text: text.replace('address = "127.0.0.1"', 'address = "0.0.0.0"'), r"takes a restart: \[listen\]"),
+    (lambda text: text + "\n[limits]\nidle_timeout = 5\n", r"takes a restart: \[limits\] idle_timeout"),
 ]
 
 
@@ -245,7 +245,7 @@ def test_sighup_with_a_wrong_configuration_changes_nothing(host: Host, change: A
         assert change(good) != good
         host.config.write_text(change(good))
         try:
-            hang_up(host, "SIGHUP: nothing changed", why)
+            hang_up(host, r"SIGHUP: (nothing changed|taken: nothing)", why)
         finally:
             host.config.write_text(good)
         assert link.ask("ECHO", "/text", {"text": "after"}).status == 200

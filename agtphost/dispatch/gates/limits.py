@@ -46,21 +46,37 @@ CLASSES = {
 log = Logger()
 
 
+class Counted:
+    """What is owed to each kind of callers: it outlives the numbers that callers are held to."""
+
+    def __init__(self) -> None:
+        self._owed: dict[str, dict[object, float]] = {}
+
+    def of(self, kind: str, per_minute: int, burst: float) -> Allowances:
+        """The allowances of a kind, where it was left."""
+        return Allowances(per_minute, burst, owed=self._owed.setdefault(kind, {}))
+
+
 class Allowances:
     """
     The allowances of one kind of callers.
 
     :param per_minute: requests.
     :param burst: seconds' worth of them that may come at once; a request always may.
+    :param owed: what was counted before, under whatever numbers; None: nothing was.
     """
 
     __slots__ = ("_interval", "_most", "_owed", "_tolerance")
 
-    def __init__(self, per_minute: int, burst: float, most: int = MOST_CALLERS) -> None:
+    def __init__(
+        self, per_minute: int, burst: float, most: int = MOST_CALLERS, owed: dict[object, float] | None = None
+    ) -> None:
         self._interval = 60.0 / per_minute
         self._tolerance = max(burst - self._interval, 0.0)
         self._most = most
         self._owed: dict[object, float] = {}
+        if owed is not None:
+            self._owed = owed
 
     def __len__(self) -> int:
         return len(self._owed)
@@ -105,11 +121,15 @@ class RateGate:
 
     :param limits: with the requests per minute of everybody, and the addresses that are not counted.
     :param now: seconds from any start, never going back.
+    :param counted: what was counted before; None: nothing was.
     """
 
     name = "rate"
 
-    def __init__(self, limits: Limits, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: Limits, now: Callable[[], float] = time.monotonic, counted: Counted | None = None
+    ) -> None:
+        of = (counted or Counted()).of
         agent, principal, burst = (
             limits.requests_per_minute,
             limits.requests_per_minute_per_principal,
@@ -117,12 +137,12 @@ class RateGate:
         )
         self._now = now
         self._exempt = lru_cache(maxsize=4096)(self._is_exempt)
-        self._agents = {kind: Allowances(agent, burst) for kind in (READ, ACT, ESCALATE)}
+        self._agents = {kind: of(f"agent {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
         # Agents that are only said to call: apart from those that prove it.
-        self._claimed = {kind: Allowances(agent, burst) for kind in (READ, ACT, ESCALATE)}
-        self._principals = Allowances(principal, burst)
-        self._claimed_principals = Allowances(principal, burst)
-        self._anonymous = Allowances(limits.anonymous_requests_per_minute, burst)
+        self._claimed = {kind: of(f"claimed {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
+        self._principals = of("principal", principal, burst)
+        self._claimed_principals = of("claimed principal", principal, burst)
+        self._anonymous = of("address", limits.anonymous_requests_per_minute, burst)
         self._limits = limits
         self._logged: dict[object, float] = {}
 

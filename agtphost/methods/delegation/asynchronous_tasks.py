@@ -205,8 +205,12 @@ class AsynchronousTasks:
         working = self._working[ticket.key] = Deferred.fromCoroutine(work)
         carrying = Deferred.fromCoroutine(self._carry(ticket, lineage, invocation, working))
         if not carrying.called:
+            # Its calls are judged as DELEGATE was, whatever the host is configured as by then.
+            under_way = invocation.under_way
+            under_way.hold()
             self._running[ticket.key] = carrying
             carrying.addBoth(self._carried, ticket.key)
+            carrying.addBoth(lambda _: under_way.let_go())
         shown = {**shown_hop(hop, lineage), **{name: ticket.value[name] for name in ("delegation_id", "callback")}}
         return Answer(
             status=Status.ACCEPTED,

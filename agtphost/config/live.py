@@ -1,0 +1,87 @@
+"""
+Which keys of ``host.toml`` a running host takes, and which wait for a restart.
+
+What is not named here is taken. What waits does so because something was made of it at the start that lives as long as
+the process: the store and the chains in it, listeners, threads, what watches the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agtphost.config.sections import Config
+
+WHOLE: frozenset[str] = frozenset({"*"})
+"""Every key of a table."""
+
+RESTART: Mapping[str, frozenset[str]] = {
+    "host": WHOLE,
+    "listen": WHOLE,
+    "wire": frozenset({"strict_request_line"}),
+    "limits": frozenset(
+        {
+            *("request_line", "header_line", "header_block", "header_count", "body", "handshake_timeout"),
+            *("header_timeout", "body_gap_timeout", "body_min_rate", "idle_timeout", "write_timeout", "connections"),
+            *("connections_per_address", "handshakes_per_second_per_address", "exempt_addresses"),
+            *("keyed_requests_per_agent", "keyed_octets_per_agent", "keyed_requests_in_all", "keyed_octets_in_all"),
+            *("requests_per_connection", "connection_age", "output_high_water", "drain_timeout"),
+        }
+    ),
+    "store": WHOLE,
+    "audit": frozenset(
+        {
+            *("signing", "key", "envelope", "witness", "witnesses", "witness_host", "witness_required"),
+            *("witness_plugin", "witness_seconds", "refusal_summary_seconds"),
+        }
+    ),
+    "lifecycle": frozenset({"notify", "notify_cert", "notify_key", "notify_ca"}),
+    "identity": frozenset({"known_agents", "anchor"}),
+    "catalog": WHOLE,
+    "endpoints": frozenset({"threads"}),
+    "delegation": WHOLE,
+    "a2a": frozenset({"front"}),
+    "gate": WHOLE,
+    "adapter": WHOLE,
+    "observer": WHOLE,
+    "admin": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "idle", "browsers"}),
+    "wellknown": WHOLE,
+    "metrics": WHOLE,
+    "witness": WHOLE,
+    "traces": WHOLE,
+}
+"""By table, the keys that wait for a restart."""
+
+
+def settled(read: Config, running: Config) -> tuple[Config, list[str], list[str]]:
+    """
+    What a running host makes of a configuration that was read.
+
+    :return: the configuration to take, which has the running one's values where they cannot change; the tables that it
+        takes; and the keys that wait.
+    """
+    values: dict[str, Any] = {}
+    taken: list[str] = []
+    waiting: list[str] = []
+    for name in type(read).model_fields:
+        if name == "file":
+            continue
+        new, old = getattr(read, name), getattr(running, name)
+        values[name] = value = new
+        keys = RESTART.get(name, frozenset())
+        if keys == WHOLE:
+            values[name] = value = old
+            if new != old:
+                waiting.append(f"[{name}]")
+        elif keys:
+            differing = list(_differing(new, old, keys))
+            waiting += [f"[{name}] {key}" for key in differing]
+            if differing:
+                values[name] = value = new.model_copy(update={key: getattr(old, key) for key in differing})
+        if value != old:
+            taken.append(f"[{name}]")
+    return read.model_copy(update=values), taken, waiting
+
+
+def _differing(new: Any, old: Any, keys: frozenset[str]) -> Iterator[str]:
+    return (key for key in type(new).model_fields if key in keys and getattr(new, key) != getattr(old, key))

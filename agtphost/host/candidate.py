@@ -1,0 +1,171 @@
+"""A configuration beside the running one: read and checked in a thread, all of it, before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agtphost.config import Config, load
+from agtphost.config.live import settled
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host import agents
+from agtphost.host.bindings import Given
+from agtphost.host.hang_up import HANDLERS, Inventory, Keys, Outcome, changed, digest_of, inventory, judged
+from agtphost.host.loaded import HostIdentity, Loaded, Parts, combine, provision, remark, tls_of
+from agtphost.host.modules import Modules
+from agtphost.host.surfaces import Certified, renewed
+from agtphost.identity.agents import Agent, distinct
+from agtphost.identity.directory import AgentDirectory
+from agtphost.protocols import ServerTLS
+
+ATTEMPTS = 3
+"""Times that everything is read, where files change meanwhile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """What is in force."""
+
+    loaded: Loaded
+    files: Inventory
+    """When each was last taken."""
+
+    modules: Modules | None = None
+    """The operator's, where they were imported anew; None: as Python imported them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """What was found, sound as far as can be said before anything is made of it."""
+
+    loaded: Loaded
+    """With the key and the TLS of the running host, which live as long as that."""
+
+    tls: ServerTLS
+    """What the files of ``[tls]`` hold now."""
+
+    https: Mapping[str, Certified]
+    """The same of listeners for HTTP."""
+
+    modules: Modules | None
+    files: Inventory
+    digest: str
+    outcome: Outcome
+    """What there is to take."""
+
+
+def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
+    """
+    Read everything that there is; in any thread.
+
+    :param environ: where secrets are looked up.
+    :raises ConfigurationError: with every problem found.
+    """
+    for _ in range(ATTEMPTS):
+        candidate = _read(running, environ)
+        if candidate is not None:
+            return candidate
+    problem = Problem(
+        message="files of the configuration change while they are read",
+        file=str(running.loaded.config.file),
+        hint="ask for the reload once all of them are written",
+    )
+    raise ConfigurationError([problem])
+
+
+def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
+    """None where files changed meanwhile."""
+    old, parts = running.loaded, Parts()
+    config, tables, waiting = settled(load(old.config.file, environ), old.config)
+    if config.host.development:
+        provision(config, parts["identity"])
+    modules = _modules(running, config)
+    before = _kept(inventory(config, old.tls))
+    found, clashes = distinct(agents.load(config, parts["identity"]))
+    parts["identity"].extend(clashes)
+    remark(agent for agent in found if old.directory.by_id(agent.agent_id) is None)
+    fresh: list[ServerTLS] = []
+
+    def identity() -> HostIdentity:
+        tls = tls_of(config, parts["tls"])
+        fresh.extend([] if tls is None else [tls])
+        return old.key, tls
+
+    loaded = combine(
+        config,
+        old.catalogs,
+        environ,
+        parts,
+        directory=merged(old.directory, found, parts["identity"]),
+        identity=identity,
+        given=None if modules is None else Given(find=modules.resolve),
+        provided=old.plugins,
+        volatile=old.volatile,
+    )
+    if loaded is None:
+        raise ConfigurationError([problem for part in parts.values() for problem in part])
+    https = renewed(config)
+    files = inventory(config, fresh[0], () if modules is None else modules.files)
+    if _kept(inventory(config, old.tls)) != before:
+        return None
+    known = {agent.agent_id for agent in old.directory.known()}
+    outcome = judged(
+        running.files,
+        files,
+        old.directory,
+        [agent.name for agent in found if agent.agent_id not in known],
+        [agent.agent_id for agent in found],
+        Keys(taken=tuple(tables), waiting=tuple(waiting)),
+        modules=config.endpoints.reload,
+    )
+    return Candidate(
+        loaded=replace(loaded, tls=old.tls),
+        tls=fresh[0],
+        https=https,
+        modules=modules,
+        files=files,
+        digest=digest_of(config, files),
+        outcome=outcome,
+    )
+
+
+def _kept(files: Inventory) -> Inventory:
+    """Those that reading itself adds nothing to."""
+    return {kind: found for kind, found in files.items() if kind != HANDLERS}
+
+
+def _modules(running: Running, config: Config) -> Modules | None:
+    """The operator's modules: anew where any of them is another one, or they are elsewhere."""
+    given = config.endpoints
+    if not given.reload:
+        return running.modules
+    there = inventory(config, running.loaded.tls, () if running.modules is None else running.modules.files)
+    moved = given.python_path != running.loaded.config.endpoints.python_path
+    if moved or changed(running.files, there, HANDLERS):
+        return Modules(given.python_path)
+    return running.modules
+
+
+def merged(running: AgentDirectory, found: Sequence[Agent], problems: list[Problem]) -> AgentDirectory:
+    """
+    Those that were found, and those that the host knows: their lifecycle ends agents, and not a file.
+
+    :param problems: takes what is wrong.
+    """
+    ids = {agent.agent_id for agent in found}
+    gone = [agent for agent in running.known() if agent.agent_id not in ids]
+    labels = {agent.name: agent for agent in gone if agent.hosted}
+    for agent in found:
+        other = labels.get(agent.name) if agent.hosted else None
+        if other is not None:
+            problems.append(
+                Problem(
+                    message=f"name: the running host has another agent named {agent.name} ({other.agent_id})",
+                    file=agent.file,
+                    hint="issue it under another label",
+                )
+            )
+    try:
+        return AgentDirectory([*found, *gone])
+    except ValueError:
+        return AgentDirectory(found)

@@ -1,0 +1,100 @@
+"""What answers requests under one configuration: everything between a request and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agtphost.contract.binding import Binding
+from agtphost.host.a2a_front import front_facts
+from agtphost.host.admission import Admission, admitting
+from agtphost.host.foundation import Foundation
+from agtphost.host.granting import configure_grants
+from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.merchant import PurchaseFeature
+from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing
+from agtphost.host.negotiation import negotiator
+from agtphost.host.page import restarting
+from agtphost.host.upstreams import Upstreams
+from agtphost.http.a2a_front import FrontFacts
+from agtphost.negotiation.negotiator import Negotiator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core:
+    """What answers requests: all of a host but what lasts, listens, looks after things, and starts and stops."""
+
+    on: Foundation
+    connected: Upstreams
+    shown: Disclosure
+    factory: HandlerFactory
+    negotiating: Negotiator
+    methods: Methods
+    admission: Admission
+    bound: Sequence[Binding]
+    """The operator's endpoints."""
+
+    front: FrontFacts | None
+    """What the A2A front is about; None where there is none."""
+
+    def announce(self) -> None:
+        """Every response carries the version of what can be called here, from now on."""
+        self.shown.publication.announce_to(self.admission.sealer.announce)
+
+
+def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:
+    """
+    Build what answers requests. It starts nothing, listens nowhere, and is to be told to :meth:`Core.announce`.
+
+    :param connected: MCP servers, A2A agents and ACP servers.
+    :param factory: what handlers are made with.
+    :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+    :raises agtphost.errors.ConfigurationError: something is named that there is not.
+    """
+    held, states, lease = on.evidence.held, on.evidence.states, on.lease
+    try:
+        with held.leasing.filling(lease), states.leasing.filling(lease):
+            return _composed(on, connected, factory)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:
+    config, loaded, reactor, evidence = on.config, on.loaded, on.reactor, on.evidence
+    # Contracts: state items that stand in for endpoints nobody registered.
+    negotiating = negotiator(
+        *(loaded, evidence.held, on.registry.all, on.authorization, reactor, on.seconds), on.lasting.negotiations
+    )
+    shown = disclosing(on, connected, negotiating)
+    # What merchants sell is bought and quoted under the rules of core v08 section 9.
+    purchase = PurchaseFeature(
+        config,
+        evidence.held,
+        evidence.states.state_of,
+        loaded.key,
+        on.registry.match,
+        lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
+    )
+    bound = purchase.quoting(prepared.bind(factory) for prepared in loaded.bound)
+    methods = built_in_methods(on, connected, shown, purchase, negotiating, bound)
+    table = on.registry.freeze(methods.bindings, bound)
+    configure_grants(on, connected)
+    admission = admitting(on, table, methods, connected, purchase, negotiating, bound)
+    # The manifest names those agents alone that can be called.
+    evidence.states.watch(lambda agent_id, state: shown.publication.renew())
+    if methods.access is not None:
+        methods.access.end_by(on.lasting.running.end)
+        methods.access.restart_by(restarting(connected.services))
+    front = front_facts(config, loaded.directory, admission.principal, shown.visibility.offered, connected.web.a2a)
+    return Core(
+        on=on,
+        connected=connected,
+        shown=shown,
+        factory=factory,
+        negotiating=negotiating,
+        methods=methods,
+        admission=admission,
+        bound=bound,
+        front=front,
+    )

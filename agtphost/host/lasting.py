@@ -1,0 +1,97 @@
+"""
+What lives as long as the host, whatever it is configured as: all that calls leave in memory.
+
+Everything else that answers requests is made anew for each configuration, beside what is in force, from what is here:
+see :mod:`agtphost.host.generations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.adapters.a2a.fronted import FrontedTasks
+from agtphost.dispatch.approvals import Approvals
+from agtphost.dispatch.gates.limits import Counted
+from agtphost.dispatch.running import RunningCalls
+from agtphost.dispatch.sessions import SessionRegistry, Suspensions
+from agtphost.host.a2a_front import fronted_tasks
+from agtphost.host.delegation import DelegatedWork
+from agtphost.host.evidence import Evidence
+from agtphost.host.loaded import Loaded
+from agtphost.host.oauth import Principals
+from agtphost.host.propagation import Propagation
+from agtphost.host.publication import HISTORY
+from agtphost.host.revision import History
+from agtphost.host.standing import StandingDirectory
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.inspection.traffic import Traffic
+from agtphost.negotiation.lasting import Lasting as Negotiations
+from agtphost.page.entrance import Entrance
+from agtphost.vocabulary import times
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lasting:
+    """Made once, and handed from each configuration to the next."""
+
+    directory: StandingDirectory
+    continuations: Continuations
+    approvals: Approvals
+    sessions: SessionRegistry
+    suspensions: Suspensions
+    running: RunningCalls
+    counted: Counted
+    """How often everybody asked."""
+
+    negotiations: Negotiations
+    history: History
+    """What was published when."""
+
+    propagation: Propagation
+    delegated: DelegatedWork
+    fronted: FrontedTasks | None
+    """The tasks of A2A clients that come from outside; None where there is no front."""
+
+    entrance: Entrance | None
+    """Links to the operators' page, and its sessions; None where there is no page."""
+
+    traffic: Traffic
+    """What was answered within the last hour."""
+
+    principals: Principals
+
+    @classmethod
+    def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
+        """
+        That of one host.
+
+        :raises agtphost.errors.ConfigurationError: what was published cannot be read.
+        :raises agtphost.stores.StoreError: a host that tasks are delegated to cannot be reached as configured.
+        """
+        config, held, states = loaded.config, evidence.held, evidence.states
+        sessions, running = SessionRegistry(), RunningCalls(states.state_of, reactor)
+        states.watch(running.changed)
+        states.watch(sessions.changed)
+        watched = config.admin.listen is not None
+        traffic = Traffic(seconds)
+        evidence.ledger.watch(traffic.saw)
+        directory = StandingDirectory(loaded.directory)
+        return cls(
+            directory=directory,
+            continuations=Continuations(now=seconds),
+            approvals=Approvals(held, config.approvals, seconds),
+            sessions=sessions,
+            suspensions=Suspensions(held, seconds),
+            running=running,
+            counted=Counted(),
+            negotiations=Negotiations(),
+            history=History(None if loaded.volatile else config.host.state_dir / HISTORY, times.stamp),
+            propagation=Propagation(reactor, config, held, evidence.records, evidence.ledger),
+            delegated=DelegatedWork.of(config, directory, held, reactor, evidence.ledger),
+            fronted=fronted_tasks(config, held, evidence.ledger),
+            entrance=Entrance(config.admin.base, config.admin.idle, reactor.seconds) if watched else None,
+            traffic=traffic,
+            principals=Principals(reactor),
+        )

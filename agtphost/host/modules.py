@@ -1,0 +1,114 @@
+"""
+The operator's modules once more, beside those that are in use: ``[endpoints] reload``.
+
+A set of modules imports what is in the operator's own directories by itself, each module once, and everything else as
+Python does. Its modules see one another and none of another set, so functions of the configuration before go on with
+the modules that they were written against, also where they import something in the middle of a call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec, resolve_name
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from agtphost.handlers.function import Function, resolve
+
+
+class Modules:
+    """
+    One set.
+
+    :param roots: ``[endpoints] python_path``.
+    """
+
+    def __init__(self, roots: Iterable[Path]) -> None:
+        self._roots = [str(root) for root in roots]
+        self._made: dict[str, ModuleType] = {}
+        self._builtins = {**vars(builtins), "__import__": self._import}
+
+    @property
+    def files(self) -> list[Path]:
+        """Of the modules that were imported."""
+        return [Path(module.__file__) for module in self._made.values() if module.__file__]
+
+    def resolve(self, dotted: str) -> Function:
+        """
+        Find what a dotted path names; see :func:`agtphost.handlers.function.resolve`.
+
+        :raises agtphost.handlers.function.UnresolvableFunction: nothing that can be called.
+        """
+        return resolve(dotted, self.module)
+
+    def module(self, name: str) -> ModuleType:
+        """A module by its full name, with its parents."""
+        if self._spec(name.partition(".")[0], self._roots) is None:
+            __import__(name)
+            return sys.modules[name]
+        module: ModuleType | None = None
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            module = self._one(".".join(parts[:depth]), module)
+        assert module is not None
+        return module
+
+    def install(self) -> None:
+        """These are what a module's name stands for from now on, for whoever looks it up: pickles, and tracebacks."""
+        sys.modules.update(self._made)
+
+    @staticmethod
+    def _spec(name: str, places: Iterable[str]) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, list(places))
+
+    def _one(self, name: str, parent: ModuleType | None) -> ModuleType:
+        known = self._made.get(name)
+        if known is not None:
+            return known
+        places = self._roots if parent is None else getattr(parent, "__path__", [])
+        spec = self._spec(name, places)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        module = self._made[name] = module_from_spec(spec)
+        module.__dict__["__builtins__"] = self._builtins
+        try:
+            if spec.loader is not None:
+                spec.loader.exec_module(module)
+        except BaseException:
+            del self._made[name]
+            raise
+        if parent is not None:
+            setattr(parent, name.rpartition(".")[2], module)
+        return module
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Iterable[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """What the statement ``import`` calls in these modules."""
+        if level:
+            package = (globals or {}).get("__package__") or str((globals or {}).get("__name__", "")).rpartition(".")[0]
+            name, level = resolve_name("." * level + name, str(package)), 0
+        top = name.partition(".")[0]
+        if top not in self._made and self._spec(top, self._roots) is None:
+            usual: Callable[..., ModuleType] = builtins.__import__
+            return usual(name, globals, locals, tuple(fromlist or ()), level)
+        module = self.module(name)
+        if not fromlist:
+            return self._made[top]
+        for each in fromlist:
+            if each != "*" and not hasattr(module, each) and hasattr(module, "__path__"):
+                try:
+                    self.module(f"{name}.{each}")
+                except ModuleNotFoundError as error:
+                    if error.name != f"{name}.{each}":
+                        raise
+        return module

@@ -1,0 +1,249 @@
+"""
+Change without a restart: a candidate is read, made, put on record and in force whole, or refused with what is wrong.
+
+What asks for it, the signal or an operator over AGTP, waits for its turn and is told what was taken, what waits for a
+restart, and why nothing changed where nothing did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import DeferredLock
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
+from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.agent_admission import AgentAdmission
+from agtphost.host.candidate import Candidate, Running, read_candidate
+from agtphost.host.core import Core
+from agtphost.host.generations import Generations
+from agtphost.host.hang_up import Outcome, inventory
+from agtphost.host.loaded import Loaded
+from agtphost.host.unmatched import unmatched
+from agtphost.iagtp import ILedger
+
+ADOPTED = "configuration-adopted"
+REFUSED = "configuration-refused"
+
+SHOWN = 20
+"""Problems of a refused configuration that its record tells."""
+
+LONGEST = 300
+"""Characters of each."""
+
+Renew = Callable[[Candidate], None]
+"""Has services take what is not a generation's: certificates of listeners."""
+
+log = Logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requester:
+    """Who asks for a reload."""
+
+    by: str
+    """``signal`` or ``operator``."""
+
+    key: str = ""
+    """SHA-256 of the operator's public key."""
+
+    agent_id: str = ""
+    """Of an operator that is an agent."""
+
+    def fields(self) -> dict[str, str]:
+        """As the record has it."""
+        return {"asked_by": self.by, **({"key": self.key} if self.key else {}), "caller_id": self.agent_id}
+
+
+class Reloading:
+    """
+    Takes configurations, one at a time.
+
+    :param renew: see :data:`Renew`.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        reactor: Any,
+        environ: Mapping[str, str],
+        generations: Generations,
+        agents: AgentAdmission,
+        renew: Renew,
+    ) -> None:
+        self._running = Running(loaded=loaded, files=inventory(loaded.config, loaded.tls))
+        self._reactor = reactor
+        self._environ = environ
+        self._generations = generations
+        self._agents = agents
+        self._ledger: ILedger = generations.core.on.evidence.ledger
+        self._renew = renew
+        self._turns = DeferredLock()
+        self._number = 1
+
+    async def reload(self, requester: Requester, *, check: bool = False) -> Outcome:
+        """
+        Take what was changed; whatever is wrong with it changes nothing. Nothing is raised for that.
+
+        :param check: read and make the candidate, and let it go again.
+        """
+        await self._turns.acquire()
+        try:
+            outcome = await self._in_turn(requester, check)
+        finally:
+            self._turns.release()
+        self._tell(outcome, check)
+        return outcome
+
+    async def _in_turn(self, requester: Requester, check: bool) -> Outcome:
+        candidate, core = None, None
+        try:
+            candidate = await self._read()
+            if not candidate.outcome.taken:
+                return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
+            core = self._made(candidate)
+            if check:
+                self._generations.discard(core)
+                return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
+            await self._generations.begin(core)
+            return await self._taken(candidate, core, requester)
+        except ConfigurationError as error:
+            if core is not None:
+                self._generations.discard(core)
+            return await self._refused(error.problems, candidate, requester, check)
+
+    async def _read(self) -> Candidate:
+        read = partial(read_candidate, self._running, self._environ)
+        try:
+            found: Candidate = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), read)
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            raise self._unforeseen(error) from None
+        return found
+
+    def _unforeseen(self, error: Exception) -> ConfigurationError:
+        """Whatever a candidate comes to, it must not be more than refused."""
+        if not isinstance(error, (AmbiguousEndpoints, OSError, ValueError)):
+            log.failure("a configuration could not be made")
+        return ConfigurationError([Problem(message=str(error) or repr(error), file=str(self._config.file))])
+
+    @property
+    def _config(self) -> Any:
+        return self._running.loaded.config
+
+    def _made(self, candidate: Candidate) -> Core:
+        """
+        Everything that answers requests, as the candidate has it.
+
+        :raises ConfigurationError: it cannot be.
+        """
+        problems = self._agents.objections(candidate.loaded.directory)
+        if problems:
+            raise ConfigurationError(problems)
+        try:
+            core = self._generations.compose(candidate.loaded)
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            raise self._unforeseen(error) from None
+        for remark in unmatched(candidate.loaded):
+            log.warn("{remark}", remark=remark)
+        return core
+
+    async def _taken(self, candidate: Candidate, core: Core, requester: Requester) -> Outcome:
+        """
+        Put it on record, and in force in that same turn of the reactor.
+
+        :raises ConfigurationError: it cannot be put on record.
+        """
+        directory = candidate.loaded.directory
+        newcomers = self._agents.newcomers(directory)
+        if not await self._agents.record(directory):
+            raise ConfigurationError([Problem(message="the issue of an agent cannot be recorded", hint=LATER)])
+        outcome = replace(candidate.outcome, digest=candidate.digest, generation=self._number + 1)
+        fields = {
+            **requester.fields(),
+            "digest": outcome.digest,
+            "generation": outcome.generation,
+            "taken": list(outcome.taken),
+            "waiting": list(outcome.left),
+        }
+        audit_id = await self._recorded(ADOPTED, fields)
+        # From here to the end nothing waits, and nothing is refused.
+        self._number += 1
+        self._running = Running(
+            loaded=core.on.loaded,
+            files={kind: self._taken_files(kind, candidate) for kind in candidate.files},
+            modules=candidate.modules,
+        )
+        if candidate.modules is not None:
+            candidate.modules.install()
+        core.on.loaded.tls.follow(candidate.tls)
+        self._renew(candidate)
+        self._generations.turn_to(core)
+        self._agents.admitted(newcomers)
+        return replace(outcome, audit_id=audit_id)
+
+    def _taken_files(self, kind: str, candidate: Candidate) -> Any:
+        """What was taken is the measure from now on; what waits for a restart is told again each time."""
+        waits = any(left.startswith(f"{kind} (") for left in candidate.outcome.left)
+        return self._running.files.get(kind, {}) if waits else candidate.files[kind]
+
+    async def _refused(
+        self, problems: Sequence[Problem], candidate: Candidate | None, requester: Requester, check: bool
+    ) -> Outcome:
+        files = dict.fromkeys(Path(problem.file).name for problem in problems if problem.file)
+        outcome = Outcome(
+            left=() if candidate is None else candidate.outcome.left,
+            failed=tuple(files) or ("the configuration",),
+            problems=tuple(problems),
+            generation=self._number,
+        )
+        if check:
+            return outcome
+        shown = [str(problem)[:LONGEST] for problem in problems[:SHOWN]]
+        fields = {
+            **requester.fields(),
+            "digest": "" if candidate is None else candidate.digest,
+            "generation": self._number,
+            "problems": shown,
+            "count": len(problems),
+        }
+        try:
+            return replace(outcome, audit_id=await self._recorded(REFUSED, fields))
+        except ConfigurationError:
+            return outcome
+
+    async def _recorded(self, event_type: str, fields: Mapping[str, Any]) -> str:
+        event = StreamEvent(chain=HOST_CHAIN, event_type=event_type, fields=fields)
+        try:
+            sealed = await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,), performed=True))
+        except LedgerUnavailable as error:
+            problem = Problem(message=f"the change cannot be recorded: {error}", hint=LATER)
+            raise ConfigurationError([problem]) from None
+        return str(sealed.audit_id)
+
+    def _tell(self, outcome: Outcome, check: bool) -> None:
+        if check:
+            return
+        if outcome.refused:
+            problems = "; ".join(str(problem) for problem in outcome.problems)
+            log.error("SIGHUP: nothing changed: {why}", why=problems)
+        elif any(each.startswith("TLS files (") for each in outcome.taken):
+            log.info(
+                "SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them"
+            )
+        for each in outcome.left:
+            log.warn("SIGHUP: takes a restart: {what}", what=each)
+        log.info("SIGHUP: {summary}", summary=outcome.summary)
+
+
+LATER = "ask again once the store takes records; the log says what it lacks"

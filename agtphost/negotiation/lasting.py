@@ -1,0 +1,73 @@
+"""What of negotiations is nowhere but in memory: it outlives the configuration that contracts are made by."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agtphost.identity.peer import Peer
+from agtphost.negotiation.rate import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """The connection that a contract lives in."""
+
+    stands_for: object
+    leaving: set[Callable[[], None]]
+    parted: Callable[[], None]
+
+
+class Links:
+    """The connections that contracts live in, by ``synthesis_id``."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, _Link] = {}
+        self._told: list[Callable[[str], None]] = []
+
+    def __contains__(self, synthesis_id: str) -> bool:
+        return synthesis_id in self._links
+
+    def watch(self, told: Callable[[str], None]) -> Callable[[], None]:
+        """
+        Have ``told`` called with a contract whose connection is closed.
+
+        :return: ends that.
+        """
+        self._told.append(told)
+        return lambda: self._told.remove(told)
+
+    def tie(self, synthesis_id: str, peer: Peer) -> None:
+        """A contract lives in the peer's connection."""
+
+        def parted() -> None:
+            self.forget(synthesis_id)
+            for told in tuple(self._told):
+                told(synthesis_id)
+
+        self._links[synthesis_id] = _Link(peer.link, peer.leaving, parted)
+        peer.leaving.add(parted)
+
+    def forget(self, synthesis_id: str) -> None:
+        """The contract is gone, or its connection."""
+        link = self._links.pop(synthesis_id, None)
+        if link is not None:
+            link.leaving.discard(link.parted)
+
+    def joins(self, synthesis_id: str, peer: Peer | None) -> bool:
+        """Whether a contract lives in the peer's connection."""
+        link = self._links.get(synthesis_id)
+        return link is not None and peer is not None and link.stands_for is peer.link
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lasting:
+    """All of it."""
+
+    links: Links = field(default_factory=Links)
+    proposing: Seen = field(default_factory=OrderedDict)
+    """Who proposed in the last minute."""
+
+    asking: Seen = field(default_factory=OrderedDict)
+    """Who asked in it for what nobody registered."""
