@@ -105,7 +105,7 @@ class GrantingHost(MemoryHost):
         self.operator: PeerCertificate = self.identities.of_key(OPERATOR)
 
     def upstreams(self, on: Foundation) -> Upstreams:
-        return Upstreams(mcp=Shelf(), web=WebUpstreams(adapters=(), services=(), cancellations=(), a2a={}))  # type: ignore[arg-type]
+        return Upstreams(mcp=Shelf(), web=WebUpstreams(adapters=(), services=(), a2a={}))  # type: ignore[arg-type]
 
     def grant(self, *things: str, agent: str = "demo", **more: Any) -> Answer:
         """What an operator says."""
