@@ -38,7 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
     # `config` for `Client.of` alone: host.toml and profiles are read where they are asked for, and by one reader.
-    "client": EVERYONE | {"config", "upstream", "wire", "identity"},
+    # `contract` for how an endpoint looks as an MCP tool.
+    "client": EVERYONE | {"config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
     "page": EVERYONE | {"http", "identity", "wire"},

@@ -24,9 +24,9 @@ from mcp.shared.subscriptions import (
     event_from_wire,
 )
 
-from agtphost.bridge.addresses import Addresses
 from agtphost.bridge.failures import refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, Operation
+from agtphost.client.mcp.addresses import Addresses
 from agtphost.client.requests import new_session_id
 
 ACKNOWLEDGED_WITHIN = 10.0

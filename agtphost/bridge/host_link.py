@@ -17,6 +17,8 @@ from twisted.internet.defer import Deferred
 
 from agtphost.client import Client
 from agtphost.client.errors import CannotConnect, ClientError, VerificationFailed
+from agtphost.client.mcp.endpoints import EndpointCall
+from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
 from agtphost.identity.keys import VerifyingKey
 
@@ -51,20 +53,6 @@ class Operation:
     """Whether doing it twice does no more than once."""
 
     seconds: float = LONGEST_CALL
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndpointCall:
-    """One call of an endpoint of the host's own."""
-
-    method: str
-    path: str
-    """With the parameters of the template in it."""
-
-    input: Mapping[str, Any]
-    session_id: str
-    idempotent: bool = False
-    """Whether doing it twice does no more than once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,11 +138,7 @@ class HostLink:
             self.uri,
             "EXECUTE",
             self.path,
-            {
-                "action": operation.action,
-                "payload_type": f"application/vnd.mcp.{operation.family}+json",
-                "payload": operation.payload,
-            },
+            execute(operation.action, operation.family, operation.payload),
             stream=None if on_event is None else arrived.put_nowait,
             timeout=operation.seconds,
             task_id=operation.task_id,

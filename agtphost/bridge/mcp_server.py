@@ -15,10 +15,10 @@ from pydantic import ConfigDict
 from agtphost import __version__
 from agtphost.bridge.changes import Changes
 from agtphost.bridge.clients import TASKS, Clients
-from agtphost.bridge.endpoints import Endpoints
 from agtphost.bridge.host_link import HostLink
 from agtphost.bridge.relay import Relay
 from agtphost.bridge.subscriptions import Subscriptions
+from agtphost.client.mcp.endpoints import Endpoints
 
 _SOON = CacheHint(ttl_ms=5_000, scope="private")
 """Lists depend on who asks, and changes of them are told; a few seconds save repeated reads."""
@@ -57,7 +57,7 @@ def build_server(link: HostLink, *, server: str | None = None, endpoints: bool =
     clients = Clients()
     own = Endpoints(link) if endpoints and server is None else None
     relay = Relay(link, clients, server=server, endpoints=own)
-    changes = Changes(link, relay.addresses)
+    changes = Changes(link, relay.view.addresses)
     subscriptions = Subscriptions(changes, clients)
 
     @asynccontextmanager

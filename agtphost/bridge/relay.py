@@ -10,22 +10,19 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
-from agtphost.bridge.addresses import Addresses
-from agtphost.bridge.approvals import Notices, held_answer, marked, needs_approval
+from agtphost.bridge.approvals import Notices
 from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, require_tasks, wants_log
 from agtphost.bridge.elicitation import ask_until_final, input_required, pack_state, unpack_state
-from agtphost.bridge.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
 from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
-from agtphost.bridge.names import Names
 from agtphost.client.approvals import REASON as HELD
+from agtphost.client.mcp.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
+from agtphost.client.mcp.held import held_answer
+from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
 
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """Which server answered: to the client that is the bridge, which says so itself."""
-
-_SERVER = "agtp/server"
-"""Which server listed an entry; the host says so."""
 
 _TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
 """
@@ -57,11 +54,8 @@ class Relay:
         self._link = link
         self._endpoints = endpoints
         self._clients = clients
-        self._tools = Names(server)
-        self._prompts = Names(server)
-        self.addresses = Addresses()
-        """What clients were shown of the resources of all servers."""
-
+        self.view = View(server)
+        self._tools, self._prompts = self.view.tools, self.view.prompts
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._farewells: set[asyncio.Task[None]] = set()
 
@@ -83,7 +77,7 @@ class Relay:
         if self._endpoints is None:
             return []
         try:
-            listed = await self._endpoints.listed(self._clients.of(context))
+            listed = await self._endpoints.listed(self._clients.of(context).session_id)
         except ClientError as error:
             raise unreachable(error) from error
         for tool in listed:
@@ -95,40 +89,26 @@ class Relay:
             self._schemas[name] = schema
 
     def _shown_tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
-        name = self._tools.show(str(tool.get("name")))
-        if isinstance(tool.get("inputSchema"), dict):
-            self._keep_schema(name, tool["inputSchema"])
-        if needs_approval(tool):
-            tool = marked(tool)
-        # The host makes a task of the call where the tool demands it: clients call every tool alike.
-        return {**{member: value for member, value in tool.items() if member != "execution"}, "name": name}
+        shown = self.view.tool(tool)
+        if isinstance(shown.get("inputSchema"), dict):
+            self._keep_schema(shown["name"], shown["inputSchema"])
+        return shown
 
     async def list_prompts(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``prompts/list``."""
         result = await self._page(context, "mcp.prompts.list", "prompts", "mcp_response")
-        result["prompts"] = [
-            {**prompt, "name": self._prompts.show(str(prompt.get("name")))} for prompt in result.get("prompts", ())
-        ]
+        result["prompts"] = [self.view.prompt(prompt) for prompt in result.get("prompts", ())]
         return result
 
     async def list_resources(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/list``."""
         result = await self._page(context, "mcp.resources.list", "resources", "mcp_response")
-        return self._addressed(result, "resources", "uri")
+        return self.view.addressed(result, "resources", "uri")
 
     async def list_templates(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/templates/list``."""
         result = await self._page(context, "mcp.resources.templates.list", "resources", "mcp_response")
-        return self._addressed(result, "resourceTemplates", "uriTemplate")
-
-    def _addressed(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
-        """A page whose entries have addresses that mean one server each."""
-        show = self.addresses.show if key == "uri" else self.addresses.show_template
-        page[member] = [
-            {**entry, key: show((entry.get("_meta") or {}).get(_SERVER), str(entry.get(key)))}
-            for entry in page.get(member, ())
-        ]
-        return page
+        return self.view.addressed(result, "resourceTemplates", "uriTemplate")
 
     async def _page(
         self, context: Context, action: str, family: str, member: str, cursor: str | None = None
@@ -151,9 +131,7 @@ class Relay:
             name = self._tools.known(params["name"]) or self._tools.guess(params["name"])
         payload = {"tool": name, "arguments": params.get("arguments") or {}}
         result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
-        if "content" in result:
-            result["content"] = self.addresses.linked(name.partition(".")[0], result["content"])
-        return result
+        return self.view.called(name, result)
 
     async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
         """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
@@ -171,7 +149,9 @@ class Relay:
         assert self._endpoints is not None
         notices = Notices(context)
         try:
-            answer = await self._endpoints.call(endpoint, arguments, self._clients.of(context), notices.begin)
+            answer = await self._endpoints.call(
+                endpoint, arguments, self._clients.of(context).session_id, notices.begin
+            )
         except ClientError as error:
             raise unreachable(error) from error
         finally:
@@ -181,14 +161,9 @@ class Relay:
     async def read_resource(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/read``."""
         uri = (context.params or {})["uri"]
-        payload = self.addresses.find(uri)
+        payload = self.view.addresses.find(uri)
         result = await self._operate(context, "mcp.resources.read", "resources", payload, "mcp_response", uri=uri)
-        if payload["uri"] != uri and isinstance(result.get("contents"), list):
-            result["contents"] = [
-                {**each, "uri": uri} if isinstance(each, dict) and each.get("uri") == payload["uri"] else each
-                for each in result["contents"]
-            ]
-        return result
+        return self.view.read(uri, payload, result)
 
     async def get_prompt(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``prompts/get``."""
@@ -206,7 +181,7 @@ class Relay:
         if ref.get("type") == "ref/prompt":
             payload["ref"] = {**ref, "name": await self._prompt(context, ref["name"])}
         elif isinstance(ref.get("uri"), str):
-            found = self.addresses.find_template(ref["uri"])
+            found = self.view.addresses.find_template(ref["uri"])
             payload["ref"] = {**ref, "uri": found.pop("uri")}
             payload.update(found)
         return await self._simple(context, "mcp.completion.complete", "completion", payload, "mcp_response")

@@ -27,6 +27,7 @@ Calling AGTP hosts.
 - :mod:`.calls`: what all clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it
 - :mod:`.supported_methods`: what servers said they can do: the ``Supported-Methods`` of the first answer on a
   connection
+- :mod:`.mcp`: a host's tools, resources and prompts for agent frameworks that take a session of MCP
 - :mod:`.purchasing`: :class:`Buyer`, who verifies a merchant before PURCHASE goes out
 """
 

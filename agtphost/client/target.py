@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 FOUND_IN = ("host.toml", "etc/host.toml")
 """Where a configuration is looked for, below the working directory."""
 
+_NEEDED = frozenset({"host", "listen", "tls", "identity", "audit"})
+"""Tables of a host.toml that say where the host is, and where its authority, its keys and its agents lie."""
+
 _SCHEME = "agtp://"
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
 _INTERFACE = re.compile(r"[:,]interface=(?P<address>(?:[^:\\]|\\.)+)")
@@ -230,12 +233,20 @@ def config_for(uri: str, path: Path | None = None) -> Config | None:
 
 
 def _loaded(path: Path) -> Config:
-    from agtphost.config import load
+    """
+    A configuration, as far as it concerns who calls: what else the host has may need packages and secrets of its own.
+
+    :raises InvalidCall: if that much of it cannot be used.
+    """
+    from agtphost.config import examine
 
     try:
-        return load(path)
+        found = examine(path)
+        if found.sections & _NEEDED or (found.problems and not found.sections):
+            raise ConfigurationError(found.problems)
     except ConfigurationError as error:
-        raise _misconfigured(error, f"agtp check --config {path} says what is wrong.") from error
+        raise _misconfigured(error, f"agtp check {path} says what is wrong.") from error
+    return found.config
 
 
 def _profile(name: str) -> Profile:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from agtphost.bridge import approvals
-from agtphost.bridge.approvals import NOTE, Notices, held_answer, marked, told_of
-from agtphost.bridge.endpoints import tools_of
+from agtphost.bridge.approvals import Notices
 from agtphost.client.approvals import PendingApproval
+from agtphost.client.mcp.endpoints import tools_of
+from agtphost.client.mcp.held import NOTE, held_answer, marked, told_of
 from agtphost.client.reply import Reply
 from agtphost.vocabulary import jsontext
 from agtphost.wire import Headers

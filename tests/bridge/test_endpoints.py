@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agtphost.bridge.endpoints import EndpointTool, tools_of
-from agtphost.bridge.names import shown_name
+from agtphost.client.mcp.endpoints import EndpointTool, tools_of
+from agtphost.client.mcp.names import shown_name
 from tests.rows import each_row
 
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.bridge.names import Names, shown_name
+from agtphost.client.mcp.names import Names, shown_name
 
 SERVERS = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,31}", fullmatch=True)
 NAMES = st.builds(lambda server, tool: f"{server}.{tool}", SERVERS, st.text(min_size=1, max_size=80))

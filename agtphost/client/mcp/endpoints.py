@@ -12,13 +12,12 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
-from agtphost.bridge.approvals import held_answer, marked, needs_approval
-from agtphost.bridge.clients import Client
-from agtphost.bridge.failures import ShownName, facts_of, sentence
-from agtphost.bridge.host_link import ClientError, EndpointCall, HostLink
+from agtphost.client.errors import ClientError
+from agtphost.client.mcp.held import held_answer, marked, needs_approval
+from agtphost.client.mcp.refusals import ShownName, facts_of, sentence
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
 from agtphost.contract.tool_names import NamedEndpoint, distinct_tool_names, tool_description, tool_input_schema
@@ -70,6 +69,38 @@ class EndpointTool:
         return "/" + "/".join(segments), rest
 
 
+@dataclass(frozen=True, kw_only=True)
+class EndpointCall:
+    """One call of an endpoint of the host's own."""
+
+    method: str
+    path: str
+    """With the parameters of the template in it."""
+
+    input: Mapping[str, Any]
+    session_id: str
+    idempotent: bool = False
+    """Whether doing it twice does no more than once."""
+
+
+class EndpointLink(Protocol):
+    """The way to a host. :raises ClientError: for calls without an answer that can be believed."""
+
+    @property
+    def approval_wait(self) -> float:
+        """Seconds for which a call that a person has to approve waits for that."""
+
+    async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
+        """
+        Call an endpoint.
+
+        :param wait_for_approval: seconds; None hands out the first answer.
+        """
+
+    async def manifest(self) -> Mapping[str, Any]:
+        """What the host says of itself."""
+
+
 class Endpoints:
     """
     The host's endpoints.
@@ -77,7 +108,7 @@ class Endpoints:
     :param link: the way to the host.
     """
 
-    def __init__(self, link: HostLink) -> None:
+    def __init__(self, link: EndpointLink) -> None:
         self._link = link
         self._tools: dict[str, EndpointTool] = {}
 
@@ -85,7 +116,7 @@ class Endpoints:
         """The endpoint that clients know by a name, as last listed."""
         return self._tools.get(name)
 
-    async def listed(self, client: Client) -> list[EndpointTool]:
+    async def listed(self, session_id: str) -> list[EndpointTool]:
         """
         What the caller may call, read anew; a host that shows no methods shows none.
 
@@ -94,7 +125,7 @@ class Endpoints:
         :raises ClientError: if the host gives no answer that can be believed.
         """
         reply = await self._link.call(
-            EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=client.session_id, idempotent=True)
+            EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=session_id, idempotent=True)
         )
         if not reply.ok:
             return []
@@ -111,7 +142,7 @@ class Endpoints:
         self,
         tool: EndpointTool,
         arguments: Mapping[str, Any],
-        client: Client,
+        session_id: str,
         held: Callable[[str], None] = lambda _: None,
     ) -> dict[str, Any]:
         """
@@ -125,7 +156,7 @@ class Endpoints:
         except ValueError as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
         call = EndpointCall(
-            method=tool.method, path=path, input=rest, session_id=client.session_id, idempotent=tool.idempotent
+            method=tool.method, path=path, input=rest, session_id=session_id, idempotent=tool.idempotent
         )
         reply = await self._link.call(call)
         if reply.approval is not None and self._link.approval_wait:
