@@ -72,6 +72,38 @@ def test_a_forked_command_writes_the_same_and_ends_the_same(name: str, tmp_path:
     assert forked.stdout + forked.stderr
 
 
+ENDS = {
+    "nothing": "pass",
+    "a status": "sys.exit(3)",
+    "a status that is no octet": "sys.exit(257)",
+    "a text": "sys.exit('why')",
+    "a failure": "raise ValueError('why')",
+    "an interruption": "raise KeyboardInterrupt",
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_forked_program_does_at_its_end_what_every_program_does(name: str, tmp_path: Path) -> None:
+    """Threads are waited for, what is registered for the exit is done, and what was written arrives."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import atexit, sys, threading, time\n"
+        "atexit.register(lambda: print('at exit'))\n"
+        "gone = threading.Event()\n"
+        "threading.Thread(target=lambda: (gone.wait(), print('a thread'))).start()\n"
+        "threading.Timer(0.05, gone.set).start()\n"
+        "print('written', end=' ')\n"
+        f"{ENDS[name]}\n"
+    )
+    done = [
+        subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        for words in ([sys.executable, script], forking.launched(forking.product(), script))
+    ]
+    assert [each.stdout for each in done] == ["written a thread\nat exit\n"] * 2
+    assert done[0].returncode == done[1].returncode
+    assert done[0].stderr.splitlines()[-1:] == done[1].stderr.splitlines()[-1:]
+
+
 def test_a_signal_ends_it_and_is_its_status(tmp_path: Path) -> None:
     """As of any child: what killed it, once; and it is gone."""
     host = Host(sample(tmp_path)).wait()
