@@ -57,23 +57,31 @@ def test_the_control_is_noticed(tmp_path: Path) -> None:
 
 
 def drawn(source: str) -> Iterator[int]:
-    """Lines that draw by chance when a module is imported, or its tests are collected."""
+    """Lines that draw, look at the clock or start a process when a module is imported, or its tests are collected."""
     for node in ast.parse(source).body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             parts: list[ast.AST] = list(node.decorator_list)
         else:
             parts = [node]
-        for part in parts:
-            for call in ast.walk(part):
-                if isinstance(call, ast.Call) and ast.unparse(call.func) in DRAWING:
-                    yield call.lineno
+        while parts:
+            part = parts.pop(0)
+            if isinstance(part, ast.Call) and ast.unparse(part.func) in DRAWING | STARTING | AGEING:
+                yield part.lineno
+            if not isinstance(part, ast.Lambda):
+                parts += ast.iter_child_nodes(part)
 
 
 DRAWING = frozenset({"SigningKey.generate", "os.urandom", "uuid.uuid4", "random.random", "secrets.token_hex"})
+STARTING = frozenset(f"forking.{name}" for name in ("mcp_server", "agtp", "launched", "path", "shared", "start", "run"))
+AGEING = frozenset({"time.time", "time.monotonic", "datetime.now", "datetime.datetime.now"})
 
 
-def test_no_module_draws_by_chance_when_it_is_imported() -> None:
-    """Keys of a module are made of their names: a text in a signature that looks like another comes once in a while."""
+def test_no_module_draws_starts_or_ages_when_it_is_imported() -> None:
+    """
+    Keys of a module are made of their names: a text in a signature that looks like another comes once in a while.
+
+    Nor does a module look at the clock, or start a process, which every worker would pay for.
+    """
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -85,4 +93,6 @@ def test_no_module_draws_by_chance_when_it_is_imported() -> None:
 def test_a_module_that_draws_is_noticed() -> None:
     """The control: at import, in a decorator; and what a test draws while it runs is its own."""
     assert list(drawn("KEY = SigningKey.generate()\n")) == [1]
+    assert list(drawn("TOML = f'{forking.mcp_server(1)}'\nNOW = time.time()\n")) == [1, 2]
+    assert list(drawn("LATER = [lambda: time.time()]\n")) == []
     assert list(drawn("@parametrize('n', [os.urandom(2)])\ndef test_it(n):\n    uuid.uuid4()\n")) == [1]

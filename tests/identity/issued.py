@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from cryptography import x509
@@ -15,6 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import (
+    Authority,
     create_authority,
     issue_agent_certificate,
     issue_client_certificate,
@@ -32,8 +34,15 @@ REGISTRAR = key_of("registrar")
 DEMO = key_of("demo")
 STRANGER = key_of("stranger")
 
-_NOW = datetime.now(UTC)
-_AUTHORITY = create_authority(now=_NOW)
+
+@cache
+def _authority() -> Authority:
+    """Of the first moment at which a test needs it."""
+    return create_authority(now=_now() - timedelta(minutes=1))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _der(certificate: x509.Certificate) -> bytes:
@@ -43,7 +52,7 @@ def _der(certificate: x509.Certificate) -> bytes:
 def of_key(key: SigningKey) -> PeerCertificate:
     """A client certificate that names no agent, parsed from its DER."""
     certificate = issue_client_certificate(
-        _AUTHORITY, key.public, label="who", organization="acme", now=_NOW - timedelta(minutes=1)
+        _authority(), key.public, label="who", organization="acme", now=_now() - timedelta(minutes=1)
     )
     return parse_peer_certificate(_der(certificate))
 
@@ -53,14 +62,14 @@ def of_agent(
 ) -> PeerCertificate:
     """An agent's client certificate, parsed from its DER."""
     certificate = issue_agent_certificate(
-        _AUTHORITY,
+        _authority(),
         key.public,
         label="demo",
         organization="acme",
         agent_id=agent_id,
         principal_id="acme.tld",
         commitment=commitment,
-        now=_NOW - timedelta(minutes=1),
+        now=_now() - timedelta(minutes=1),
     )
     return parse_peer_certificate(_der(certificate))
 
@@ -72,12 +81,12 @@ def of_other_kind(kind: str) -> PeerCertificate:
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(_AUTHORITY.certificate.subject)
+        .issuer_name(_authority().certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_NOW - timedelta(hours=1))
-        .not_valid_after(_NOW + timedelta(hours=1))
-        .sign(_AUTHORITY.key, hashes.SHA256())
+        .not_valid_before(_now() - timedelta(hours=1))
+        .not_valid_after(_now() + timedelta(hours=1))
+        .sign(_authority().key, hashes.SHA256())
     )
     return parse_peer_certificate(_der(certificate))
 

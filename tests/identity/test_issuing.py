@@ -26,7 +26,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
 from tests.identity.samples import document, genesis_octets, key_of
 
-NOW = datetime.now(UTC)
+NOW = datetime(2027, 1, 15, 8, 0, tzinfo=UTC)
 KEY = key_of("issuing key")
 ORIGIN = Genesis.load(genesis_octets(KEY))
 Edit = Callable[[dict[str, bytes]], None]

@@ -17,7 +17,7 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, Revoked
 from tests.rows import each_row
 
-NOW = datetime.now(UTC)
+NOW = datetime(2027, 1, 15, 8, 0, tzinfo=UTC)
 CA = certificates.create_authority(now=NOW)
 OTHER = certificates.create_authority(now=NOW, organization="other")
 

@@ -16,9 +16,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from agtphost.identity.extensions import Extension
 
-NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 AGENT_ID = "a1" * 32
+
+
+def now() -> datetime:
+    """The present moment; what is made of it when a module is imported would be old when it is used."""
+    return datetime.now(UTC)
+
 
 UNKNOWN = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.3.6.1.4.1.55555.1"), b"\x05\x00")
 """An extension that nobody knows."""
@@ -67,8 +72,8 @@ def issue(
     authority: bool = False,
     extensions: Sequence[tuple[x509.ExtensionType, bool]] = (),
     usage: x509.ObjectIdentifier | None = ExtendedKeyUsageOID.CLIENT_AUTH,
-    start: datetime = NOW - DAY,
-    end: datetime = NOW + DAY,
+    start: datetime | None = None,
+    end: datetime | None = None,
 ) -> Identity:
     """
     Issue a certificate.
@@ -76,6 +81,8 @@ def issue(
     :param issuer: None: it signs itself.
     :param authority: whether it may issue others.
     :param usage: its extended key usage; None leaves the extension out.
+    :param start: None: a day ago.
+    :param end: None: in a day.
     """
     key = key or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -85,8 +92,8 @@ def issue(
         .issuer_name(issuer.certificate.subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(end)
+        .not_valid_before(start or now() - DAY)
+        .not_valid_after(end or now() + DAY)
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
@@ -126,8 +133,8 @@ def revocation_list(issuer: Identity, *revoked: Identity, extension: x509.Extens
     builder = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(issuer.certificate.subject)
-        .last_update(NOW - DAY)
-        .next_update(NOW + DAY)
+        .last_update(now() - DAY)
+        .next_update(now() + DAY)
     )
     if extension is not None:
         builder = builder.add_extension(extension, critical=True)
@@ -135,7 +142,7 @@ def revocation_list(issuer: Identity, *revoked: Identity, extension: x509.Extens
         builder = builder.add_revoked_certificate(
             x509.RevokedCertificateBuilder()
             .serial_number(each.certificate.serial_number)
-            .revocation_date(NOW - DAY)
+            .revocation_date(now() - DAY)
             .build()
         )
     return builder.sign(issuer.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

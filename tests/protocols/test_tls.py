@@ -17,7 +17,7 @@ from agtphost.config.tls import TLS
 from agtphost.errors import ConfigurationError
 from agtphost.protocols import ServerTLS
 from tests.protocols import authorities
-from tests.protocols.authorities import AGENT_ID, DAY, NOW, UNKNOWN, Identity, agtp_extensions, issue
+from tests.protocols.authorities import AGENT_ID, DAY, UNKNOWN, Identity, agtp_extensions, issue, now
 from tests.protocols.links import ask
 from tests.protocols.loopback import Host, Site, in_thread, make_site, read_all
 
@@ -184,8 +184,8 @@ REFUSED: dict[str, Callable[[Identity], Identity]] = {
         issue(authorities.intermediates(root, 1, extensions=[(UNKNOWN, True)]), name="near", authority=True),
         extensions=agtp_extensions(),
     ),
-    "expired": lambda root: issue(root, start=NOW - 3 * DAY, end=NOW - 2 * DAY),
-    "not yet valid": lambda root: issue(root, start=NOW + DAY, end=NOW + 2 * DAY),
+    "expired": lambda root: issue(root, start=now() - 3 * DAY, end=now() - 2 * DAY),
+    "not yet valid": lambda root: issue(root, start=now() + DAY, end=now() + 2 * DAY),
     "self-signed": lambda root: issue(extensions=agtp_extensions()),
     "another authority": lambda root: issue(issue(name="root", authority=True), extensions=agtp_extensions()),
     "issued by no authority": lambda root: issue(issue(authorities.intermediates(root, 1), name="leaf that signs")),
@@ -441,7 +441,7 @@ def test_the_end_of_the_first_certificate_is_known(site: Site, tmp_path: Path) -
     own = {"certificate": site.files.certificate, "key": site.files.key, "client_auth": "none"}
     (leaf, *_) = x509.load_pem_x509_certificates(site.files.certificate.read_bytes())
     assert ServerTLS.load(TLS(**own)).until == leaf.not_valid_after_utc.timestamp()
-    sooner = issue(name="other", usage=None, end=NOW + DAY / 24)
+    sooner = issue(name="other", usage=None, end=now() + DAY / 24)
     certificate, key = sooner.save(tmp_path, "sooner")
     named = {"name": "other.example", "certificate": certificate, "key": key}
     until = ServerTLS.load(TLS(**own, server=[named])).until

@@ -21,14 +21,14 @@ MCP = "application/vnd.mcp.tools+json"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 GIVEN = f"00-{TRACE}-{PARENT}-01"
-SERVER = f"""
+SERVER = """
 [[mcp.server]]
 name = "meta"
-command = {json.dumps(forking.mcp_server(Path(__file__).with_name("meta_server.py")))}
+command = {command}
 
 [[mcp.server]]
 name = "older"
-command = {json.dumps(forking.mcp_server(Path(__file__).with_name("meta_server.py")))}
+command = {command}
 protocol = "2025-06-18"
 
 [[mcp.server]]
@@ -37,6 +37,11 @@ command = ["false"]
 start = "lazy"
 start_timeout = 5
 """
+
+
+def servers() -> str:
+    """Their sections."""
+    return SERVER.format(command=json.dumps(forking.mcp_server(Path(__file__).with_name("meta_server.py"))))
 
 
 def traces(collector: Collector, *lines: str) -> str:
@@ -52,7 +57,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Host]:
-    config = sample(tmp_path_factory.mktemp("traces"), append=traces(collector) + SERVER)
+    config = sample(tmp_path_factory.mktemp("traces"), append=traces(collector) + servers())
     with running(config) as started:
         yield started
 

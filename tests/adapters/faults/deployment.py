@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from tests.adapters.faults import http_scripts, scripts
 from tests.adapters.faults.registry import CARRIERS, FAULTS, Fault
 from tests.programmes import length
-from tests.protocols.authorities import DAY, NOW, Identity, issue
+from tests.protocols.authorities import DAY, Identity, issue, now
 
 assert http_scripts and scripts
 
@@ -72,7 +72,7 @@ def _certificates(folder: Path) -> Path:
     other = x509.SubjectAlternativeName([x509.DNSName("other.example")])
     shown = {
         "good": issue(root, usage=server),
-        "expired": issue(root, usage=server, start=NOW - 3 * DAY, end=NOW - DAY),
+        "expired": issue(root, usage=server, start=now() - 3 * DAY, end=now() - DAY),
         "stranger": issue(usage=server),
         "misnamed": issue(root, usage=None, extensions=[(other, False)]),
     }
