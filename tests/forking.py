@@ -150,14 +150,21 @@ class Popen(subprocess.Popen[Any]):
 def start(
     words: Sequence[str | Path], *, env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.Popen[Any]:
-    """A process: forked, where the words are one of the scripts and its interpreter has no variables of its own."""
+    """
+    A process: forked, where the words are one of the scripts and its interpreter has no variables of its own.
+
+    But for ``PYTHONPATH``: what lies there is found, and what has been imported already is not exchanged for it. Where
+    there is a ``sitecustomize``, it is a new interpreter all the same.
+    """
     forked = Path(words[0]) in SCRIPTS and _python(os.environ if env is None else env) == _python(os.environ)
     return (Popen if forked else subprocess.Popen)([*map(str, words)], env=env, **options)
 
 
-def _python(environ: Mapping[str, str]) -> dict[str, str]:
+def _python(environ: Mapping[str, str]) -> dict[str, object]:
     """What an interpreter looks at when it starts."""
-    return {name: value for name, value in environ.items() if name.startswith("PYTHON")}
+    found: dict[str, object] = {name: value for name, value in environ.items() if name.startswith("PYTHON")}
+    places = str(found.pop("PYTHONPATH", "")).split(os.pathsep)
+    return {**found, "customized": [place for place in places if place and Path(place, "sitecustomize.py").exists()]}
 
 
 def run(

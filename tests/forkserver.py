@@ -116,7 +116,8 @@ def run(request: dict[str, Any]) -> object:
     sys.stdout = sys.__stdout__ = open(1, "w")  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
     sys.argv[:] = [program, *words]
-    sys.path.insert(0, str(Path(program).parent))
+    # Where an interpreter would look: beside the script, then wherever the variable says, then in its environment.
+    sys.path[:0] = [str(Path(program).parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     match Path(program).name:
         case "twistd":
             from twisted.scripts.twistd import run as twistd

@@ -44,6 +44,9 @@ WARM = 40.0
 RATES = {"call": 25.0, "tool": 10.0, "connect": 2.0, "front": 1.0, "wellknown": 1.0, "probe": 50.0}
 """Calls per second of one caller."""
 
+FREQUENT = ("call", "tool", "probe")
+"""The kinds of which ``--share`` leaves out some."""
+
 CALLERS = {"call": 4, "tool": 1, "connect": 1, "front": 1, "wellknown": 1, "probe": 1}
 
 TOOL = {
@@ -74,6 +77,11 @@ class Place:
     state: Path
     front: int
     wellknown: int
+
+
+def rates(share: float) -> dict[str, float]:
+    """Calls per second of one caller of each kind, where of the frequent ones only a share is made."""
+    return {kind: rate * (share if kind in FREQUENT else 1.0) for kind, rate in RATES.items()}
 
 
 class Caller:
@@ -154,9 +162,11 @@ class Probe:
 class Schedule:
     """Runs a call when it is due, again and again, and says how it went."""
 
-    def __init__(self, kind: str, number: int, call: Callable[[], str | None], over: threading.Event) -> None:
+    def __init__(
+        self, kind: str, number: int, call: Callable[[], str | None], over: threading.Event, rate: float
+    ) -> None:
         self._kind, self._number, self._call, self._over = kind, number, call, over
-        self._interval = 1 / RATES[kind]
+        self._interval = 1 / rate
         self._due = time.monotonic() + number / CALLERS[kind] * self._interval
 
     def run(self) -> None:
@@ -174,6 +184,7 @@ def main() -> None:
         parser.add_argument(name, type=int, required=True)
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--host-core", type=int)
+    parser.add_argument("--share", type=float, default=1.0)
     given = parser.parse_args()
     place = Place(port=given.port, state=given.state, front=given.front, wellknown=given.wellknown)
     context = client_context(place, agent="honest")
@@ -197,8 +208,10 @@ def main() -> None:
             time.sleep(0.2)
         for _ in range(10):
             call()
+    rate = rates(given.share)
     threads = [
-        threading.Thread(target=Schedule(kind, number, call, over).run, daemon=True) for kind, number, call in calls
+        threading.Thread(target=Schedule(kind, number, call, over, rate[kind]).run, daemon=True)
+        for kind, number, call in calls
     ]
     for thread in threads:
         thread.start()

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from tests.attacks.attack import Attack
 from tests.attacks.cores import Cores, staying
-from tests.attacks.honest import CALLERS, PATIENCE, RATES
+from tests.attacks.honest import CALLERS, PATIENCE, rates
 from tests.attacks.measure import Gauge
 from tests.attacks.reach import Reach, watched
 from tests.attacks.site import Site, copied, serving
@@ -77,8 +77,10 @@ class Sample:
 class Callers:
     """The process of the honest callers, and what it has said."""
 
-    def __init__(self, site: Site, cores: Cores) -> None:
+    def __init__(self, site: Site, cores: Cores, share: float = 1.0) -> None:
+        self._rates = rates(share)
         words = ["--port", site.port, "--state", site.state, "--front", site.front, "--wellknown", site.wellknown]
+        words += ["--share", share]
         if cores.host is not None:
             words += ["--host-core", cores.host]
         self.samples: list[Sample] = []
@@ -87,7 +89,7 @@ class Callers:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        self._last = {(kind, number): -math.inf for kind in RATES for number in range(CALLERS[kind])}
+        self._last = {(kind, number): -math.inf for kind in self._rates for number in range(CALLERS[kind])}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         until(lambda: min(self._last.values()) > 0, 60)
@@ -102,7 +104,10 @@ class Callers:
     def heard_until(self, moment: float) -> None:
         """Wait until it is that late, and every call of each caller that was due before has ended."""
         time.sleep(max(0.0, moment - time.monotonic()))
-        until(lambda: all(due + 1 / RATES[kind] >= moment for (kind, _), due in self._last.items()), 2 * PATIENCE + 5)
+        until(
+            lambda: all(due + 1 / self._rates[kind] >= moment for (kind, _), due in self._last.items()),
+            2 * PATIENCE + 5,
+        )
 
     def between(self, begin: float, end: float) -> Window:
         """The calls that were due in a stretch of time; waits for them."""
@@ -212,13 +217,18 @@ def standing(
     prefix: Sequence[str] = (),
     *,
     honest: bool = True,
+    share: float = 1.0,
 ) -> Iterator[Stand]:
-    """A new host, a copy of ``template``, and honest callers, if any, who have been answered once each."""
+    """
+    A new host, a copy of ``template``, and honest callers, if any, who have been answered once each.
+
+    :param share: of the frequent honest calls.
+    """
     config = copied(template, folder)
     if configure is not None:
         configure(folder)
     with staying(cores.callers), serving(config, cores.host, prefix) as site:
-        callers = Callers(site, cores) if honest else Nobody()
+        callers = Callers(site, cores, share) if honest else Nobody()
         try:
             yield Stand(site, callers)
         finally:

@@ -24,10 +24,13 @@ from tests.attacks.site import made
 from tests.programmes import length
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS, QUIET, LEAST = length((0.4, 0.2, 0.5), (5.0, 2.0, 5.0))
+SECONDS, QUIET, LEAST = length((0.25, 0.1, 0.3), (5.0, 2.0, 5.0))
+SHARE = length(0.2, 1.0)
+"""Of the honest calls: twenty-five a second are enough to notice that none is answered."""
+
 NICENESS = length(0, NICE)
-SLOWER, FLOOR = 10.0, 0.2
-"""Two seconds in which honest callers are not answered."""
+SLOWER, FLOOR = 10.0, 0.5
+"""Five seconds in which honest callers are not answered."""
 
 UNREACHED = "messages reached the host"
 
@@ -55,7 +58,7 @@ class Hosts:
         if stand is None or self._of != sharing(attack) or stand.site.host.process.poll() is not None:
             self.open.close()
             place = self._folder / attack.name
-            stand = self.open.enter_context(standing(self._template, place, cores(), attack.configure))
+            stand = self.open.enter_context(standing(self._template, place, cores(), attack.configure, share=SHARE))
             self._stand, self._of = stand, sharing(attack)
         return self._attempt(stand, attack)
 

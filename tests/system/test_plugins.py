@@ -14,6 +14,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests import forking
 from tests.system.hosting import BIN, Host, running, sample, until
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "extending"
@@ -82,8 +83,9 @@ def environ(installed: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def host(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """A host that names every plugin."""
-    with running(deployment(tmp_path_factory.mktemp("host")), environ=environ(installed)) as host:
+    """A host that names every plugin, in a new interpreter: the others are forked, with the package on their path."""
+    config = deployment(tmp_path_factory.mktemp("host"))
+    with running(config, environ=environ(installed), prefix=("env",)) as host:
         yield host
 
 
@@ -236,9 +238,7 @@ def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path)
 def said(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A command on the host's machine, with the package."""
     context = {**os.environ, "NO_COLOR": "1", **environ(installed)}
-    return subprocess.run(
-        [str(BIN / "agtp"), *words], capture_output=True, text=True, timeout=60, env=context, check=False
-    )
+    return forking.run([BIN / "agtp", *words], env=context)
 
 
 # What is wrong is told before anything runs
@@ -290,9 +290,8 @@ FAULTS: dict[str, tuple[Arrange, str]] = {
 
 
 def checked(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(BIN / "agtp"), "check", str(config)]
     context = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(target)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=context)
+    return forking.run([BIN / "agtp", "check", config], env=context)
 
 
 @pytest.mark.parametrize("name", FAULTS)
