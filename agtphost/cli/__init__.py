@@ -49,6 +49,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.approving`: ``agtp tools approve`` and ``agtp upstreams approve``: what is approved is what was shown
 - :mod:`.agent`: ``agtp agent``
 - :mod:`.audit`: ``agtp audit``
+- :mod:`.backup`: ``agtp backup``, ``agtp restore``
 - :mod:`.catalog`: ``agtp catalog``
 - :mod:`.client`: ``agtp client``
 - :mod:`.cert`: ``agtp cert``

@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
     "status": ("Show how a host is, and why it is not ready.", "status"),
     "client": ("Write a host into Claude, VS Code or Cursor.", "client.commands"),
+    "backup": ("Back up a host, also while it runs.", "backup.commands"),
+    "restore": ("Restore a host from a backup, verified.", "backup.restoring"),
     "upstreams": ("Show what hosted servers are up to.", "upstreams"),
     "page": ("Get a link to the page for the people who run a host.", "page"),
     "agent": ("Agents and their lifecycle.", "agent.commands"),

@@ -41,6 +41,7 @@ from agtphost.methods.discovery.zones import Zones
 from agtphost.methods.domains import Domains
 from agtphost.methods.execution import Carrier
 from agtphost.methods.inspection.agents import Chains, KnownAgents
+from agtphost.methods.inspection.backups import Backups
 from agtphost.methods.inspection.calls import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
@@ -277,6 +278,7 @@ def _inspection(
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
             "records": Records(evidence.records, on.authorization, directory).read,
+            "backup": Backups(on.authorization).read,
             "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
             "sessions": Sessions(
                 *(floor.sessions, floor.suspensions, on.authorization, on.lasting.continuations), now=on.seconds

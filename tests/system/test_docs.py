@@ -24,8 +24,8 @@ VERIFIER = DOCS.parent / "packages" / "agtp-verify" / "agtp_verify.py"
 PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
 
 
-PLAYED = {"approvals.rst"}
-"""Pages whose commands run on a host of their own configuration: ``tests/system/test_approvals_page.py``."""
+PLAYED = {"approvals.rst", "runbook.rst"}
+"""Pages whose commands run on hosts of their own: ``tests/system/test_approvals_page.py``, ``test_runbook.py``."""
 
 
 @dataclass(frozen=True)

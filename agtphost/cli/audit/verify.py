@@ -117,17 +117,21 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
     # Asked before the records are read, which only become more.
     seen = None if chains else _seen(config, keys, verifier)
     with open_records(config) as reader:
-        for fault in reader.faults():
-            verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
-        selections = [Selection(chain=chain) for chain in chains] or [Selection()]
-        for selection in selections:
-            for record in reader.records(
-                selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why)
-            ):
-                verifier.add(record)
+        walk(reader, verifier, chains)
         if why := "" if chains else _witnessed(reader, seen, config):
             verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
     return verifier.finish()
+
+
+def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) -> None:
+    """Every record of a store, or of some of its chains, past a verifier; what SQLite finds wrong is a fault too."""
+    for fault in reader.faults():
+        verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
+    for selection in [Selection(chain=chain) for chain in chains] or [Selection()]:
+        for record in reader.records(
+            selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why)
+        ):
+            verifier.add(record)
 
 
 def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) -> Checkpoint | None:
@@ -143,7 +147,7 @@ def _witnessed(reader: IRecordReader, seen: Checkpoint | None, config: Config) -
     """How the store and the witness file contradict each other; empty where they do not."""
     try:
         if seen is not None:
-            return _contradiction(reader, seen)
+            return contradiction(reader, seen)
         if not config.audit.witness.exists() and reader.checkpoint() is not None:
             return "is not there, and the store has checkpoints: an older copy may have been put in place"
     except DamagedRecord as error:
@@ -151,7 +155,7 @@ def _witnessed(reader: IRecordReader, seen: Checkpoint | None, config: Config) -
     return ""
 
 
-def _contradiction(reader: IRecordReader, seen: Checkpoint) -> str:
+def contradiction(reader: IRecordReader, seen: Checkpoint) -> str:
     """How the store contradicts a checkpoint that was made of it; empty where it does not."""
     entries = list(islice(reader.every_audit_id(), seen.size))
     if len(entries) < seen.size:

@@ -3,6 +3,7 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
 
 - :mod:`.inspect`: INSPECT
 - :mod:`.agents`: every agent that the host knows, and the heads of the chains
+- :mod:`.backups`: who backs the host up
 - :mod:`.calls`: calls of all agents, past and present
 - :mod:`.decisions`: INSPECT ``target=decision``: whether an agent may make a call, and which gate says so
 - :mod:`.definitions`: ``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a

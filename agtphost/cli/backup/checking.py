@@ -1,0 +1,60 @@
+"""Whether the store of a copy is whole: every record, every chain, and the tree that its checkpoint commits to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.audit.verify import FaultKind, Report, Verifier
+from agtphost.cli.audit.verify import contradiction, walk
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.identity.keys import VerifyingKey
+from agtphost.stores import StoreError, open_reader
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A store that is whole."""
+
+    report: Report
+    newest: Checkpoint | None
+    note: str
+    """The newest checkpoint, as it was signed; empty where there is none."""
+
+
+def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what: str) -> Checked:
+    """
+    Verify all of a store.
+
+    :param what: what it is called in errors.
+    :raises Unverified: anything is not what was signed.
+    :raises WrongInput: it cannot be read as a store of this version.
+    """
+    verifier = Verifier(keys, allow_unsigned=not signing)
+    newest = None
+    try:
+        with closing(open_reader(f"sqlite:{store}")) as reader:
+            walk(reader, verifier)
+            row = reader.checkpoint()
+            if row is not None:
+                try:
+                    newest = (
+                        checkpoint.verify(row.note, verifier.keys.values()) if signing else checkpoint.read(row.note)
+                    )
+                except CheckpointError as error:
+                    verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint cannot be believed: {error}")
+            if newest is not None and (why := contradiction(reader, newest)):
+                verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint {why}")
+            note = "" if row is None else row.note
+    except (StoreError, sqlite3.Error) as error:
+        raise WrongInput(f"{what} has a store that cannot be read: {error}") from None
+    report = verifier.finish()
+    if not report.ok:
+        listed = "\n".join(f"  {fault}" for fault in report.faults[:20])
+        raise Unverified(f"{what} does not verify:\n{listed}", "Nothing was kept of it.")
+    return Checked(report=report, newest=newest, note=note)

@@ -1,0 +1,242 @@
+"""``agtp backup``: a running host in one file, verified."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost import __version__
+from agtphost.audit import acceptance
+from agtphost.cli.backup import contents
+from agtphost.cli.backup.archive import PART, Writer
+from agtphost.cli.backup.checking import Checked, check
+from agtphost.cli.configured import require_config
+from agtphost.cli.exchange import connected, require_success
+from agtphost.cli.failures import NoConnection, WrongInput, local_file
+from agtphost.cli.options import EXISTING, Connection, host_options
+from agtphost.cli.output import print_json, visible
+from agtphost.cli.target import resolve, signing_keys
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.identity import files
+from agtphost.identity.keys import SigningKey, fastest_signer
+from agtphost.stores import StoreError, snapshot
+from agtphost.vocabulary import times
+from agtphost.vocabulary.quantities import size
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+
+@click.command()
+@click.argument("file", type=EXISTING, metavar="FILE|DIR")
+@click.option("--with-keys", is_flag=True, help="Private keys too: whoever reads the file can then be this host.")
+@host_options
+def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> None:
+    """
+    Back up a host, also while it runs: its store, state, configuration and code of handlers.
+
+    The store is copied as it is at one moment by SQLite's own online backup, while the host goes on; then every record
+    of the copy is verified, and its tree compared with its newest checkpoint. Only then the file gets its name, so that
+    what is cut short leaves none. A running host puts on record who began a backup and what came of it. In a DIR the
+    file is named after the host and the time. Without --with-keys private keys are left out: keep them elsewhere.
+
+    Servers behind the host, and what they work on, are not in it. Neither is what lies outside the host's directory.
+
+    \b
+    Examples:
+      agtp backup /mnt/backups
+      agtp backup host.tar --with-keys
+      agtp backup /mnt/backups --as operator --json
+    """
+    config = require_config(where, "a backup")
+    if config.store.plugin is not None:
+        raise WrongInput(
+            f"the store is of the plugin {config.store.plugin}, and is backed up by its own means",
+            "Copy the state directory beside it.",
+        )
+    target = _target(file, config)
+    host = _Host(where, config)
+    began = host.note(moment="begins")
+    with _beside(target) as folder:
+        made, checked = _write(config, folder, with_keys=with_keys, as_json=as_json)
+        digest = _digest(made)
+        with local_file(target, doing="written"):
+            if target.exists():
+                raise FileExistsError
+            files.rename(made, target)
+    told = {
+        "file": str(target),
+        "sha256": digest,
+        "octets": target.stat().st_size,
+        "records": checked.report.records,
+        "checkpoint": 0 if checked.newest is None else checked.newest.size,
+        "keys": with_keys,
+        "verified": True,
+    }
+    made_id = host.note(moment="made", sha256=digest, records=checked.report.records)
+    if as_json:
+        print_json({**told, "on_record": [each for each in (began, made_id) if each]})
+        return
+    click.echo(f"verified: {told['records']} records, and the checkpoint of {told['checkpoint']}")
+    kept = "with private keys: keep it as you keep them" if with_keys else "without private keys"
+    click.echo(f"{visible(str(target))}: {size(target.stat().st_size)}, {kept}")
+    click.echo(f"SHA-256 {digest}")
+    click.echo(f"on record: {made_id}" if made_id else host.why, err=not made_id)
+
+
+class _Host:
+    """The host itself, as far as it runs: it is told of the backup."""
+
+    def __init__(self, where: Connection, config: Config) -> None:
+        self._where = where
+        self._config = config
+        self.why = ""
+        """Why it was not told."""
+
+    def note(self, **told: Any) -> str | None:
+        """
+        Have it put on record; the Audit-ID, or None where no host answers.
+
+        :raises CommandError: it refuses, before anything was done.
+        """
+        if self.why:
+            return None
+        try:
+            target = resolve(self._where, identity=REGISTRAR)
+            with connected(target) as client:
+                asked = {"target": "backup", **told}
+                return require_success(client.call(target.uri, "INSPECT", "/", asked)).audit_id
+        except NoConnection as error:
+            self.why = f"not on record: no host answers ({error.message})"
+            return None
+
+
+def _target(file: Path, config: Config) -> Path:
+    if file.is_dir():
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        file = file / f"agtphost-{config.host.server_id}-{stamp}.tar"
+    if file.exists():
+        raise WrongInput(f"{file} exists", "Choose another name, or move it away.")
+    if not file.parent.is_dir():
+        raise WrongInput(f"there is no directory {file.parent}", "Make it first.")
+    return file.absolute()
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A directory on the same disk, for its owner alone, that is gone afterwards; a crash leaves it, and no backup."""
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    with local_file(folder, doing="made"):
+        folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> tuple[Path, Checked]:
+    """The file under another name, its store verified."""
+    copy, made = folder / "store", folder / "backup"
+    keys = signing_keys(config)
+    if config.audit.signing and not keys:
+        raise WrongInput("the host's signing key is not here", "It lies beside [audit] key, as .pub.")
+    try:
+        needed = 2 * config.store.path.stat().st_size if config.store.path.exists() else 0
+        free = shutil.disk_usage(folder).free
+        if needed > free:
+            raise WrongInput(f"{folder.parent} has {size(free)} free, and {size(needed)} are needed meanwhile")
+        schema = snapshot.take(config.store.path, copy, _Progress(as_json).copied)
+    except (StoreError, OSError) as error:
+        raise WrongInput(str(error)) from None
+    checked = check(copy, keys, signing=config.audit.signing, what="the copy")
+    with local_file(doing="read"):
+        key = SigningKey.load(config.audit.key) if config.audit.signing else None
+        written = Writer(made)
+        try:
+            # After the store: what a key signed in it, the keys that are copied now have.
+            left = _add_files(config, written, with_keys=with_keys)
+            written.add(contents.places(config)["store"], copy)
+            written.finish(
+                _told(config, checked, schema=schema, left=left), None if key is None else fastest_signer(key)
+            )
+        finally:
+            written.close()
+    return made, checked
+
+
+def _add_files(config: Config, written: Writer, *, with_keys: bool) -> list[str]:
+    """All but the store; the names of private keys that are left out."""
+    left = []
+    for name, path in contents.files(config):
+        try:
+            octets = path.read_bytes()
+        except FileNotFoundError:
+            continue  # Replaced in this moment: whatever took its place is in the list, or was added later.
+        if contents.is_secret(octets) and not with_keys:
+            left.append(name)
+        else:
+            written.add_octets(name, octets, path.stat().st_mode & 0o777)
+    return left
+
+
+def _told(config: Config, checked: Checked, *, schema: int, left: list[str]) -> Mapping[str, Any]:
+    """What the list says beside the files."""
+    folder, state, witness, public = map(
+        contents.plain,
+        (config.file.parent, config.host.state_dir, config.audit.witness, config.audit.key.with_suffix(".pub")),
+    )
+    places = contents.places(config)
+    inside = public.is_relative_to(state)
+    return {
+        "server_id": config.host.server_id,
+        "made_at": times.stamp(),
+        "by": acceptance.operator(),
+        "agtphost": __version__,
+        "schema": schema,
+        "signing": config.audit.signing,
+        "records": checked.report.records,
+        "checkpoint": checked.note,
+        "configuration": config.file.name,
+        "state": places["state"],
+        "store": places["store"],
+        "public_key": f"{places['state']}/{public.relative_to(state)}" if inside else "",
+        "witness": {
+            "file": str(witness),
+            "place": f"{places['state']}/{witness.relative_to(state)}" if witness.is_relative_to(state) else "",
+            "hosts": list(config.audit.witnesses),
+        },
+        "moved": [] if state.is_relative_to(folder) else [str(state)],
+        "keys_left_out": left,
+        "directories": contents.directories(config),
+    }
+
+
+class _Progress:
+    """Says how far a long copy is, for people."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._shown = sys.stderr.isatty() and not as_json
+        self._last = 0.0
+
+    def copied(self, done: int, pages: int) -> None:
+        """So many pages of so many."""
+        if self._shown and (time.monotonic() - self._last > 0.5 or done == pages):
+            self._last = time.monotonic()
+            click.echo(f"\rcopied {100 * done // max(pages, 1)} %", nl=done == pages, err=True)
+
+
+def _digest(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while part := stream.read(PART):
+            digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,104 @@
+"""Which files make a host: what its configuration names beside itself, and its state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+SECRET = b"PRIVATE KEY-----"
+"""What every PEM file of a private key has."""
+
+LEFT = ("host.lock",)
+"""Of the state directory: what means nothing to another process."""
+
+
+def places(config: Config) -> Mapping[str, str]:
+    """Where state and store lie below the directory of a host.toml: as here; from elsewhere, in ``state``."""
+    folder, state, store = map(plain, (config.file.parent, config.host.state_dir, config.store.path))
+    inside = state.is_relative_to(folder)
+    there = str(state.relative_to(folder)) if inside else "state"
+    if store.is_relative_to(state):
+        database = f"{there}/{store.relative_to(state)}"
+    else:
+        database = str(store.relative_to(folder)) if store.is_relative_to(folder) else f"{there}/{store.name}"
+    return {"state": there, "store": database}
+
+
+def files(config: Config) -> Iterator[tuple[str, Path]]:
+    """
+    Everything but the store and its witness file, by its name below the directory of the restored host.toml.
+
+    What servers behind the host are made of is theirs, and what lies elsewhere on the machine is the machine's.
+    """
+    folder, state = plain(config.file.parent), plain(config.host.state_dir)
+    found: dict[Path, None] = {plain(config.file): None}
+    roots = set(map(plain, config.endpoints.python_path))
+    for path in _paths(config):
+        if not path.is_relative_to(folder) or path.is_relative_to(state) or path == folder:
+            continue
+        if path.is_file():
+            found[path] = None
+        elif path.is_dir() and path not in roots:
+            found.update(dict.fromkeys(_below(path, "*")))
+    for root in roots:
+        if root.is_relative_to(folder) and root.is_dir():
+            found.update(dict.fromkeys(each for each in _below(root, "*.py") if not each.is_relative_to(state)))
+    for path in found:
+        yield str(path.relative_to(folder)), path
+    store, witness = config.store.path, plain(config.audit.witness)
+    for path in _below(state, "*") if state.is_dir() else ():
+        if path.name not in LEFT and not path.name.startswith(store.name) and path != witness:
+            yield f"{places(config)['state']}/{path.relative_to(state)}", path
+
+
+def directories(config: Config) -> list[str]:
+    """Directories that a host needs although they may be empty, by their names below that of the restored host.toml."""
+    folder, state = plain(config.file.parent), plain(config.host.state_dir)
+    below = state.rglob("*") if state.is_dir() else ()
+    found = {f"{places(config)['state']}/{path.relative_to(state)}" for path in below if path.is_dir()}
+    for path in _paths(config):
+        if path.is_dir() and path.is_relative_to(folder) and not path.is_relative_to(state) and path != folder:
+            found.add(str(path.relative_to(folder)))
+    return sorted(found)
+
+
+def plain(path: Path) -> Path:
+    """A path without ``..``: what is written beside a directory does not lie in it."""
+    return Path(os.path.normpath(path))
+
+
+def is_secret(octets: bytes) -> bool:
+    """Whether a file is a private key."""
+    return SECRET in octets
+
+
+def _below(folder: Path, pattern: str) -> Iterator[Path]:
+    """The files of a directory; nothing that is hidden or made by Python."""
+    for path in sorted(folder.rglob(pattern)):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(
+            part.startswith(".") or part in ("__pycache__", "node_modules") for part in parts
+        ):
+            yield path
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Every path that a configuration names."""
+    if isinstance(value, Path):
+        yield plain(value)
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _paths(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _paths(each)
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _paths(each)

@@ -1,0 +1,201 @@
+"""``agtp restore``: a host from its backup, verified whole before it has its name."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agtphost.audit.witness import WitnessFile
+from agtphost.cli.backup.archive import ArchiveError, Reader, opened
+from agtphost.cli.backup.checking import Checked, check
+from agtphost.cli.failures import Unverified, WrongInput, local_file
+from agtphost.cli.local_files import given_keys
+from agtphost.cli.options import EXISTING, json_option, signing_keys_option
+from agtphost.cli.output import print_json, visible
+from agtphost.identity import files, key_history
+from agtphost.identity.key_ring import KeyRing, known_keys
+from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.stores import StoreError, upgrade
+
+
+@click.command()
+@click.argument("file", type=EXISTING, metavar="FILE")
+@click.option("--to", "target", type=EXISTING, required=True, metavar="DIR", help="A directory that is not there yet.")
+@signing_keys_option
+@json_option
+def command(file: Path, target: Path, signing_keys_at: tuple[Path, ...], as_json: bool) -> None:
+    """
+    Restore a host from a backup, into a directory that is new or empty.
+
+    All of it is verified before the directory gets its name: every file against the signed list, every record of the
+    store with its hash, signature and links, and the tree against its checkpoint. What was changed, cut off, or is of
+    another program is refused, and leaves nothing. With --signing-key nothing but that key, and those that it named
+    as its successors, is believed.
+
+    Records that were made after the backup are not in it. Where a witness has seen them, it is said here or at the
+    start, and the host does not start before that is accepted: agtp audit accept-store.
+
+    \b
+    Examples:
+      agtp restore agtphost-localhost-20270115T080000Z.tar --to /srv/agtphost
+      agtp restore host.tar --to restored --signing-key signing.pub --json
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise WrongInput(f"{target} is there already", "Name a directory that is new or empty; nothing is overwritten.")
+    target = target.absolute()
+    if not target.parent.is_dir():
+        raise WrongInput(f"there is no directory {target.parent}", "Make it first.")
+    given = given_keys(signing_keys_at)
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with local_file(file), opened(file) as backup:
+            _known(backup, file)
+            with local_file(doing="written"):
+                folder.mkdir(mode=0o700)
+                backup.extract(folder)
+            checked = _verified(backup, folder, given, file)
+            told = backup.told
+            with local_file(doing="written"):
+                _witness(told, folder, checked)
+                files.rename(folder, target)
+    except ArchiveError as error:
+        raise Unverified(
+            f"{file} cannot be restored: {error}", "Nothing was kept of it. Take another backup."
+        ) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    _say(told, checked, target, pinned=bool(given), as_json=as_json)
+
+
+def _known(backup: Reader, file: Path) -> None:
+    """:raises WrongInput: its store is of a later version than this program reads."""
+    schema = backup.told.get("schema")
+    if isinstance(schema, int) and schema > upgrade.latest():
+        raise WrongInput(
+            f"{file} has a store of schema version {schema}, made by agtphost {backup.told.get('agtphost')}; this "
+            f"program knows versions up to {upgrade.latest()}",
+            "Restore it with that program, or a later one.",
+        )
+
+
+def _verified(backup: Reader, folder: Path, given: KeyRing, file: Path) -> Checked:
+    signing = backup.told.get("signing") is not False
+    keys: Mapping[str, VerifyingKey] = given or _own_keys(backup.told, folder)
+    if signing and not keys:
+        raise ArchiveError("it has no public key of its host: name it by --signing-key")
+    store = folder / str(backup.told.get("store"))
+    if backup.told.get("schema") != upgrade.latest():
+        # An older one is brought up to date by the host's first start; here, in a copy that is thrown away.
+        copied = folder / ".upgraded"
+        shutil.copyfile(store, copied)
+        _brought_up(copied, file)
+        checked = check(copied, keys, signing=signing, what=str(file))
+        copied.unlink()
+    else:
+        checked = check(store, keys, signing=signing, what=str(file))
+    # By the keys that the store itself shows to have followed those that are believed.
+    backup.verify(checked.report.keys, unsigned=not signing)
+    if checked.report.records != backup.told.get("records"):
+        raise ArchiveError(f"its store has {checked.report.records} records, its list {backup.told.get('records')}")
+    return checked
+
+
+def _brought_up(store: Path, file: Path) -> None:
+    from agtphost.stores import open_store
+
+    try:
+        open_store(f"sqlite:{store}", create=False).close()
+    except StoreError as error:
+        raise WrongInput(f"{file} has a store that cannot be brought up to date: {error}") from None
+
+
+def _own_keys(told: Mapping[str, Any], folder: Path) -> Mapping[str, VerifyingKey]:
+    place = str(told.get("public_key") or "")
+    if not place or not (folder / place).is_file():
+        return {}
+    try:
+        key = VerifyingKey.load(folder / place)
+        history = key_history.read_history(folder / str(told.get("state")) / key_history.DIRECTORY, key)
+    except (KeyFormatError, OSError) as error:
+        raise ArchiveError(f"its public keys cannot be read: {error}") from None
+    return known_keys(key, history)
+
+
+def _witness(told: Mapping[str, Any], folder: Path, checked: Checked) -> None:
+    """
+    The witness file, where it was lost with the state: it knows what the store knows.
+
+    One that lies elsewhere is left alone. It may have seen more, and is there to say so.
+    """
+    place = str((told.get("witness") or {}).get("place") or "")
+    if place and checked.note:
+        files.write_once(folder / place, checked.note.encode(), files.PUBLIC)
+
+
+def _say(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: bool, as_json: bool) -> None:
+    notes = list(_notes(told, checked, target, pinned=pinned))
+    keys = KeyRing.of(checked.report.keys).in_use
+    if as_json:
+        print_json(
+            {
+                "directory": str(target),
+                "server_id": told.get("server_id"),
+                "made_at": told.get("made_at"),
+                "by": told.get("by"),
+                "records": checked.report.records,
+                "checkpoint": 0 if checked.newest is None else checked.newest.size,
+                "signing_key": keys[-1].fingerprint if keys else "",
+                "verified": True,
+                "notes": notes,
+            }
+        )
+        return
+    click.echo(f"verified: {checked.report.records} records of {visible(str(told.get('server_id')))}, ", nl=False)
+    click.echo(f"backed up at {visible(str(told.get('made_at')))}")
+    if keys:
+        click.echo(f"signing key {keys[-1].fingerprint}{'' if pinned else ', which came with the backup'}")
+    for note in notes:
+        click.echo(visible(f"note: {note}"))
+    click.echo(f"restored: {visible(str(target))}")
+
+
+def _notes(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: bool) -> Iterator[str]:
+    """What is left to do, or to know."""
+    witness = told.get("witness") or {}
+    size = 0 if checked.newest is None else checked.newest.size
+    if not witness.get("place"):
+        place = Path(str(witness.get("file")))
+        yield from _seen(place, checked, size)
+    if witness.get("hosts"):
+        asked = ", ".join(map(str, witness["hosts"]))
+        yield (
+            f"the host asks its witnesses when it starts ({asked}): where they have seen more than this backup has, it "
+            "does not start; `agtp audit accept-store` says how to go on"
+        )
+    left = told.get("keys_left_out") or []
+    if left:
+        yield f"private keys are not in it; bring them back before the host starts: {', '.join(map(str, left))}"
+    for moved in told.get("moved") or []:
+        here = target / str(told.get("state"))
+        yield f"{told.get('configuration')} says that the state is in {moved}; it is in {here}"
+
+
+def _seen(place: Path, checked: Checked, size: int) -> Iterator[str]:
+    """What a witness file says that was not lost with the state."""
+    try:
+        seen = WitnessFile(place, checked.report.keys.values()).last()
+    except StoreError as error:
+        yield str(error)
+        return
+    if seen is None:
+        yield f"the witness file {place} is not here: without it the host does not start; `agtp audit accept-store`"
+    elif seen.size > size:
+        yield (
+            f"{place} has seen {seen.size} records: {seen.size - checked.report.records} are newer than this backup. "
+            "Look for the newer store first; to go on without them, `agtp audit accept-store --yes`, which is on record"
+        )

@@ -1,0 +1,51 @@
+"""A copy of a database that is in use, as it is at one moment: by SQLite's own online backup."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from agtphost.stores import upgrade
+from agtphost.stores.connection import connect, open_reader
+from agtphost.stores.rows import StoreError
+
+PAGES = 2_048
+"""Copied at once: 8 MiB."""
+
+Progress = Callable[[int, int], object]
+"""Takes pages that are copied, and all there are."""
+
+
+def take(source: Path, target: Path, told: Progress = lambda done, pages: None) -> int:
+    """
+    Copy a store into a file that stands alone. Whoever writes goes on; what is committed from now on is left out.
+
+    :param target: made for its owner alone; it must not exist.
+    :return: the schema version.
+    :raises StoreError: the source is no store, or cannot be copied.
+    """
+    if not source.is_file():
+        raise StoreError(f"{source} does not exist")
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with closing(open_reader(connect, str(source))) as reader, closing(sqlite3.connect(target)) as copy:
+            assert isinstance(reader, sqlite3.Connection)
+            version = upgrade.version_of(reader, str(source))
+            # One moment for all steps: without it each commit of the host would begin the copy anew.
+            reader.execute("BEGIN")
+            reader.execute("SELECT max(number) FROM record").fetchone()
+            reader.backup(copy, pages=PAGES, progress=lambda _, left, pages: told(pages - left, pages))
+            reader.execute("ROLLBACK")
+            # A file by itself, without a log beside it; whoever opens it as a store gives it one again.
+            copy.execute("PRAGMA journal_mode=DELETE").fetchone()
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"{source} cannot be copied: {error}") from error
+    descriptor = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return version
