@@ -134,6 +134,12 @@ def _warnings(said: Mapping[str, Any]) -> Iterator[str]:
         left = said.get(name)
         if isinstance(left, (int, float)) and left < SOON:
             yield f"{what} ended {lasting(-left)} ago" if left < 0 else f"{what} ends in {lasting(left)}"
+    for each in said.get("expiring") or ():
+        # Of the first two it was said above, in fewer words and earlier; a grant ends because an operator said so.
+        if isinstance(each, str) and not each.startswith(
+            ("the host certificate ", "the revocation list ", "the grant ")
+        ):
+            yield each
     free, floor = said.get("free_octets"), said.get("free_space_floor")
     if isinstance(free, (int, float)) and isinstance(floor, (int, float)) and floor <= free < 2 * floor:
         yield f"{size(free)} are free; below {size(floor)} requests are answered 503"

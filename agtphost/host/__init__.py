@@ -13,6 +13,7 @@ What is built, in order:
 - :mod:`.reloading`, with :mod:`.candidate` and :mod:`.modules`: change without a restart
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers; :mod:`.supply`: those that go on
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
+- :mod:`.expiry`: the one place that knows everything of a host that ends
 - :mod:`.granting`: what the host lets agents do
 - :mod:`.publication`: the manifest and its version
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide

@@ -23,6 +23,7 @@ from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.core import Core
 from agtphost.host.domains import DomainWatch
 from agtphost.host.evidence import keep_evidence
+from agtphost.host.expiry import ExpiryWatch
 from agtphost.host.foundation import Foundation
 from agtphost.host.generations import Generations
 from agtphost.host.handler_factory import HandlerFactory
@@ -161,7 +162,9 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     access = AccessLog(on.evidence.ledger)
     access.turn(config.log.access)
     generations.when_turned(lambda core: access.turn(core.on.config.log.access))
-    look = looking(on, lambda: generations.core.connected, listening)
+    ending = ExpiryWatch(reactor, lambda: generations.core.on, on.lasting.directory.known)
+    yield ending
+    look = looking(on, lambda: generations.core.connected, listening, ending)
     generations.prepare(lambda core: tell_vitals(core.on, look))
     manager.look_with(look)
     served = (bootstrap(config), _a2a_front(on, generations), page(on, front), metrics(on, look))

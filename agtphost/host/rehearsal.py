@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from agtphost.config import Config, examine
 from agtphost.config.surfaces import surfaces
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host import loaded
+from agtphost.host import expiry, loaded
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_new
 from agtphost.host.loaded import RESTS_ON, Loaded, Parts
@@ -77,7 +78,7 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
         with tempfile.TemporaryDirectory(prefix="agtp-check-") as made:
             aside = _Aside(config, Path(made).resolve())
             found += aside.named(_beyond(config, aside, environ, reading.sections, reactor, remarks))
-            told = [aside.name(remark) for remark in remarks]
+            told = [*map(aside.name, remarks), *expiry.remarks(config, time.time())]
     finally:
         globalLogPublisher.removeObserver(note)
     return Rehearsal(config=config, problems=list(dict.fromkeys(found)), remarks=list(dict.fromkeys(told)))

@@ -13,10 +13,11 @@ from agtphost import __version__
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.release import OPEN
 from agtphost.dispatch.sessions import ESCALATION
+from agtphost.host.expiry import ExpiryWatch
 from agtphost.host.foundation import Foundation
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.overseen import Overseen
-from agtphost.metrics.vitals import Look, UpstreamVital, Vitals, obstacles
+from agtphost.metrics.vitals import Expiry, Look, UpstreamVital, Vitals, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.holdings import APPROVAL
@@ -50,11 +51,14 @@ class PendingApprovals:
         return sum(1 for until in self._until.values() if until > now)
 
 
-def looking(on: Foundation, connected: Callable[[], Upstreams], listening: ListeningService) -> Look:
+def looking(
+    on: Foundation, connected: Callable[[], Upstreams], listening: ListeningService, ending: ExpiryWatch
+) -> Look:
     """
     What looks at a host each time it is called: numbers that are there, and one question to the file system.
 
     :param connected: the upstreams that there are then.
+    :param ending: knows what ends.
     """
     evidence, tls, running = on.evidence, on.loaded.tls, on.lasting.running
     approvals = PendingApprovals(evidence.held, on.seconds)
@@ -76,6 +80,10 @@ def looking(on: Foundation, connected: Callable[[], Upstreams], listening: Liste
             witness_ages={each.name: each.age for each in evidence.witnesses.witnesses},
             open_items={APPROVAL: approvals.count(), ESCALATION: evidence.held.open(ESCALATION)},
             certificate_ends=tls.until - now,
+            expiries=tuple(
+                Expiry(kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), told=each.told(now))
+                for each in ending.found
+            ),
             revocation_ends=None if math.isinf(until) else until - now,
             free_octets=_free(on),
             uptime=max(now - began, 0.0),
@@ -102,6 +110,7 @@ def tell_vitals(on: Foundation, look: Look) -> None:
             **{name: getattr(seen, name) for name in TOLD},
             "free_space_floor": config.store.free_space_floor,
             "agents": dict(known),
+            "expiring": [each.told for each in seen.expiries if each.soon],
             "upstreams": [asdict(each) for each in seen.upstreams],
             "witness_ages": dict(seen.witness_ages),
             "open_items": dict(seen.open_items),

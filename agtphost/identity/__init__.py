@@ -18,6 +18,8 @@ Who agents are, and how that is proven. No Twisted, no network; files are read b
 - :mod:`.delegation`: delegation and governance tokens: signed, short-lived and used once
 - :mod:`.detached`: signatures that stand beside a document instead of in it: a JWS with detached content
 - :mod:`.envelope`: signed records in either envelope: JWS Compact or COSE_Sign1
+- :mod:`.expiry`: what ends some day, and how long that is told ahead
+- :mod:`.renewal`: a certificate issued again, for the same key and saying the same
 - :mod:`.intent`: Intent-Assertions: a principal wants one purchase, and the platform that governs its agent says so
 - :mod:`.issuing`: issuing an agent: what is checked before, and the registrar's statement of it
 - :mod:`.kept_forms`: long arrays of a document that keep their texts, so that the whole is written and signed without

@@ -94,6 +94,9 @@ class HostCollector:
             yield _gauge(f"agtphost_{kind}s_open", f"Items of the kind {kind} that nobody has decided.", count)
         text = "Until the first of the host's own certificates ends."
         yield _gauge("agtphost_certificate_days_left", text, seen.certificate_ends / DAY)
+        ends = ((each.kind, each.name, each.ends) for each in seen.expiries if math.isfinite(each.ends))
+        text = "When something ends, in seconds since the Unix epoch: of all, the 200 that do so first."
+        yield _gauges("agtphost_expiry_timestamp_seconds", text, ("kind", "name"), _first_of_each(ends))
         if seen.revocation_ends is not None:
             text = "Until the first revocation list is out of date."
             yield _gauge("agtphost_revocation_list_days_left", text, seen.revocation_ends / DAY)
@@ -103,6 +106,15 @@ class HostCollector:
         yield _gauge("agtphost_ready", "1 while /readyz answers 200.", int(not any(obstacles(seen))))
         built = (__version__, platform.python_version(), 1)
         yield _gauges("agtphost_build_info", "Always 1.", ("version", "python"), [built])
+
+
+def _first_of_each(rows: Iterable[tuple[str, str, float]]) -> Iterator[tuple[str, str, float]]:
+    """Of what has one kind and name, the first alone: no two samples may have the same labels."""
+    seen = set()
+    for kind, name, ends in rows:
+        if (kind, name) not in seen:
+            seen.add((kind, name))
+            yield kind, name, ends
 
 
 class Exposition:

@@ -30,6 +30,26 @@ class UpstreamVital:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """One thing that ends."""
+
+    kind: str
+    """``agent-certificate``, ``authority``, ``revocation-list``, ``grant`` ..."""
+
+    name: str
+    """Whose it is, or what it is called: the operator's word."""
+
+    ends: float
+    """Seconds since the Unix epoch."""
+
+    soon: bool
+    """Whether that is told."""
+
+    told: str
+    """A sentence for operators, with what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     """A host at one moment. Ages and ends are seconds from then; None is what there is none of."""
 
@@ -61,6 +81,9 @@ class Vitals:
 
     certificate_ends: float
     """Of the host's own certificates the first."""
+
+    expiries: Sequence[Expiry] = ()
+    """What ends first, soonest first: certificates, authorities, revocation lists and grants."""
 
     revocation_ends: float | None
     """Of the revocation lists the first."""

@@ -98,6 +98,7 @@ def _health(vitals: Reply, traffic: Reply) -> Tag:
         ("Newest checkpoint", _age(said.get("checkpoint_age"))),
         *((f"Witness {name}", _age(age)) for name, age in (witnesses or {}).items()),
         ("Host's certificate ends in", lasting(float(said.get("certificate_ends") or 0.0))),
+        *(("Ends soon", each) for each in said.get("expiring") or () if isinstance(each, str)),
         ("Connections", said.get("connections")),
         ("Calls that wait", tags.a(str(said.get("waiting", 0)), href="/calls")),
         ("Calls a second", traffic.result.get("per_second")),

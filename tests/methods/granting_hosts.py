@@ -78,7 +78,7 @@ class Shelf:
     def hosted(self) -> Sequence[Mapping[str, object]]:
         return [{"protocol": "MCP", "name": name} for name in ("files", "notes", "later")]
 
-    described = upstreams = hosted
+    described = upstreams = offered = hosted
 
     def definition(self, upstream: str, name: str) -> None:
         return None

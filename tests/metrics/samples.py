@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.metrics.counting import CallCounts
 from agtphost.metrics.exposition import Exposition
-from agtphost.metrics.vitals import UpstreamVital, Vitals
+from agtphost.metrics.vitals import Expiry, UpstreamVital, Vitals
 
 METHODS = ("QUERY", "BOOK", "EXECUTE")
 STATES = ("up", "idle", "failed")
@@ -67,6 +67,11 @@ def vitals(**changes: Any) -> Vitals:
         "open_items": {"escalation": 4},
         "certificate_ends": 86_400.0 * 30,
         "revocation_ends": 86_400.0 * 2,
+        "expiries": (
+            Expiry(kind="agent-certificate", name="demo", ends=1_800_000_000.0, soon=False, told=""),
+            Expiry(kind="authority", name="ca.pem", ends=1_900_000_000.0, soon=False, told=""),
+            Expiry(kind="authority", name="ca.pem", ends=1_990_000_000.0, soon=False, told=""),
+        ),
         "free_octets": 10**9,
         "spans_lost": {"dropped": 7, "undelivered": 0},
         "upstreams": (READERS,),

@@ -53,7 +53,15 @@ def test_every_alert_that_operators_need_is_there() -> None:
     assert len(set(names)) == len(names)
     assert set(names) >= {
         *("HostDown", "HostNotReady", "LedgerFailing", "RefusalsHigh", "CallsSlow", "UpstreamDown"),
-        *("CertificateExpiring", "CheckpointOld", "WitnessOld", "DiskLow", "ApprovalsWaiting", "SpansLost"),
+        *(
+            "CertificateExpiring",
+            "ExpiringSoon",
+            "CheckpointOld",
+            "WitnessOld",
+            "DiskLow",
+            "ApprovalsWaiting",
+            "SpansLost",
+        ),
     }
 
 

@@ -146,6 +146,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.certificate_notices:AgentCertificates._stamps",
             "host.certificate_notices:AgentCertificates.known",
             "host.delegation:HostLink._asked",
+            "host.expiry:ExpiryWatch._told",
             "host.publication:Publication._forms",
             "host.registry:Registry._targets",
             "host.rotation:Rotation._seen",

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agtphost.audit.retention import RETAINED, YEARS, free_at
 from agtphost.cli.agent import granting
 from agtphost.cli.agent.issue import new_command
-from agtphost.cli.audit.store import may_have_store, open_records
+from agtphost.cli.agent.listing import agents_of, show_agents
+from agtphost.cli.agent.renewal import renew_command
+from agtphost.cli.audit.store import open_records
 from agtphost.cli.cert.commands import describe
 from agtphost.cli.configured import find_config, load_config, require_config
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.identities import LocalAgent, agent_id_of, local_agents
+from agtphost.cli.identities import LocalAgent, agent_id_of
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table
 from agtphost.cli.target import resolve
@@ -26,10 +27,6 @@ from agtphost.identity import documents, envelope
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_name
-
-if TYPE_CHECKING:
-    from agtphost.config import Config
-
 
 EVENTS = 1000
 ENDED = frozenset(status.value for status in YEARS)
@@ -48,27 +45,21 @@ def command() -> None:
 # Listing
 
 
-def _agents(config: Config) -> list[LocalAgent]:
-    """Every agent with a document here, with the state that the store has for it; before the first start, with none."""
-    if not may_have_store(config):
-        return list(local_agents(config))
-    with open_records(config) as reader:
-        states = {agent_id: row.status for agent_id, row in reader.lifecycle_states().items()}
-    return [replace(agent, status=states.get(agent.agent_id, agent.status)) for agent in local_agents(config)]
-
-
 @command.command()
 @click.option("--uri", metavar="URI", help="List the agents of this host instead.")
+@click.option("--wide", is_flag=True, help="Whole Agent-IDs, kinds, and each grant with its end.")
 @connection_options
-def ls(uri: str | None, where: Connection, as_json: bool) -> None:
+def ls(uri: str | None, wide: bool, where: Connection, as_json: bool) -> None:
     """
     List agents.
 
-    Those whose files the configured host has, or those that another host discloses.
+    Those whose files the configured host has: with state, scopes, when the certificate ends (told from 14 days ahead
+    on), and what `agtp agent grant` lets them call at most. Or those that another host discloses.
 
     \b
     Examples:
       agtp agent ls
+      agtp agent ls --wide
       agtp agent ls --uri agtp://agents.example.com
     """
     path = find_config(where) if uri is None else None
@@ -76,8 +67,7 @@ def ls(uri: str | None, where: Connection, as_json: bool) -> None:
         listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/agents").result, "agents")
         print_entries(listed, ("name", "agent_id", "trust_tier", "description"), as_json)
         return
-    agents = [agent.fields() for agent in _agents(load_config(path))]
-    print_entries(agents, ("name", "agent_id", "kind", "status", "scopes"), as_json)
+    show_agents(load_config(path), wide=wide, as_json=as_json)
 
 
 @command.command()
@@ -103,7 +93,7 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
             return
         print_answer(document, as_json)
         return
-    found = next((one for one in _agents(load_config(path)) if agent in (one.name, one.agent_id)), None)
+    found = next((one for one in agents_of(load_config(path)) if agent in (one.name, one.agent_id)), None)
     if found is None:
         raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
     if html is not None:
@@ -153,6 +143,7 @@ def _further(agent: LocalAgent) -> dict[str, object]:
 
 
 command.add_command(new_command)
+command.add_command(renew_command)
 for _command in granting.commands():
     command.add_command(_command)
 

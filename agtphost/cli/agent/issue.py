@@ -137,7 +137,7 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
     described = AgentDescription(
         name=name, description=description, scopes=scopes, principal=owner, owner_id=_identifier(owner) or OWNER
     )
-    if _authority(config) is None:
+    if authority_of(config) is None:
         raise WrongInput("the key of the authority is not here, so no certificate can be issued", "Name one with --as.")
     return _issue(config.identity.known_agents, described, registrar, config, hosted=False)
 
@@ -271,7 +271,7 @@ def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Co
             described,
             registrar,
             issuer=registrar_url(config.host.server_id),
-            authority=None if hosted else _authority(config),
+            authority=None if hosted else authority_of(config),
         )
         genesis = Genesis.load(made.genesis.read_bytes())
         statement = issuing.state(
@@ -294,7 +294,8 @@ def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Co
     return IssuedAgent(agent_id=made.agent_id, directory=target)
 
 
-def _authority(config: Config) -> Authority | None:
+def authority_of(config: Config) -> Authority | None:
+    """The authority of clients' certificates; None where its key is not here."""
     certificate = config.tls.client_ca
     key = certificate.with_suffix(".key")
     if not (certificate.is_file() and key.is_file()):

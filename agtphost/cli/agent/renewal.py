@@ -1,0 +1,121 @@
+"""``agtp agent renew``: an agent's certificate, issued again for the same key."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agtphost.cli.agent.granting import agent_argument
+from agtphost.cli.agent.issue import authority_of
+from agtphost.cli.audit.store import may_have_store, open_records
+from agtphost.cli.configured import require_config
+from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.client.local_identities import identities
+from agtphost.identity import certificates, files, renewal, revocation
+from agtphost.identity.certificates import CertificateError
+from agtphost.identity.revocation import RevocationError
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+    from agtphost.config import Config
+
+RETIRED = "retired"
+
+
+@click.command("renew")
+@agent_argument
+@click.option("--days", type=click.IntRange(1, certificates.AGENT_CERTIFICATE_DAYS), help="Valid for; default: 90.")
+@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@json_option
+def renew_command(agent: str, days: int | None, config: Path | None, as_json: bool) -> None:
+    """
+    Renew an agent's certificate.
+
+    For the same key and the same Agent-ID, with the same scopes; it takes the place of the old one in one step, and
+    both count until each ends. The host needs nothing: it believes its authority. Genesis and Identity Document have
+    no end, and stay. AGENT may be registrar.
+
+    \b
+    Examples:
+      agtp agent renew demo
+      agtp agent renew demo --days 30 --json
+    """
+    settings = require_config(Connection(config=config), "renewing a certificate")
+    name, path = _file(settings, agent)
+    with local_file(path, CertificateError):
+        old = certificates.load_certificate(path)
+    _require_standing(settings, name, old)
+    authority = authority_of(settings)
+    if authority is None:
+        raise WrongInput(
+            f"the key of the authority is not here: {settings.tls.client_ca.with_suffix('.key')}",
+            "Where it is, `agtp cert issue agent NAME --public-key FILE --genesis FILE` makes the certificate.",
+        )
+    try:
+        new = renewal.renewed(old, authority, datetime.now(UTC), days or certificates.AGENT_CERTIFICATE_DAYS)
+    except CertificateError as error:
+        raise WrongInput(f"{path} cannot be renewed: {error}") from None
+    with local_file(path, doing="written"):
+        files.replace(path, certificates.pem_of(new), files.PUBLIC)
+    fields = {
+        "name": name,
+        "certificate": str(path),
+        "serial": f"{new.serial_number:x}",
+        "ended": _moment(old.not_valid_after_utc),
+        "ends": _moment(new.not_valid_after_utc),
+    }
+    if as_json:
+        print_json(fields)
+        return
+    print_summary(fields)
+    click.echo("the host needs nothing; a client that has a copy of the old one needs the new", err=True)
+
+
+def _moment(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _file(config: Config, agent: str) -> tuple[str, Path]:
+    """Label and certificate of an agent that is named by label or Agent-ID."""
+    from agtphost.cli.identities import local_agents
+
+    known = identities(config)
+    label = next((one.name for one in local_agents(config) if one.agent_id == agent), agent)
+    if label in known:
+        return label, known[label]
+    if any(one.hosted and agent in (one.name, one.agent_id) for one in local_agents(config)):
+        raise WrongInput(f"{agent} is hosted here and has no certificate", "The host answers for it with its own.")
+    listed = f"Those of {', '.join(known)} are." if known else "Start the host once."
+    raise WrongInput(f"no certificate of {agent!r} lies with this host", listed)
+
+
+def _require_standing(config: Config, name: str, certificate: x509.Certificate) -> None:
+    """Nobody renews what was revoked: neither the certificate nor its agent."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    for path in config.tls.client_crl:
+        try:
+            lists = revocation.read_lists(path.read_bytes())
+        except (OSError, RevocationError) as error:
+            raise WrongInput(f"whether the certificate was revoked is not known: {path}: {error}") from None
+        for each in lists:
+            if each.issuer == certificate.issuer and each.get_revoked_certificate_by_serial_number(
+                certificate.serial_number
+            ):
+                raise WrongInput(
+                    f"the certificate of {name} was revoked, and its key is not certified again",
+                    "`agtp agent new` issues another agent, with a key of its own.",
+                )
+    agent_id = certificates.parse_peer_certificate(certificate.public_bytes(Encoding.DER)).agent_id
+    if agent_id is None or not may_have_store(config):
+        return
+    with open_records(config) as reader:
+        state = reader.lifecycle_states().get(agent_id)
+    if state is not None and state.status == RETIRED:
+        raise WrongInput(f"{name} was revoked on {state.since}, and this is final", "`agtp agent new` issues another.")

@@ -1,0 +1,138 @@
+"""
+The one place that knows everything of a host that ends: certificates, authorities, revocation lists and grants.
+
+It is told 14 days ahead, in the log, in metrics and to operators; ``agtp agent ls`` and ``agtp check`` ask here too.
+Signing keys have no end: one is followed when its operator says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from agtphost.config import Config
+from agtphost.config.surfaces import surfaces
+from agtphost.dispatch.rights import Rights
+from agtphost.host.foundation import Foundation
+from agtphost.host.looking import Looking
+from agtphost.identity import expiry
+from agtphost.identity.agents import Agent
+from agtphost.identity.expiry import Expiring
+
+LOOK_EVERY = 600.0
+"""Seconds between two looks at the files."""
+
+TELL_EVERY = 86_400.0
+"""Seconds after which the log says again what ends soon."""
+
+MOST = 200
+"""That are kept in mind, those that end first: of many agents, who comes first is what counts."""
+
+log = Logger()
+
+
+def expiring_files(config: Config) -> Iterator[Expiring]:
+    """Everything whose end stands in a file; reads the files."""
+    tls = config.tls
+    yield from expiry.of_certificates(expiry.HOST, config.host.server_id, tls.certificate)
+    for server in tls.server:
+        yield from expiry.of_certificates(expiry.HOST, server.name, server.certificate)
+    for path in (tls.client_ca, *(each.file for each in tls.client_authority)):
+        yield from expiry.of_certificates(expiry.AUTHORITY, path.name, path)
+    for path in tls.client_crl:
+        yield from expiry.of_lists(path.name, path)
+    for surface in surfaces(config):
+        if surface.section.certificate is not None:
+            yield from expiry.of_certificates(expiry.HTTPS, surface.name, surface.section.certificate)
+    yield from agent_certificates(config)
+    yield from expiry.of_certificates(expiry.CLIENT, "registrar", config.host.state_dir / "registrar.pem")
+    yield from _shown_elsewhere(config)
+
+
+def agent_certificates(config: Config) -> Iterator[Expiring]:
+    """Those that lie beside the documents of known agents, by label."""
+    folder = config.identity.known_agents
+    for path in sorted(folder.glob("*/agent.pem")) if folder.is_dir() else ():
+        yield from expiry.of_certificates(expiry.AGENT, path.parent.name, path)
+
+
+def _shown_elsewhere(config: Config) -> Iterator[Expiring]:
+    """What this host shows to others, and what others show it."""
+    hosts: list[tuple[str, Path | None, Path | None]] = [
+        ("[lifecycle] notify", config.lifecycle.notify_cert, config.lifecycle.notify_ca),
+        *((peer.server_id, peer.cert, peer.ca) for peer in config.delegation.peers),
+        *((witness.uri, witness.cert, witness.ca) for witness in config.audit.witness_host),
+        *((anchor.ca.name, None, anchor.ca) for anchor in config.identity.anchor if anchor.ca is not None),
+        *((each.expected_issuer, None, each.ca) for each in config.policies.oauth.issuer),
+        *((each.name, None, each.ca) for each in (*config.mcp.server, *config.a2a.agent, *config.acp.agent)),
+    ]
+    for name, certificate, authority in hosts:
+        if certificate is not None:
+            yield from expiry.of_certificates(expiry.CLIENT, name, certificate)
+        if authority is not None:
+            yield from expiry.of_certificates(expiry.AUTHORITY, name, authority)
+
+
+def expiring_grants(rights: Rights, known: Sequence[Agent], now: float) -> Iterator[Expiring]:
+    """Grants that are in force and end."""
+    names = {agent.agent_id: agent.name for agent in known}
+    for agent_id in rights.narrowed():
+        for grant in rights.grants(agent_id):
+            if grant.until is not None and grant.in_force(now):
+                name = f"{names.get(agent_id, agent_id)} {grant.allow}"
+                yield Expiring(kind=expiry.GRANT, name=name, ends=grant.until)
+
+
+def remarks(config: Config, now: float) -> Iterator[str]:
+    """What a start would warn of, soonest first."""
+    for each in sorted(expiring_files(config), key=lambda one: one.ends):
+        if each.is_soon(now):
+            yield each.told(now)
+
+
+class ExpiryWatch(Looking):
+    """
+    Looks at what ends, and tells what does soon: at start, and once a day.
+
+    :param on: what the host stands on at the time.
+    :param known: every agent that the host knows.
+    """
+
+    name = "expiries"
+    trouble = "what ends soon could not be looked at"
+
+    def __init__(self, reactor: Any, on: Callable[[], Foundation], known: Callable[[], Sequence[Agent]]) -> None:
+        super().__init__(reactor, LOOK_EVERY)
+        self._reactor = reactor
+        self._on = on
+        self._known = known
+        self._files: tuple[Expiring, ...] = ()
+        self._told: dict[Expiring, float] = {}
+
+    @property
+    def found(self) -> list[Expiring]:
+        """What ends first, soonest first."""
+        on = self._on()
+        grants = expiring_grants(on.rights, self._known(), on.seconds())
+        return sorted((*self._files, *grants), key=lambda each: each.ends)[:MOST]
+
+    async def _look(self) -> None:
+        self._files = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), _read, self._on().config)
+        now = self._on().seconds()
+        soon = [each for each in self.found if each.is_soon(now)]
+        self._told = {each: self._told[each] for each in soon if each in self._told}
+        for each in soon:
+            if now - self._told.get(each, -TELL_EVERY) < TELL_EVERY:
+                continue
+            self._told[each] = now
+            # A grant ends because an operator said so; everything else ends because nobody has renewed it.
+            say = log.info if each.kind == expiry.GRANT else log.warn
+            say("{what}", what=each.told(now))
+
+
+def _read(config: Config) -> tuple[Expiring, ...]:
+    return tuple(sorted(expiring_files(config), key=lambda each: each.ends)[:MOST])

@@ -1,0 +1,92 @@
+"""What ends some day: certificates, authorities, revocation lists and grants, and how long that is told ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from agtphost.identity import revocation
+from agtphost.identity.revocation import RevocationError
+from agtphost.vocabulary import times
+from agtphost.vocabulary.quantities import lasting
+
+DAY = 86_400.0
+SOON: Final = 14 * DAY
+"""Seconds ahead that an end is told."""
+
+HOST, HTTPS, AGENT, CLIENT = "host-certificate", "https-certificate", "agent-certificate", "client-certificate"
+AUTHORITY, LIST, GRANT = "authority", "revocation-list", "grant"
+KINDS = (HOST, HTTPS, AGENT, CLIENT, AUTHORITY, LIST, GRANT)
+"""Every kind of what ends."""
+
+REMEDIES = {
+    HOST: "put a renewed one in its place: the host takes it within seconds",
+    HTTPS: "put a renewed one in its place, and send the host SIGHUP",
+    AGENT: "agtp agent renew {name}",
+    AUTHORITY: "nothing that it issued is believed after that: issue with another one in time",
+    LIST: "agtp cert crl writes the next",
+    CLIENT: "have it issued again",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiring:
+    """One thing that ends."""
+
+    kind: str
+    """One of :data:`KINDS`."""
+
+    name: str
+    """Whose it is, or what it is called: the operator's word."""
+
+    ends: float
+    """Seconds since the Unix epoch."""
+
+    file: str = ""
+
+    def is_soon(self, now: float) -> bool:
+        """Whether it has ended, or does within :data:`SOON`."""
+        return self.ends - now <= SOON
+
+    def days_left(self, now: float) -> int:
+        """Whole days; negative once it has ended."""
+        return int((self.ends - now) // DAY)
+
+    def told(self, now: float) -> str:
+        """A sentence for operators, with what to do."""
+        what = f"the {self.kind.replace('-', ' ')} {'of ' if self.kind in (AGENT, GRANT) else ''}{self.name}"
+        left = self.ends - now
+        when = f"ended {lasting(-left)} ago" if left <= 0 else f"ends in {lasting(left)}"
+        remedy = REMEDIES.get(self.kind, "").format(name=self.name)
+        if self.kind == CLIENT and self.name == "registrar":
+            remedy = "agtp agent renew registrar"
+        return f"{what} {when}, at {times.stamp(self.ends)}{f'; {remedy}' if remedy else ''}"
+
+
+def of_certificates(kind: str, name: str, path: Path) -> Iterator[Expiring]:
+    """
+    When a file's certificate ends: of an authority's each, of others the first, with which its chain begins.
+
+    A file that is not there, or cannot be read, says nothing here: whatever needs it tells of that.
+    """
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())
+    except (OSError, ValueError):
+        return
+    for certificate in found if kind == AUTHORITY else found[:1]:
+        yield Expiring(kind=kind, name=name, ends=certificate.not_valid_after_utc.timestamp(), file=str(path))
+
+
+def of_lists(name: str, path: Path) -> Iterator[Expiring]:
+    """When a revocation list is out of date."""
+    try:
+        found = revocation.read_lists(path.read_bytes())
+    except (OSError, RevocationError):
+        return
+    for each in found:
+        if each.next_update_utc is not None:
+            yield Expiring(kind=LIST, name=name, ends=each.next_update_utc.timestamp(), file=str(path))
