@@ -36,7 +36,8 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 """
 
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
+from agtphost.handlers.endpoint import endpoint
 
 __version__ = "0.1.0"
 
-__all__ = ["EndpointContext", "EndpointError", "EndpointResponse", "__version__"]
+__all__ = ["EndpointContext", "EndpointError", "EndpointResponse", "__version__", "endpoint"]

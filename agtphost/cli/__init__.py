@@ -53,6 +53,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.catalog`: ``agtp catalog``
 - :mod:`.client`: ``agtp client``
 - :mod:`.cert`: ``agtp cert``
+- :mod:`.endpoint`: ``agtp endpoint``
 - :mod:`.key`: ``agtp key``
 """
 

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approvals": ("Decide about calls that wait for a person.", "approvals"),
     "explain": ("Explain why a call was decided as it was.", "explain"),
     "can": ("Ask whether an agent may make a call.", "can"),
+    "endpoint": ("Write endpoints of your own.", "endpoint.commands"),
     "key": ("Make, show and rotate signing keys.", "key.commands"),
     "genesis": ("Issue and verify an Agent Genesis.", "genesis"),
     "document": ("Sign and verify an Identity Document.", "document"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from agtphost.contract import handler_reference
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
+from agtphost.contract.hints import HintsOf, completed
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schema_rules import tokens
@@ -76,6 +77,9 @@ class Rules:
     irreversible_approved: bool = False
     """Whether a person approves each call of what is irreversible (``[approvals]``)."""
 
+    hints: HintsOf | None = None
+    """What functions say of their endpoints; None: nobody asks them."""
+
     relaxed: bool = False
     """Whether ``min_assurance`` is ``header`` wherever it is not set: for development on loopback."""
 
@@ -98,6 +102,10 @@ class Declaration:
 
     def endpoint(self, file: str, line: int) -> Endpoint | None:
         """The endpoint; None where anything was wrong."""
+        table = completed(self._table, self._rules.hints, self._say)
+        if table is None:
+            return None
+        self._table = table
         self._members(self._table, (*REQUIRED, *OPTIONAL), REQUIRED, ())
         method, path = self._method(), self._path()
         self._reservations(method, path)

@@ -6,6 +6,7 @@ What answers an endpoint.
 - :mod:`.parameters`: reading a method's parameters
 - :mod:`.authorization`: who acts for the people: operators, registrars, overseers
 - :mod:`.function` and :mod:`.threads`: registered Python functions
+- :mod:`.endpoint` and :mod:`.typed`: ``@endpoint``: what type hints and docstrings say of an endpoint
 - :mod:`.composition` and :mod:`.steps`: recipes
 - :mod:`.external`, over :mod:`.upstream`: HTTPS services
 - :mod:`.calls`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does

@@ -17,6 +17,7 @@ from agtphost.contract.recipes import settling
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.errors import Problem
 from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.handlers.endpoint import hints_of
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
 from agtphost.host import handler_factory
@@ -102,11 +103,12 @@ def endpoints(
     if folder is None and given is None:
         return [], [], settling.settle(read, (), rules.reserved, problems)[0]
     _make_importable(config)
+    find = resolve if given is None else given.find
+    rules = replace(rules, hints=lambda dotted: hints_of(dotted, find))
     declared, wrong = ([], []) if folder is None else load_endpoints(folder, rules)
     if given is not None:
         further, faults = given.declared(rules)
         declared, wrong = [*declared, *further], [*wrong, *faults]
-    find = resolve if given is None else given.find
     problems.extend(wrong)
     ready: dict[str, handler_factory.Prepared] = {}
 

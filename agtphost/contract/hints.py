@@ -1,0 +1,127 @@
+"""
+What a handler's own type hints and docstring say of its endpoint, where its TOML says nothing.
+
+The TOML is the authority: what it says counts. Where a function was declared with :func:`agtphost.endpoint`, members
+that are left out come from there, and what contradicts the function is told, as the first call would fail for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.vocabulary.tomltext import Location
+
+DERIVED = ("description", "input_schema", "output_schema", "errors")
+"""Members that may be left out of a declaration whose function says them."""
+
+Say = Callable[[Location, str, str], None]
+
+
+class NoHints(Exception):
+    """The function cannot be found, or its hints cannot be told as JSON Schemas; the message says why."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hints:
+    """What one function says."""
+
+    description: str
+    intent: str
+    input_schema: Mapping[str, Any] | None
+    """None: it takes the call as a whole, and no member by name."""
+
+    output_schema: Mapping[str, Any] | None
+    """None: it does not say what it returns."""
+
+    errors: tuple[str, ...] = ()
+    where: str = field(default="", compare=False)
+    """The function, for people: file and line."""
+
+
+HintsOf = Callable[[str], Hints | None]
+"""Hints by dotted path; None for a function that was not declared so. Raises :class:`NoHints`."""
+
+
+def completed(table: Mapping[str, Any], hints_of: HintsOf | None, say: Say) -> Mapping[str, Any] | None:
+    """
+    A declaration with what its function says besides.
+
+    :param say: told of every contradiction.
+    :return: None where members are missing that the function would have to say, and it cannot be asked: that is told.
+    """
+    handler, semantic = table.get("handler"), table.get("semantic")
+    dotted = handler.get("function") if isinstance(handler, Mapping) else None
+    if hints_of is None or not isinstance(dotted, str):
+        return table
+    absent = [name for name in DERIVED if name not in table]
+    try:
+        hints = hints_of(dotted)
+    except NoHints as error:
+        if not absent:
+            return table  # Whoever makes the handler tells it.
+        say(("handler", "function"), str(error), error.hint)
+        return None
+    if hints is None:
+        return table
+    said = {
+        "description": hints.description,
+        "input_schema": hints.input_schema,
+        "output_schema": hints.output_schema,
+        "errors": list(hints.errors),
+    }
+    found = {**table, **{name: said[name] for name in absent if said[name] not in (None, "")}}
+    if isinstance(semantic, Mapping) and "intent" not in semantic and hints.intent:
+        found["semantic"] = {"intent": hints.intent, **semantic}
+    for location, message in contradictions(table, hints):
+        say(location, message, f"mend one of the two: the function is at {hints.where}")
+    return found
+
+
+def contradictions(table: Mapping[str, Any], hints: Hints) -> Iterator[tuple[Location, str]]:
+    """Where what a declaration says, and what its function takes, gives and raises, cannot both be true."""
+    for name, ours in (("input_schema", hints.input_schema), ("output_schema", hints.output_schema)):
+        said = table.get(name)
+        if isinstance(said, Mapping) and ours is not None:
+            yield from _between(name, said, ours)
+    errors = table.get("errors")
+    if isinstance(errors, list):
+        for error in hints.errors:
+            if error not in errors:
+                yield ("errors",), f"errors does not declare {error}, which the function says it raises"
+
+
+def _between(name: str, said: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    given, taken = said.get("properties"), ours.get("properties")
+    if not isinstance(given, Mapping) or not isinstance(taken, Mapping):
+        return
+    required, needed = said.get("required") or (), ours.get("required") or ()
+    taking = name == "input_schema"
+    for member in given:
+        if member not in taken and taking:
+            yield (name, "properties", member), f"{name} has {member!r}, which the function does not take"
+    for member in needed:
+        if taking and member not in required:
+            yield (name,), f"{name} does not require {member!r}, without which the function cannot be called"
+    for member in required if not taking else ():
+        if member not in taken:
+            yield (name,), f"{name} requires {member!r}, which the function does not return"
+    for member, inner in given.items():
+        types, hinted = _types(inner), _types(taken.get(member))
+        if types and hinted and not (types <= hinted or ("number" in hinted and types <= {"integer", *hinted})):
+            text = f"{name} says {member!r} is {_said(types)}, and the function's hint {_said(hinted)}"
+            yield (name, "properties", member), text
+
+
+def _types(schema: object) -> set[str]:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return {kind} if isinstance(kind, str) else {str(each) for each in kind} if isinstance(kind, list) else set()
+
+
+def _said(types: set[str]) -> str:
+    return " or ".join(sorted(types))

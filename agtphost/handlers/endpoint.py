@@ -1,0 +1,227 @@
+"""
+``@endpoint``: a function whose type hints and docstring say what its endpoint takes, gives and raises.
+
+Optional: a function that takes an :class:`~agtphost.EndpointContext` and returns a mapping needs nothing of this. See
+``docs/endpoints.rst``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from typing import Any, TypeVar, overload
+
+from agtphost.contract.hints import Hints, NoHints
+from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
+from agtphost.handlers.typed import UntoldType, is_model, read, schema_of, written
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SIGNATURE = "__agtp_endpoint__"
+_FIELD = re.compile(r":(param|raises|raise|intent|return|returns)(?:\s+([\w.-]+))?:\s*")
+_SECTION = re.compile(r"(Args|Arguments|Parameters|Raises|Returns):\s*")
+_ITEM = re.compile(r"\s+(\w[\w.-]*)(?:\s*\([^)]*\))?:\s*(.*)")
+_ERROR = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
+
+
+@overload
+def endpoint(function: F) -> F: ...
+@overload
+def endpoint(*, errors: Iterable[str] = (), intent: str = "") -> Callable[[F], F]: ...
+def endpoint(function: Any = None, *, errors: Iterable[str] = (), intent: str = "") -> Any:
+    """
+    Declare a handler by its type hints and its docstring.
+
+    Its parameters are members of the input, by name; one that is annotated with
+    :class:`~agtphost.EndpointContext` is given the call itself. A parameter with a default may be left out by callers.
+    The first paragraph of the docstring is the endpoint's description, ``:param NAME:`` describes a member, and
+    ``:raises NAME:`` with a name in small letters declares an error, which is raised with
+    :class:`~agtphost.EndpointError`. Members that the TOML leaves out are taken from here.
+
+    Called with anything but a context alone, it is the plain function: for its own tests.
+
+    :param errors: declared errors, besides those of the docstring.
+    :param intent: of the ``[semantic]`` block; the description, where it is left out.
+    """
+    if function is None:
+        return functools.partial(_declare, errors=tuple(errors), intent=intent)
+    return _declare(function, errors=tuple(errors), intent=intent)
+
+
+def _declare(function: Callable[..., Any], *, errors: tuple[str, ...], intent: str) -> Callable[..., Any]:
+    taken = _Taken(function, errors, intent)
+
+    @functools.wraps(function)
+    def called(*args: Any, **values: Any) -> Any:
+        if len(args) == 1 and not values and isinstance(args[0], EndpointContext):
+            return taken.call(args[0])
+        return function(*args, **values)
+
+    setattr(called, _SIGNATURE, taken)
+    return called
+
+
+class _Taken:
+    """What one function takes, found when it is first asked for: hints may name what stands further down."""
+
+    def __init__(self, function: Callable[..., Any], errors: tuple[str, ...], intent: str) -> None:
+        self._function = function
+        self._errors = errors
+        self._intent = intent
+
+    @functools.cached_property
+    def _kinds(self) -> dict[str, Any]:
+        return typing.get_type_hints(self._function, include_extras=True)
+
+    @functools.cached_property
+    def _parameters(self) -> dict[str, inspect.Parameter]:
+        found = inspect.signature(self._function).parameters
+        for name, each in found.items():
+            if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+                raise UntoldType(f"the parameter {name} has no name that a caller could send")
+            if name not in self._kinds:
+                raise UntoldType(f"the parameter {name} has no type hint")
+        return dict(found)
+
+    @functools.cached_property
+    def _context(self) -> str:
+        """The parameter that is given the call; empty where none is."""
+        return next((name for name in self._parameters if self._kinds[name] is EndpointContext), "")
+
+    def call(self, context: EndpointContext) -> Any:
+        """Call the function with what a call brought."""
+        given = {
+            name: read(self._kinds[name], context.input[name])
+            for name in self._parameters
+            if name != self._context and name in context.input
+        }
+        if self._context:
+            given[self._context] = context
+        answer = self._function(**given)
+        return _awaited(answer) if inspect.isawaitable(answer) else _answer(answer)
+
+    def hints(self) -> Hints:
+        """
+        What it says of its endpoint.
+
+        :raises UntoldType: a hint cannot be told as a JSON Schema.
+        """
+        told = _Docstring(inspect.getdoc(self._function) or "")
+        members = [name for name in self._parameters if name != self._context]
+        code = inspect.unwrap(self._function).__code__
+        return Hints(
+            description=told.description,
+            intent=self._intent or told.intent or told.description,
+            input_schema=self._input(members, told) if members or not self._context else None,
+            output_schema=self._output(),
+            errors=tuple(dict.fromkeys((*self._errors, *told.errors))),
+            where=f"{code.co_filename}:{code.co_firstlineno}",
+        )
+
+    def _input(self, members: Iterable[str], told: _Docstring) -> dict[str, Any]:
+        properties: dict[str, Any] = {}
+        for name in members:
+            said = {"description": told.members[name]} if name in told.members else {}
+            properties[name] = {**said, **schema_of(self._kinds[name])}
+        needed = [name for name in properties if self._parameters[name].default is inspect.Parameter.empty]
+        required = {"required": needed} if needed else {}
+        return {"type": "object", "properties": properties, **required, "additionalProperties": False}
+
+    def _output(self) -> dict[str, Any] | None:
+        kind = self._kinds.get("return")
+        if typing.get_origin(kind) in (Awaitable, typing.get_origin(Awaitable[Any])):
+            kind = typing.get_args(kind)[0]
+        if kind in (None, type(None), Any, EndpointResponse):
+            return None
+        schema = schema_of(kind)
+        if schema.get("type") != "object":
+            raise UntoldType("it returns something else than a mapping, a TypedDict, a dataclass or a model")
+        # A result may have more members than are promised, as everywhere.
+        return {**schema, "additionalProperties": True} if "properties" in schema else schema
+
+
+class _Docstring:
+    """A docstring with fields (``:param x:``) or with sections (``Args:``)."""
+
+    def __init__(self, text: str) -> None:
+        self.members: dict[str, str] = {}
+        self.errors: list[str] = []
+        self.intent = ""
+        first, _, rest = text.strip().partition("\n\n")
+        if _FIELD.match(first) or _SECTION.fullmatch(first.partition("\n")[0]):
+            first, rest = "", text
+        self.description = " ".join(first.split())
+        self._read(rest)
+
+    def _read(self, text: str) -> None:
+        section = ""
+        take: Callable[[str], None] = _nothing
+        for line in text.splitlines():
+            field, heading, item = _FIELD.match(line), _SECTION.fullmatch(line), _ITEM.fullmatch(line)
+            if field:
+                section, take = "", self._begin(field[1], field[2] or "", line[field.end() :])
+            elif heading:
+                section, take = heading[1], _nothing
+            elif section and item and section != "Returns":
+                take = self._begin("raises" if section == "Raises" else "param", item[1], item[2])
+            elif line.strip():
+                take(line.strip())
+            else:
+                take = _nothing
+
+    def _begin(self, kind: str, name: str, text: str) -> Callable[[str], None]:
+        """Take in one field; gives what takes in the lines that follow it."""
+        if kind == "param" and name:
+            self.members[name] = text.strip()
+
+            def go_on(more: str) -> None:
+                self.members[name] = f"{self.members[name]} {more}".strip()
+
+            return go_on
+        if kind.startswith("raise") and _ERROR.fullmatch(name):
+            self.errors.append(name)
+        elif kind == "intent":
+            self.intent = text.strip()
+        return _nothing
+
+
+def _nothing(more: str) -> None:
+    """Takes in a line that says nothing of the endpoint."""
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return _answer(await answer)
+
+
+def _answer(answer: Any) -> Any:
+    """What the host takes for an answer, of what the function returned."""
+    if isinstance(answer, (EndpointResponse, EndpointError)):
+        return answer
+    if isinstance(answer, Mapping) or is_dataclass(answer) or is_model(type(answer)):
+        return written(answer)
+    return answer
+
+
+def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
+    """
+    What the function of a dotted path says of its endpoint; None where it was not declared with :func:`endpoint`.
+
+    :param find: imports it.
+    :raises NoHints: it cannot be imported, or a hint of it cannot be told.
+    """
+    from agtphost.handlers.function import UnresolvableFunction
+
+    try:
+        taken = getattr(find(dotted), _SIGNATURE, None)
+    except UnresolvableFunction as error:
+        raise NoHints(str(error), error.hint) from error
+    if not isinstance(taken, _Taken):
+        return None
+    try:
+        return taken.hints()
+    except (UntoldType, NameError, TypeError) as error:
+        raise NoHints(f"the type hints of {dotted} cannot be told as JSON Schemas: {error}", "mend the hint") from error
