@@ -148,7 +148,7 @@ class _Docstring:
     """A docstring with fields (``:param x:``) or with sections (``Args:``)."""
 
     def __init__(self, text: str) -> None:
-        self.members: dict[str, str] = {}
+        self._fields: list[tuple[str, list[str]]] = []
         self.errors: list[str] = []
         self.intent = ""
         first, _, rest = text.strip().partition("\n\n")
@@ -156,6 +156,11 @@ class _Docstring:
             first, rest = "", text
         self.description = " ".join(first.split())
         self._read(rest)
+
+    @property
+    def members(self) -> Mapping[str, str]:
+        """What it says of each member."""
+        return {name: " ".join(lines).strip() for name, lines in self._fields}
 
     def _read(self, text: str) -> None:
         section = ""
@@ -176,12 +181,9 @@ class _Docstring:
     def _begin(self, kind: str, name: str, text: str) -> Callable[[str], None]:
         """Take in one field; gives what takes in the lines that follow it."""
         if kind == "param" and name:
-            self.members[name] = text.strip()
-
-            def go_on(more: str) -> None:
-                self.members[name] = f"{self.members[name]} {more}".strip()
-
-            return go_on
+            lines = [text.strip()]
+            self._fields.append((name, lines))
+            return lines.append
         if kind.startswith("raise") and _ERROR.fullmatch(name):
             self.errors.append(name)
         elif kind == "intent":
