@@ -87,31 +87,64 @@ def write_export(
     :param whole: whether no record of a chain is left out.
     :param prover: adds the checkpoint and the proofs of membership.
     """
-    first: dict[str, object] = {
-        "format": FORMAT,
-        "server_id": server_id,
-        "whole": whole,
-        "keys": [{"kid": kid, "alg": "EdDSA", "key": key.text} for kid, key in keys],
-    }
-    if stated := [dict(statement) for statement in links]:
-        first["links"] = stated
-    if prover is not None:
-        first["checkpoint"] = prover.note
-    line = _line(first)
-    digest = sha256(line)
-    yield line
-    count = 0
-    heads: dict[str, str] = {}
+    writing = ExportWriter(server_id, keys, links, whole=whole, note=None if prover is None else prover.note)
+    yield writing.first
     for record in records:
         proof = {} if prover is None else prover.members(record.audit_id)
-        if proof is None:
-            continue
-        count += 1
-        heads[record.chain] = record.audit_id
-        line = _line({**_members(record), **proof})
-        digest.update(line)
-        yield line
-    yield _line({"end": FORMAT, "records": count, "heads": heads, "sha256": digest.hexdigest()})
+        if proof is not None:
+            yield writing.line({**_members(record), **proof})
+    yield writing.last()
+
+
+class ExportWriter:
+    """
+    Writes the lines of an export one after the other, as its records come.
+
+    :param note: the checkpoint that proofs lead to; None where there are none.
+    """
+
+    def __init__(
+        self,
+        server_id: str,
+        keys: Iterable[tuple[str, VerifyingKey]],
+        links: Iterable[Mapping[str, str]] = (),
+        *,
+        whole: bool,
+        note: str | None = None,
+    ) -> None:
+        first: dict[str, object] = {
+            "format": FORMAT,
+            "server_id": server_id,
+            "whole": whole,
+            "keys": [{"kid": kid, "alg": "EdDSA", "key": key.text} for kid, key in keys],
+        }
+        if stated := [dict(statement) for statement in links]:
+            first["links"] = stated
+        if note is not None:
+            first["checkpoint"] = note
+        self.first = _line(first)
+        """The first line."""
+
+        self._digest = sha256(self.first)
+        self._count = 0
+        self._heads: dict[str, str] = {}
+
+    def line(self, members: Mapping[str, object]) -> bytes:
+        """
+        The line of the next record of its chain.
+
+        :param members: :data:`_MEMBERS`, without ``index`` and ``proof`` where it is not proven.
+        """
+        self._count += 1
+        self._heads[str(members["chain"])] = str(members["audit_id"])
+        line = _line(members)
+        self._digest.update(line)
+        return line
+
+    def last(self) -> bytes:
+        """The last line."""
+        end = {"end": FORMAT, "records": self._count, "heads": self._heads, "sha256": self._digest.hexdigest()}
+        return _line(end)
 
 
 def _line(members: Mapping[str, object]) -> bytes:

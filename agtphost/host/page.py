@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from agtphost.audit.export import ExportWriter
 from agtphost.config import Config
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
@@ -13,13 +14,14 @@ from agtphost.contract.reserved import PAGE
 from agtphost.host.foundation import Foundation
 from agtphost.host.surfaces import Served
 from agtphost.iagtp import IDispatcher
-from agtphost.identity.key_history import statements_of
+from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.peer import Assurance
 from agtphost.methods.inspection.overseen import Overseen
 from agtphost.methods.page import PageAccess
 from agtphost.page.browsers import Browsers
 from agtphost.page.entrance import LIFE
 from agtphost.page.evidence import Keys
+from agtphost.page.exporting import Exports
 from agtphost.page.fields import ALWAYS
 from agtphost.page.live import Viewings
 from agtphost.page.resource import PageResource
@@ -122,8 +124,14 @@ def page(on: Foundation, dispatcher: IDispatcher) -> Served | None:
         links=partial(statements_of, key),
         witnesses=on.evidence.witnesses.known,
     )
+
+    def begin(whole: bool) -> ExportWriter:
+        # The key of this moment: one that follows it has a statement of both in the next file.
+        known = () if key is None else tuple((each.kid, each) for each in every_key(key))
+        return ExportWriter(on.config.host.server_id, known, statements_of(key), whole=whole)
+
     feeds = Viewings(on.reactor)
     on.evidence.ledger.watch(feeds.saw)
     browsers = Browsers(on.config.admin.browsers)
-    resource = PageResource(entrance, dispatcher, keys, feeds, browsers)
+    resource = PageResource(entrance, dispatcher, keys, feeds, Exports(begin), browsers)
     return Served(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)

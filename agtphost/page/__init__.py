@@ -29,5 +29,6 @@ complete HTML without a script.
 - :mod:`.can`: what would be decided about a call
 - :mod:`.contracts`: what was negotiated
 - :mod:`.configuration`: what the host runs with
+- :mod:`.exporting`: chains and ranges to take away, as files that verify without any host
 - :mod:`.evidence`: records, proofs and keys for the script, which verifies them in the browser
 """

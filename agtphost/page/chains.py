@@ -61,9 +61,27 @@ def _one(entry: Mapping[str, Any]) -> Tag:
         tags.h3(f"Chain of {entry.get('name')}"),
         tags.div(**{"data-verify-range": chain}),
         tags.p(tags.a("Its records", href=f"/calls?chain={parts.in_query(chain)}")),
+        _export(chain, entry),
+    )
+
+
+def _export(chain: str, entry: Mapping[str, Any]) -> Tag:
+    """The file, of the whole chain where nothing is written."""
+    ident, newest = parts.ident(chain), entry.get("seq", 0)
+    number = {"inputmode": "numeric", "pattern": "[0-9]*", "autocomplete": "off"}
+    return tags.form(
+        tags.input(type="hidden", name="chain", value=chain),
+        parts.field("from", "From record", f"from-{ident}", placeholder="1", **number),
+        parts.field("to", "To record", f"to-{ident}", placeholder=str(newest), **number),
+        tags.p(tags.button("Export", type="submit"), class_="buttons"),
+        method="get",
+        action="/evidence/export",
+        **{"aria-label": f"Export the chain of {entry.get('name')}"},
     )
 
 
 def _commands() -> Tag:
-    lines = "agtp audit verify\nagtp audit export --help"
-    return parts.section("Verify and export the whole store", parts.code(lines))
+    lines = (
+        "agtp audit verify --file records.jsonl --signing-key signing.pub\nagtp audit verify\nagtp audit export --help"
+    )
+    return parts.section("As commands: of an export, and of the whole store", parts.code(lines))

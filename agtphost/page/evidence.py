@@ -68,7 +68,7 @@ async def answer(path: str, query: Query, ask: Asker, keys: Keys) -> tuple[int, 
     :return: the status in AGTP's numbers, and the document; of a refusal its reason and explanation.
     """
     audit_id, name = query.get("audit_id", ""), query.get("chain", "")
-    limit, before = (_count(query.get(each, "")) for each in ("limit", "before"))
+    limit, before = (count(query.get(each, "")) for each in ("limit", "before"))
     if not (name if path == "/evidence/chain" else is_audit_id(audit_id)):
         return 422, {"reason": Reason.INVALID_PARAMETER, "explanation": "Name a record or a chain."}
     try:
@@ -80,7 +80,7 @@ async def answer(path: str, query: Query, ask: Asker, keys: Keys) -> tuple[int, 
         return reply.status, {"reason": reply.reason, "explanation": reply.explanation, "remedy": reply.remedy}
 
 
-def _count(text: str) -> int | None:
+def count(text: str) -> int | None:
     """A number of at most nine digits, above 0; None for everything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) else None
 

@@ -16,7 +16,7 @@ from twisted.web.server import NOT_DONE_YET
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
-from agtphost.page import evidence, notes
+from agtphost.page import evidence, exporting, notes
 from agtphost.page.actions import ACTIONS, Malformed
 from agtphost.page.asking import Asker, Reply
 from agtphost.page.browsers import NONE_LISTED, Browsers, Shown
@@ -47,6 +47,9 @@ KINDS: Mapping[str, str] = {
 }
 """Of the files in ``static``, by the end of their names."""
 
+EXPORT = "/evidence/export"
+"""Where records are taken away from."""
+
 LIVE = "/live"
 """Where the feed is."""
 
@@ -67,6 +70,7 @@ class PageResource(Resource):
 
     :param keys: what evidence is verified with.
     :param feeds: the open ones, which somebody tells of what is committed.
+    :param exports: files of records that are being written.
     :param browsers: certificates that browsers enter with.
     """
 
@@ -80,6 +84,7 @@ class PageResource(Resource):
         dispatcher: IDispatcher,
         keys: evidence.Keys,
         feeds: Viewings,
+        exports: exporting.Exports,
         browsers: Browsers = NONE_LISTED,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -88,6 +93,7 @@ class PageResource(Resource):
         self._dispatcher = dispatcher
         self._keys = keys
         self._feeds = feeds
+        self._exports = exports
         self._static = _static()
 
     # Admission
@@ -142,6 +148,8 @@ class PageResource(Resource):
             await self._evidence(request, path, session)
         elif path == LIVE:
             await self._live(request, session)
+        elif path == EXPORT and session is not None:
+            await self._export(request, session)
         elif session is None:
             view = notes.enter("There is no session, or it is over.", 401, admitted.shown)
             await self._show(request, view, path, None)
@@ -179,6 +187,48 @@ class PageResource(Resource):
             return
         query = _pairs(request.uri.partition(b"?")[2]) or {}
         _tell(request, *await evidence.answer(path, query, asker, self._keys))
+
+    async def _export(self, request: BoundedRequest, session: Session) -> None:
+        """A file, written as it is read; what is refused before its first line is a view."""
+        asker = Asker(self._dispatcher, session, _address(request))
+        person = await asker.ask("QUERY", "/page")
+        if not person.ok:
+            await self._over(request, EXPORT, session, person)
+            return
+        query = _pairs(request.uri.partition(b"?")[2]) or {}
+        given = {name: query.get(name, "").strip() for name in ("from", "to")}
+        numbers = {name: evidence.count(word) for name, word in given.items()}
+        view: View | None = None
+        if not query.get("chain") or any(word and numbers[name] is None for name, word in given.items()):
+            view = notes.malformed("Name a chain, and the numbers of its first and last record or none.")
+        elif self._exports.full:
+            view = notes.malformed("As many files are being written as may be; wait for one of them.")
+        else:
+            try:
+                wanted = await exporting.asked(asker, query["chain"], numbers["from"], numbers["to"])
+                others = exporting.pages(asker, wanted)
+                first = await anext(others) if wanted.first <= wanted.last else ()
+            except evidence.Refused as refused:
+                view = notes.refused(refused.reply)
+            else:
+                if not first:
+                    view = notes.malformed(
+                        f"The chain has no record from {wanted.first} to {numbers['to'] or 'its end'}."
+                    )
+        if view is not None:
+            await self._show(request, view, EXPORT, session, person)
+            return
+        tail_of(
+            request, 200, b"", ("Content-Disposition", f'attachment; filename="{wanted.name}"'), kind=exporting.KIND
+        )
+        request.responseHeaders.removeHeader("Content-Length")
+        if request.method == b"HEAD":
+            request.finish()  # type: ignore[no-untyped-call]
+            return
+        try:
+            await self._exports.write(wanted, first, others, exporting.Flow(request))
+        except exporting.Broken as broken:
+            log.warn("an export of {chain} breaks off: {why}", chain=wanted.chain, why=str(broken))
 
     async def _live(self, request: BoundedRequest, session: Session | None) -> None:
         """A feed: who opens it, and that it is over, are on record."""

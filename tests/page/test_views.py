@@ -16,6 +16,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.page.actions import ACTIONS
 from agtphost.page.evidence import PATHS
 from agtphost.page.live import VIEWERS
+from agtphost.page.resource import EXPORT
 from agtphost.page.views import VIEWS
 from tests.page.browsing import Browser, Page, Site, served
 from tests.system.hosting import until
@@ -74,7 +75,7 @@ def test_every_form_goes_where_something_is(walked: dict[str, Page]) -> None:
                 assert form.fields.get("csrf"), f"{form.action} on {path}"
                 assert form.fields.get("back", "/") in walked or form.action == "/leave"
             else:
-                assert form.action in VIEWS, path
+                assert form.action in (*VIEWS, EXPORT), path
 
 
 def test_every_data_attribute_has_its_target(walked: dict[str, Page], browser: Browser) -> None:
