@@ -204,6 +204,13 @@ def faults(text: str, told: str | None = None) -> list[str]:
     return found + [f"{name}: not in the tree" for name in names if name not in files()]
 
 
+def faults_of(path: Path) -> list[str]:
+    """Of a file; what is prose in it is only looked for where it may name a file that is not there."""
+    text = path.read_text()
+    unknown = any(name not in files() for name in _FILE.findall(text))
+    return faults(text, prose(path) if unknown else "")
+
+
 def _placeholder(name: str) -> bool:
     """Such as ``docs/changes/TOPIC.rst``."""
     return "/" in name and Path(name).stem.isupper()
@@ -215,10 +222,15 @@ def _within(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
 
 def test_every_citation_leads_somewhere() -> None:
     """In the whole tree: package, tests, docs, samples and README."""
-    found = {
-        str(path.relative_to(ROOT)): faulty for path in texts() if (faulty := faults(path.read_text(), prose(path)))
-    }
+    found = {str(path.relative_to(ROOT)): faulty for path in texts() if (faulty := faults_of(path))}
     assert found == {}, "\n".join(f"{path}: {each}" for path, faulty in found.items() for each in faulty)
+
+
+def test_a_file_that_is_not_there_is_noticed_where_it_is_told(tmp_path: Path) -> None:
+    """The control: in a docstring and in a comment; a name in the code itself is none of a reader's."""
+    module = tmp_path / "module.py"
+    module.write_text('"""As docs/nowhere.rst says."""\n\n# See nothing.md.\nNAME = "other.md"\n')
+    assert faults_of(module) == ["docs/nowhere.rst: not in the tree", "nothing.md: not in the tree"]
 
 
 def test_there_is_something_to_find() -> None:

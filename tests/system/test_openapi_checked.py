@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests import forking, npm
+from tests import forking
 from tests.system.hosting import BIN, sample
-from tests.system.test_real_openapi import DOCUMENTS
 
 TEXT = {"type": "string"}
 DONE = {"responses": {"200": {"description": "It is done."}}}
@@ -312,16 +311,21 @@ def taken(source: Path, folder: Path) -> tuple[dict[str, Any], list[str]]:
     endpoints = config.parent / "endpoints"
     done = agtp("openapi", "import", str(source), "--out", str(endpoints), "--json")
     assert done.returncode == 0, done.stderr[-2000:]
-    written = list(endpoints.glob("*.toml.review"))
+    summary: dict[str, Any] = json.loads(done.stdout)
+    assert len(summary["endpoints"]) == len(list(endpoints.glob("*.toml.review")))
+    return summary, problems(config)
+
+
+def problems(config: Path) -> list[str]:
+    """What check says of a host once everything that was imported has been reviewed."""
+    written = list((config.parent / "endpoints").glob("*.toml.review"))
     variables = {name for path in written for name in re.findall(r"\$\{(\w+)\}", path.read_text())}
     for path in written:
         path.rename(path.with_suffix(""))
     checked = agtp("check", str(config), "--json", **dict.fromkeys(variables, "secret"))
-    problems = [problem["message"] for problem in json.loads(checked.stdout)["problems"]]
-    assert checked.returncode == (2 if problems else 0), checked.stderr[-2000:]
-    summary: dict[str, Any] = json.loads(done.stdout)
-    assert len(summary["endpoints"]) == len(written)
-    return summary, problems
+    found = [problem["message"] for problem in json.loads(checked.stdout)["problems"]]
+    assert checked.returncode == (2 if found else 0), checked.stderr[-2000:]
+    return found
 
 
 def agtp(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -335,18 +339,7 @@ def test_a_tricky_document_is_taken_whole(name: str, tmp_path: Path) -> None:
     operations, content = TRICKY[name]
     source = tmp_path / "openapi.json"
     source.write_text(json.dumps(content))
-    summary, problems = taken(source, tmp_path)
-    assert problems == []
+    summary, told = taken(source, tmp_path)
+    assert told == []
     assert summary["skipped"] == []
     assert len(summary["endpoints"]) == operations
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("package", "name", "least"), DOCUMENTS)
-def test_a_real_document_is_taken_whole(package: str, name: str, least: int, tmp_path: Path) -> None:
-    """GitHub's thousand operations and Cardano's: not one file that check refuses."""
-    summary, problems = taken(npm.document(package, name), tmp_path)
-    assert problems == []
-    assert summary["skipped"] == []
-    assert len(summary["endpoints"]) >= least

@@ -21,6 +21,9 @@ from tests.audit import independent
 from tests.system.hosting import Host, agtp, running, sample, until
 from tests.system.raw_link import RawLink, client_context
 
+PACE = 0.02
+"""Seconds between two calls of a caller: enough of them for each rotation, and few enough to verify them all again."""
+
 EXTRA = """
 [tls]
 client_crl = "state/crl.pem"
@@ -94,7 +97,7 @@ def test_the_signing_key_is_followed_while_calls_run(host: Host) -> None:
 
     def work() -> None:
         with RawLink(host) as link:
-            while not stop.is_set():
+            while not stop.wait(PACE):
                 statuses.append(link.ask("ECHO", "/text", {"text": "on and on"}).status)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
