@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 ADDRESS = "127.0.0.1"
+USUAL_PORT = "AGTPHOST_PORT"
+"""The environment variable with the port to begin at, where that is not the protocol's own."""
+
 NEARBY = 20
 """Ports from the usual one on that are tried before any will do."""
 
@@ -116,7 +120,7 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None) -> P
             directory=directory,
             server_id="localhost",
             address=ADDRESS,
-            port=port or _free_port(DEFAULT_PORT),
+            port=port or _free_port(_usual_port()),
             servers=tuple(servers),
             sample=not servers,
             committed=False,
@@ -166,6 +170,14 @@ def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
         raise
 
 
+def _usual_port() -> int:
+    """Where a host of this user is looked for first."""
+    text = os.environ.get(USUAL_PORT, str(DEFAULT_PORT))
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
+        raise WrongInput(f"{USUAL_PORT} is not a port: {text[:40]!r}", "Say a number from 1 to 65535, or --port.")
+    return int(text)
+
+
 def _free_port(first: int) -> int:
     """``first`` or one of the next, if nothing listens there; else any."""
     for port in (*range(first, min(first + NEARBY, 65_536)), 0):
@@ -186,7 +198,7 @@ def _free_port(first: int) -> int:
 def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
     kept = "removed when it stops; `agtp up DIR` keeps one" if temporary else "new" if host.new else "as it was left"
     click.echo(f"directory  {shown}  ({kept}; {LOG} is in it)")
-    if host.config.listen.port != DEFAULT_PORT:
+    if host.config.listen.port != _usual_port():
         click.echo(f"port       {host.config.listen.port}  (a free one)")
     for server in host.config.mcp.server:
         click.echo(f"starting   MCP server {server.name}: {server.url or shlex.join(server.command or ())}")

@@ -33,11 +33,13 @@ CONTAINER = "tests/supply/test_supply.py::test_the_commands_of_the_container_rec
 
 RUN_BY: dict[tuple[str, str], str] = {
     ("README.rst", "python3 -m venv .venv && .venv/bin/pip install -q '.[samples]'"): README
-    + "test_the_start_command_installs_and_starts",
-    ("README.rst", "cd etc && export PATH="): TRY_IT,
+    + "test_the_start_commands_install_and_start",
+    ("README.rst", "cd demo && export PATH="): TRY_IT,
     ("README.rst", "agtp tools "): TRY_IT,
     ("README.rst", "agtp audit "): TRY_IT,
-    ("README.rst", "agtp agent revoke demo"): TRY_IT,
+    ("README.rst", "agtp agent "): TRY_IT,
+    ("README.rst", "agtp up my-tools"): README + "test_two_commands_to_an_editor",
+    ("README.rst", "agtp client connect"): README + "test_two_commands_to_an_editor",
     ("README.rst", "python3 -m venv .venv && .venv/bin/pip install -q --require-hashes"): README
     + "test_ci_runs_the_documented_command",
     ("README.rst", "agtp init my-host"): README + "test_init_makes_the_documented_deployment",

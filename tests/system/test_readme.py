@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,11 @@ from textwrap import dedent
 
 import pytest
 
-from tests.system.hosting import BIN, Host, running, sample
+from tests import forking
+from tests.system.bridging import FIXTURE
+from tests.system.hosting import BIN, running, sample
 from tests.system.test_docs import checked
+from tests.system.up_host import Up, second_host, typed, up
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.rst").read_text()
@@ -36,16 +41,22 @@ def lines(text: str) -> list[str]:
     return [line for block in blocks(text) for line in block.replace("\\\n", " ").splitlines() if line]
 
 
-STORY: dict[int, tuple[str, int, tuple[str, ...]]] = {
-    1: ('cd etc && export PATH="$PWD/../.venv/bin:$PATH"', 0, ()),
-    2: ("agtp tools ls", 0, ("files.list_files",)),
-    3: ("agtp tools call files.list_files", 0, ("welcome.txt", "record verified")),
-    4: ("agtp tools call files.list_files --no-cert", 1, ("401", "agent-unauthenticated", "client certificate")),
-    5: ("agtp audit walk host", 0, ("401", "EXECUTE")),
-    6: ("agtp audit verify", 0, ()),
-    7: ("agtp agent revoke demo --reason compromise-detected", 0, ("retired",)),
-    8: ("agtp tools call files.list_files", 1, ("410", "agent-retired")),
-}
+STORY: tuple[tuple[str, int, tuple[str, ...]], ...] = (
+    ('cd demo && export PATH="$PWD/../.venv/bin:$PATH"', 0, ()),
+    ("agtp tools ls", 0, ("files.list_files",)),
+    ("agtp tools call files.list_files", 0, ("welcome.txt", "record verified")),
+    ("agtp tools call files.list_files --no-cert", 1, ("401", "agent-unauthenticated", "client certificate")),
+    ("agtp audit walk host", 0, ("401", "files.list_files")),
+    ("agtp audit verify", 0, ()),
+    ("agtp agent deactivate demo --reason lunch", 0, ("suspended",)),
+    ("agtp tools call files.list_files", 1, ("503", "agent-suspended")),
+    ("agtp agent reinstate demo", 0, ("active",)),
+    ("agtp tools call files.list_files", 0, ("welcome.txt", "record verified")),
+    ("agtp agent new visitor --scope mcp:tools:execute --admit", 0, ("visitor",)),
+    ("agtp tools call files.list_files --as visitor", 0, ("record verified",)),
+    ("agtp agent revoke visitor --reason compromise-detected", 0, ("retired",)),
+    ("agtp tools call files.list_files --as visitor", 1, ("410", "agent-retired")),
+)
 """Every line of "Try it" after the start command: exit status, and what the output has."""
 
 
@@ -55,18 +66,16 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     sample(folder)
     (folder / ".venv").mkdir()
-    (folder / ".venv" / "bin").symlink_to(BIN)
+    (folder / ".venv" / "bin").symlink_to(forking.path())
     return folder
 
 
 @pytest.fixture(scope="module")
-def host(checkout: Path) -> Iterator[Host]:
-    """The host, started by the README's own command."""
-    start = lines(section("Try it"))[0]
-    words = start.rpartition(" && ")[2].split()
-    assert words[:2] == [".venv/bin/twistd", "-n"]
-    prefix = ["bash", "-c", 'cd "$0" && exec ' + " ".join(words), str(checkout)]
-    with running(checkout / "etc" / "host.toml", prefix=prefix, environ={"HOME": str(checkout)}) as started:
+def host(checkout: Path) -> Iterator[Up]:
+    """The host to try, started by the README's own command, while another one has the usual port."""
+    start = lines(section("Try it"))[0].rpartition(" && ")[2].split()
+    assert start == [".venv/bin/agtp", "up", "demo"]
+    with second_host() as environ, up(checkout, "demo", environ=environ) as started:
         yield started
 
 
@@ -85,37 +94,42 @@ def shell(checkout: Path, *commands: str) -> list[tuple[int, str]]:
     return [(int(status), output) for output, status in zip(parts[0:-1:2], parts[1::2], strict=True)]
 
 
-def test_the_start_command_installs_and_starts() -> None:
-    """The first command is one line: a virtual environment, this checkout, and the sample host."""
-    first = lines(section("Try it"))[0]
-    assert first == INSTALLING + "'.[samples]' && .venv/bin/twistd -n agtp --config etc/host.toml"
-
-
-def test_the_host_says_where_it_is_reached(host: Host) -> None:
-    """The last line of the start is the one that the README shows."""
-    assert f"agtphost ready: agtp://127.0.0.1:{host.port}" in host.output
+def test_the_start_commands_install_and_start(checkout: Path) -> None:
+    """Each is one line: a virtual environment, this checkout, and a host; that of ``twistd`` ends as the text says."""
+    first, *_, last = lines(section("Try it"))
+    installing = INSTALLING + "'.[samples]' && "
+    assert first == installing + ".venv/bin/agtp up demo"
+    assert last == installing + ".venv/bin/twistd -n agtp --config etc/host.toml"
+    words = last.rpartition(" && ")[2].split()
+    prefix = ["bash", "-c", 'cd "$0" && exec ' + " ".join(words), str(checkout)]
+    with running(checkout / "etc" / "host.toml", prefix=prefix, environ={"HOME": str(checkout)}) as started:
+        assert f"agtphost ready: agtp://127.0.0.1:{started.port}" in started.output
     assert "agtphost ready: agtp://127.0.0.1:4480" in section("Try it")
 
 
-def test_the_call_by_hand(host: Host, checkout: Path) -> None:
+def test_the_call_by_hand(host: Up, checkout: Path) -> None:
     """``agtp call`` with EXECUTE, as "Put your MCP server behind it" shows, reads the sample's file and verifies."""
     (command,) = [line for line in lines(section("Put your MCP server behind it")) if line.startswith("agtp call")]
-    _, (status, output) = shell(checkout, STORY[1][0], command)
+    _, (status, output) = shell(checkout, STORY[0][0], command)
     assert status == 0, output
     assert "AGTP/1.0 200" in output
     assert "Welcome" in output or "welcome" in output
     assert "verified" in output
 
 
-def test_try_it_line_by_line(host: Host, checkout: Path) -> None:
+def test_try_it_line_by_line(host: Up, checkout: Path) -> None:
     """
-    The main job as documented: a verified call, a refusal, the trail, the revocation, and 410.
+    The main job as documented: a verified call, a refusal, the trail, a suspension, the revocation, and 410. In the end
+    the agent of the tutorial still calls, with a second host on the usual port all along.
 
     A line that is added to the README and not to the story fails here.
     """
-    commands = lines(section("Try it"))[1:]
-    assert commands == [command for command, _, _ in STORY.values()]
-    for (command, status, parts), (got, output) in zip(STORY.values(), shell(checkout, *commands), strict=True):
+    assert "(a free one)" in host.text
+    commands = lines(section("Try it"))[1:-1]
+    assert commands == [command for command, _, _ in STORY]
+    told = shell(checkout, *commands, STORY[2][0])
+    assert told.pop()[0] == 0
+    for (command, status, parts), (got, output) in zip(STORY, told, strict=True):
         assert got == status, f"{command}\n{output}"
         for part in parts:
             assert part in output, f"{command}\n{output}"
@@ -168,6 +182,29 @@ def test_init_makes_the_documented_deployment(tmp_path: Path) -> None:
     path = f'export PATH="{BIN}:$PATH"'
     results = shell(tmp_path, path, command, "agtp check my-host/host.toml")
     assert [status for status, _ in results] == [0, 0, 0], results
+
+
+def test_two_commands_to_an_editor(tmp_path: Path) -> None:
+    """
+    "Put your MCP server behind it": the first command hosts the server that npx would start, the second writes it into
+    VS Code's file, with an agent that calls this server alone.
+    """
+    first, second = lines(section("Put your MCP server behind it"))[:2]
+    assert first.startswith("agtp up my-tools --mcp notes=") and second.startswith("agtp client connect vscode ")
+    # What npx finds in the registry is a server already at hand.
+    npx = tmp_path / "bin" / "npx"
+    npx.parent.mkdir()
+    npx.write_text(f"#!/bin/sh\nexec {shlex.join(forking.mcp_server(FIXTURE))}\n")
+    npx.chmod(0o755)
+    environ = {"PATH": f"{npx.parent}:{forking.path()}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    entry = first.partition("--mcp ")[2].replace("$HOME", str(tmp_path))
+    with second_host() as port, up(tmp_path, "my-tools", "--mcp", *shlex.split(entry), environ=environ | port) as host:
+        assert f"npx -y @modelcontextprotocol/server-filesystem {tmp_path}/notes" in host.text
+        status, said = typed(tmp_path, second, {**environ, "XDG_CONFIG_HOME": ""})
+        assert status == 0, said
+        file = tmp_path / ".config/Code/User/mcp.json"
+        arguments = json.loads(file.read_text())["servers"]["notes"]["args"]
+        assert arguments[-2:] == ["--server", "notes"]
 
 
 def snippets() -> list[str]:

@@ -15,16 +15,11 @@ from tests import forking
 from tests.system.hosting import BIN, until
 
 
-def occupied(port: int = 4480) -> socket.socket:
-    """Something that listens on a port, this or another process."""
-    taken = socket.socket()
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        taken.bind(("127.0.0.1", port))
-        taken.listen()
-    except OSError:
-        assert socket.socket().connect_ex(("127.0.0.1", port)) == 0
-    return taken
+@contextmanager
+def second_host() -> Iterator[dict[str, str]]:
+    """Somebody listens on the usual port: the environment in which that one is the usual one."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield {"AGTPHOST_PORT": str(taken.getsockname()[1])}
 
 
 class Up:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.cli.agent.admitting import admit
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 @click.option("--package-hash", metavar="HASH", help="What its author says its hash is: sha256:...")
 @click.option("--package-ca", type=EXISTING, metavar="FILE", help="Authorities of .nomo authors, PEM.")
 @click.option("--resolver", metavar="HOST[:PORT]", help="Who is asked for DNS records; default: the system's.")
+@click.option("--admit", "admitted", is_flag=True, help="Have the host that runs take it up now.")
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
 def new_command(
@@ -69,6 +71,7 @@ def new_command(
     package_hash: str | None,
     package_ca: Path | None,
     resolver: str | None,
+    admitted: bool,
     config: Path | None,
     as_json: bool,
     **said: Any,
@@ -79,11 +82,12 @@ def new_command(
     Its Genesis and Identity Document are signed with the registrar's key; a
     caller gets a key and a client certificate besides. Nobody else may have the
     label, or have had it within 90 days. A running host admits the agent on
-    SIGHUP, and records that it was issued.
+    SIGHUP, which --admit sends it, and records that it was issued.
 
     \b
     Examples:
       agtp agent new buyer --scope booking:* --scope mcp:tools:execute --owner "Example Ltd"
+      agtp agent new visitor --scope mcp:tools:execute --admit
       agtp agent new desk --hosted --package desk.nomo --package-ca authors.pem
       agtp tools ls --as buyer
     """
@@ -116,13 +120,15 @@ def new_command(
     }
     if inspected is not None:
         fields["package"] = inspected.evidence()
+    runs = not hosted and admitted and admit(settings, name)
     if as_json:
         print_json(fields)
         return
     print_summary(fields)
     if not hosted and fields["certificate"] is None:
         click.echo("the authority's key is not here: `agtp cert issue agent` makes the certificate", err=True)
-    click.echo("send the host SIGHUP, or restart it, to admit it", err=True)
+    if not runs:
+        click.echo("send the host SIGHUP, or restart it, to admit it", err=True)
 
 
 def issue_caller(config: Config, name: str, *, description: str, scopes: Sequence[str]) -> IssuedAgent:

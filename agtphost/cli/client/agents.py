@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import chain, count
@@ -22,19 +20,12 @@ from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.errors import ConfigurationError
 from agtphost.identity import files
-from agtphost.stores.state_lock import StateLock
 
 if TYPE_CHECKING:
     from agtphost.config import Config, MCPServerSection
 
 MADE_FOR = "clients"
 """In the state directory: a file for each such agent, with what it was made for."""
-
-PATIENCE = 15.0
-"""Seconds that a running host has to admit an agent."""
-
-PAUSE = 0.4
-"""Seconds between two looks: each that is too early is a refusal on record."""
 
 _SPELLINGS = 100
 
@@ -145,36 +136,6 @@ def _ended(config: Config) -> set[str]:
 
     with open_records(config) as reader:
         return {str(value["label"]) for value in reader.state_items(RETAINED)}
-
-
-def admit(config: Config, name: str) -> bool:
-    """
-    Have a running host take an agent up, and wait until it answers it.
-
-    :return: whether a host runs; it takes it up at its start otherwise.
-    :raises CommandError: it does not take it.
-    """
-    holder = StateLock(config.host.state_dir, config.store.path).holder()
-    if holder is None:
-        return False
-    number = holder.strip(", ").removeprefix("pid ")
-    try:
-        os.kill(int(number), signal.SIGHUP)
-    except (ValueError, OSError):
-        raise WrongInput(
-            f"the host{holder} cannot be told of the agent {name}", "Send it SIGHUP, then repeat."
-        ) from None
-    target = resolve(Connection(config=config.file, identity=name))
-    end = time.monotonic() + PATIENCE
-    while True:
-        time.sleep(PAUSE)
-        try:
-            ask(target, "DISCOVER", "/methods")
-            return True
-        except CommandError as error:
-            if time.monotonic() > end:
-                why = f"the host does not take up the agent {name}: {error.message}"
-                raise WrongInput(why, "Its log says why; restart it.") from None
 
 
 def retire(config: Config, name: str, purpose: Purpose) -> str:

@@ -13,6 +13,7 @@ import click
 
 from agtphost import extras
 from agtphost.bridge import client_config
+from agtphost.cli.agent.admitting import admit
 from agtphost.cli.client import agents
 from agtphost.cli.client.entries import ClientFile, is_bridge, option_of
 from agtphost.cli.configured import require_config
@@ -119,7 +120,7 @@ def connect(client: str, identity: str | None, place: Place, dry: bool, config: 
     if dry:
         _show(answer, file.difference(text), as_json)
         return
-    running = agents.admit(settings, label)
+    running = admit(settings, label)
     backup = file.write(text) if present != entry else None
     former = _retired(present, settings, purpose) if present is not None and present != entry else ""
     answer |= {"backup": None if backup is None else str(backup), "host_runs": running}
