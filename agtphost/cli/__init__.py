@@ -23,6 +23,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.deployment`: what ``agtp init`` writes
 - :mod:`.dns_lookup`: TXT records from one resolver: a question, an answer, and nothing believed that was not asked
   for
+- :mod:`.docs`: ``agtp docs``: the pages of the documentation, of the version that is installed
 - :mod:`.document`: ``agtp document``: signing and verifying an Agent Identity Document
 - :mod:`.domain`: ``agtp domain``: telling a host that a domain expired, was renewed or changed hands
 - :mod:`.explain`: ``agtp explain``: one record, told as a story, with what proves it and what would be decided today

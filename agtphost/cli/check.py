@@ -10,7 +10,7 @@ import click
 
 from agtphost.cli.configured import NO_HOST, find_config
 from agtphost.cli.failures import WrongInput, misconfigured
-from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.errors import ConfigurationError, Problem
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=EXISTING, required=False, metavar="[HOST.TOML]")
+@click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")
 @click.option("--ask", is_flag=True, help="Start the MCP servers too, and compare their tools with the rules for them.")
 @json_option
 def command(file: Path | None, ask: bool, as_json: bool) -> None:

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "manifest": ("Show and check a server's manifest.", "manifest"),
     "wellknown": ("Print the document of /.well-known/agtp.", "wellknown"),
     "conformance": ("Examine a server over the wire, requirement by requirement.", "conformance"),
+    "docs": ("Print a page of the documentation, or list them.", "docs"),
     "completion": ("Print the completion script of a shell.", "completion"),
 }
 """Name to summary and module of this package; each module has a ``command``."""

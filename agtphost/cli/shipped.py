@@ -43,7 +43,7 @@ class Part:
 
 
 PARTS = (
-    Part(package="mcp", what="the MCP server files", lines=r"^\[\[mcp\.server\]\]\n(?:.+\n)*"),
+    Part(package="mcp", what="the MCP server", lines=r"^\[\[mcp\.server\]\]\n(?:.+\n)*"),
     Part(
         package="jmespath",
         what="recipes and negotiation",
@@ -62,7 +62,7 @@ def remedy(parts: Sequence[Part]) -> str:
     """What is missing then, and how to get it; empty where nothing is."""
     if not parts:
         return ""
-    return f"without {' and '.join(part.what for part in parts)}: pip install 'agtphost[samples]'"
+    return f"without {', '.join(part.what for part in parts)}: pip install 'agtphost[samples]'"
 
 
 def sample_toml(changes: dict[str, str | int]) -> str:

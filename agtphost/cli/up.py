@@ -239,22 +239,23 @@ def _tries(host: Prepared) -> list[tuple[str, str]]:
     """Three commands, without the host; and what each shows."""
     agtp = _this_command()
     names = [server.name for server in host.config.mcp.server]
+    trail = (f"{agtp} audit verify", "every answer of the host, signed and in order")
+    called = "a call as the agent demo, and the signed record of it, checked"
     if host.sample and "files" in names:
         call = f"{agtp} tools call files.read_file path=welcome.txt"
-    elif names:
+        return [(call, called), (f"{call} --no-cert", "the same of nobody: refused, with what to do about it"), trail]
+    if names:
+        tools = (f"{agtp} tools ls", "the tools that the agent demo may call")
+        return [tools, (f"{agtp} upstreams ls", "what the MCP servers are up to"), trail]
+    if host.sample:
+        book = "BOOK /room room=attic arrival=2030-01-01 departure=2030-01-02"
         return [
-            (f"{agtp} tools ls", "the tools that the agent demo may call"),
-            (f"{agtp} upstreams ls", "what the MCP servers are up to"),
-            (f"{agtp} audit verify", "every answer of the host, signed and in order"),
+            (f"{agtp} call - QUERY /library/9780141439518 --verify", called),
+            (f"{agtp} call - {book} --no-cert", "what cannot be undone, of nobody: refused, with what to do about it"),
+            trail,
         ]
-    else:
-        path = "/library/9780141439518" if host.sample else "/"
-        call = f"{agtp} call - {'QUERY' if host.sample else 'DESCRIBE'} {path} --verify"
-    return [
-        (call, "a call as the agent demo, and the signed record of it, checked"),
-        (f"{call} --no-cert", "the same of nobody: refused, with what to do about it"),
-        (f"{agtp} audit verify", "every answer of the host, signed and in order"),
-    ]
+    methods = (f"{agtp} call - DISCOVER /methods --verify", called)
+    return [methods, (f"{agtp} agent ls", "the agents of the host, and what they may do"), trail]
 
 
 def _this_command() -> str:

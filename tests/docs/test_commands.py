@@ -106,6 +106,7 @@ SOURCES = ("from ", "import ", "type = ", "method = ", "host = ")
 
 SHOWN: dict[str, tuple[str, ...]] = {
     "docs/bridge.rst": ('{"code": -32010,',),
+    "docs/first-minutes.rst": ("{",),
     "docs/evidence.rst": ("1,204 refusals of agent-unauthenticated",),
     "docs/metrics.rst": ("scrape_configs:", '{"kind":"agtp"'),
     "docs/operations.rst": ("AGTP-Agent-Warning: deprecated;",),

@@ -10,7 +10,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from tests.supply.imports import imports
 from tests.supply.lock import ROOT, locked, read
 from tests.supply.sbom import normal
 from tests.system.hosting import BIN, Host, agtp, free_port
+from tests.system.up_host import second_host, typed, up
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORTED_AS = {
@@ -186,6 +189,69 @@ def test_the_wheel_is_reproducible(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is in the wheel, and nothing of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = copy(folder / "source")
+    # Somebody started the sample where it lies.
+    (source / "etc" / "state").mkdir()
+    (source / "etc" / "state" / "ca.key").touch()
+    wheel(source, folder, 0o022)
+    (built,) = folder.glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(folder / "installed")
+    return folder / "installed"
+
+
+def installed_agtp(unpacked: Path, *words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The command, of the wheel."""
+    program = [sys.executable, "-P", "-c", "from agtphost.cli import main; main()"]
+    given = {**os.environ, **environ, "PYTHONPATH": os.pathsep.join([str(unpacked), environ.get("PYTHONPATH", "")])}
+    return subprocess.run([*program, *words], cwd=cwd, capture_output=True, text=True, env=given)
+
+
+def tracked(folder: str) -> set[str]:
+    """Every file below a folder that is no product of something."""
+    found = (path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*") if path.is_file())
+    return {str(path) for path in found if not {"__pycache__", "state"} & set(path.parts)}
+
+
+def test_sample_and_pages_are_in_the_wheel(unpacked: Path, tmp_path: Path) -> None:
+    """
+    ``agtp init --sample`` and ``agtp docs`` of what the wheel has: sound, whole, and found there. No key of a host that
+    was started in the checkout is among it.
+    """
+    done = installed_agtp(unpacked, "init", "work", "--sample", "--port", str(free_port()), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = installed_agtp(unpacked, "check", "work", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shipped = {str(path.relative_to(unpacked / "agtphost/shipped")) for path in unpacked.glob("agtphost/shipped/**/*")}
+    wanted = {f"sample/{name}" for name in tracked("etc") if name.partition("/")[0] not in OPERATORS}
+    assert wanted | {f"docs/{name}" for name in tracked("docs")} <= shipped
+    assert not [name for name in shipped if "state" in Path(name).parts or name.endswith((".key", ".pem"))]
+    done = installed_agtp(unpacked, "docs", "--json", cwd=tmp_path)
+    pages = json.loads(done.stdout)
+    assert all(page["file"].startswith(str(unpacked)) for page in pages)
+    assert {"first-minutes", "README", "extending/handler"} <= {page["page"] for page in pages}
+    assert "agtp up demo" in installed_agtp(unpacked, "docs", "first-minutes", cwd=tmp_path).stdout
+
+
+OPERATORS = ("grafana", "prometheus", "systemd")
+"""Below etc, for those who run hosts, and no part of the sample."""
+
+
+def test_sample_and_pages_are_in_the_sdist(tmp_path: Path) -> None:
+    """All of both, beside the code and its tests."""
+    source = copy(tmp_path / "source")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path / "built")]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (built,) = (tmp_path / "built").glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"{folder}/{name}" for folder in ("etc", "docs") for name in tracked(folder)} <= names
+
+
+@pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """An environment in which no package of an extra can be imported."""
     folder = tmp_path_factory.mktemp("plain")
@@ -221,6 +287,18 @@ def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
     for extra in ("recipes", "cose", "metrics"):
         assert f"pip install 'agtphost[{extra}]'" in done.stdout + done.stderr
     assert agtp("check", str(config)).returncode == 0, "with the extras it is sound"
+
+
+@pytest.mark.slow
+def test_a_plain_install_is_worth_starting(plain: dict[str, str], tmp_path: Path) -> None:
+    """`agtp up` without any extra: the sample's endpoints, calls that are verified, and what brings the rest."""
+    with second_host() as port, up(tmp_path, environ={**plain, **port}) as host:
+        assert "without the MCP server, recipes and negotiation: pip install 'agtphost[samples]'" in host.text
+        assert "The bridge needs: pip install 'agtphost[bridge]'" in host.text
+        lines = [line.strip() for line in host.lines if line.startswith("  agtp ")]
+        told = [typed(tmp_path, line, {"PATH": f"{BIN}:{os.environ['PATH']}", **plain}) for line in lines]
+        assert [status for status, _ in told] == [0, 1, 0], told
+        assert "Pride and Prejudice" in told[0][1] and "verified" in told[0][1]
 
 
 def commands(text: str) -> list[str]:

@@ -83,6 +83,10 @@ def test_a_client_is_connected_and_disconnected(host: Up, tmp_path: Path) -> Non
     names, answer = tools(started(done["entry"]), "test_simple_text")
     assert "test_simple_text" in names and not any(name.startswith("two__") for name in names)
     assert "simple text" in answer and "agtp/audit-id" in answer
+    # Of the other server it gets nothing, though the scope would do.
+    other = typed(host.folder, "agtp tools call two.test_simple_text --config work --as vscode-one")
+    assert other[0] == 1 and "455" in other[1] and "grant" in other[1], other
+    assert done["narrowed"] and not client(host, "connect vscode --config work --dry-run", tmp_path)[1]["narrowed"]
     assert client(host, "connect vscode --server one --config work", tmp_path)[1]["changed"] is False
     assert [each["agent"] for each in client(host, "ls --project /nowhere", tmp_path)[1]] == ["vscode-one"]
     status, gone = client(host, "disconnect vscode --server one", tmp_path)

@@ -24,8 +24,8 @@ VERIFIER = DOCS.parent / "packages" / "agtp-verify" / "agtp_verify.py"
 PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
 
 
-PLAYED = {"approvals.rst", "runbook.rst"}
-"""Pages whose commands run on hosts of their own: ``tests/system/test_approvals_page.py``, ``test_runbook.py``."""
+PLAYED = {"approvals.rst", "runbook.rst", "first-minutes.rst"}
+"""Pages with tests of their own: ``test_approvals_page.py``, ``test_runbook.py``, ``test_first_minutes.py``."""
 
 
 @dataclass(frozen=True)

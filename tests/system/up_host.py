@@ -89,7 +89,7 @@ def up(folder: Path, *words: str, last: str = '  "agtp": {', environ: dict[str, 
 
 
 def typed(folder: Path, line: str, environ: dict[str, str] | None = None) -> tuple[int, str]:
-    """Run one line as a person types it."""
+    """Run one line as a person types it; with a ``PATH`` of its own it is that."""
     given = {**os.environ, "PATH": f"{forking.path()}:{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", **(environ or {})}
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=folder, timeout=120, env=given)
     return done.returncode, done.stdout + done.stderr

@@ -10,6 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agtphost.cli.agent.granting import PATH as GRANTS
 from agtphost.cli.agent.issue import issue_caller
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.exchange import ask
@@ -136,6 +137,16 @@ def _ended(config: Config) -> set[str]:
 
     with open_records(config) as reader:
         return {str(value["label"]) for value in reader.state_items(RETAINED)}
+
+
+def narrow(config: Config, name: str, server: str) -> None:
+    """
+    Grant an agent of a running host one MCP server, and so nothing else.
+
+    :raises CommandError: the host does not.
+    """
+    given = {"subject": name, "resource": [f"{server}.*"], "scope": "call"}
+    ask(resolve(Connection(config=config.file), identity=REGISTRAR), "AUTHORIZE", GRANTS, given)
 
 
 def retire(config: Config, name: str, purpose: Purpose) -> str:

@@ -76,7 +76,8 @@ def connect(client: str, identity: str | None, place: Place, dry: bool, config: 
     Write the host into a client's own configuration file.
 
     The entry starts `agtp mcp-bridge` as an agent that is made for it, with a key of its own and the scopes of what is
-    connected alone: --server's, or those of all MCP servers and endpoints. A running host admits it at once. What the
+    connected alone: those of all MCP servers and endpoints; with --server those of that one, and the host, which has to
+    run then, grants it nothing else. A running host admits it at once. What the
     file has besides stays as it is, comments too, and the file of before is kept beside it. A file that does not parse
     is left alone.
 
@@ -115,15 +116,19 @@ def connect(client: str, identity: str | None, place: Place, dry: bool, config: 
         "agent": label,
         "agent_is_new": new,
         "scopes": list(scopes) if new or identity is None else _scopes(settings, label),
+        "narrowed": place.server is not None and (new or identity is None),
         "changed": present != entry,
     }
     if dry:
         _show(answer, file.difference(text), as_json)
         return
     running = admit(settings, label)
+    if running and place.server is not None and answer["narrowed"]:
+        agents.narrow(settings, label, place.server)
     backup = file.write(text) if present != entry else None
     former = _retired(present, settings, purpose) if present is not None and present != entry else ""
     answer |= {"backup": None if backup is None else str(backup), "host_runs": running}
+    answer["narrowed"] = answer["narrowed"] and running
     if as_json:
         print_json(answer)
         return
@@ -133,7 +138,12 @@ def connect(client: str, identity: str | None, place: Place, dry: bool, config: 
     click.echo(f"agent {label}{' (new)' if new else ''}: {', '.join(answer['scopes'])}")
     if former:
         click.echo(former)
-    click.echo("The host takes calls of it." if running else "Start the host; it admits the agent then.")
+    if running:
+        click.echo(f"The host takes calls of it{f', to {place.server} alone' if answer['narrowed'] else ''}.")
+    else:
+        click.echo("Start the host; it admits the agent then.")
+        if place.server is not None:
+            click.echo(f"Then say this again: the host has to run to grant the agent {place.server} alone.")
 
 
 def _same_host(entry: Mapping[str, Any], file: Path) -> bool:

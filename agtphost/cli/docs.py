@@ -1,0 +1,59 @@
+"""``agtp docs``: the pages of the documentation, of the very version that is installed."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import click
+
+from agtphost.cli import shipped
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import json_option
+from agtphost.cli.output import print_entries, print_json
+
+_GENERATED = ("index", "changelog", "contributing")
+"""Pages of the site that have nothing of their own."""
+
+
+def _pages() -> dict[str, Path]:
+    folder = shipped.folder("docs")
+    found = {path.stem: path for path in sorted(folder.glob("*.rst")) if path.stem not in _GENERATED}
+    extending = {f"extending/{path.stem}": path for path in sorted((folder / "extending").glob("*.rst"))}
+    return found | extending
+
+
+def _title(page: Path) -> str:
+    """The first line that is underlined."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    underlined = (line for line, under in pairwise(lines) if line and set(under) == {"="})
+    return next(underlined, page.stem)
+
+
+@click.command()
+@click.argument("page", required=False, metavar="[PAGE]")
+@json_option
+def command(page: str | None, as_json: bool) -> None:
+    """
+    Print a page of the documentation, or list them.
+
+    \b
+    Examples:
+      agtp docs
+      agtp docs first-minutes
+    """
+    pages = _pages()
+    if page is None:
+        listed = [{"page": name, "title": _title(path), "file": str(path)} for name, path in pages.items()]
+        print_entries(listed, ("page", "title"), as_json)
+        return
+    if page not in pages:
+        raise WrongInput(f"there is no page {page!r}", "`agtp docs` lists them.")
+    text = pages[page].read_text(encoding="utf-8")
+    if as_json:
+        print_json({"page": page, "file": str(pages[page]), "text": text})
+    elif sys.stdout.isatty():
+        click.echo_via_pager(text)
+    else:
+        click.echo(text)
