@@ -248,10 +248,10 @@ def _tries(host: Prepared) -> list[tuple[str, str]]:
         tools = (f"{agtp} tools ls", "the tools that the agent demo may call")
         return [tools, (f"{agtp} upstreams ls", "what the MCP servers are up to"), trail]
     if host.sample:
-        book = "BOOK /room room=attic arrival=2030-01-01 departure=2030-01-02"
+        call = f"{agtp} call - QUERY /library"
         return [
-            (f"{agtp} call - QUERY /library/9780141439518 --verify", called),
-            (f"{agtp} call - {book} --no-cert", "what cannot be undone, of nobody: refused, with what to do about it"),
+            (f"{call}/9780141439518 --verify", called),
+            (f"{call}/0000000000 --verify", "no such book: an error that the endpoint declares, on record too"),
             trail,
         ]
     methods = (f"{agtp} call - DISCOVER /methods --verify", called)
