@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from hashlib import sha256
 from pathlib import Path
 
 from tests.npm import cache
@@ -34,16 +35,22 @@ def document(package: str, version: str, name: str) -> Path:
     return found
 
 
-def program(package: str, version: str, name: str) -> Path:
-    """A program of a package, in an environment of its own: it may need other versions than this project does."""
-    home = cache().parent / f"{package}-{version}-{sys.version_info.major}.{sys.version_info.minor}"
+def environment(name: str, *requirements: str) -> Path:
+    """The directory of programs of an environment of its own: packages that need other versions than this project."""
+    digest = sha256(" ".join(requirements).encode()).hexdigest()[:8]
+    home = cache().parent / f"{name}-{digest}-{sys.version_info.major}.{sys.version_info.minor}"
     cache().parent.mkdir(parents=True, exist_ok=True)
-    with home.with_suffix(".lock").open("w") as lock:
+    with (home.parent / f"{home.name}.lock").open("w") as lock:
+        # Several test processes may want it at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "complete").exists():
             shutil.rmtree(home, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-            install = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", f"{package}=={version}"]
-            subprocess.run(install, check=True)
+            subprocess.run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *requirements], check=True)
             (home / "complete").touch()
-    return home / "bin" / name
+    return home / "bin"
+
+
+def program(package: str, version: str, name: str) -> Path:
+    """A program of a package, in an environment of its own."""
+    return environment(package, f"{package}=={version}") / name

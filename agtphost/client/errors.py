@@ -140,6 +140,7 @@ class CallRefused(ClientError):
             more.append(f"(Audit-ID {reply.audit_id})")
         said = f"{told}: {reply.explanation}" if reply.explanation else f"{told}."
         super().__init__(escape(said), escape(" ".join(filter(None, more))))
+        self.explanation, self.remedy = escape(reply.explanation), escape(reply.remedy)
 
 
 class ApprovalRequired(CallRefused):

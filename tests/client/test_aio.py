@@ -229,7 +229,7 @@ async def storm(client: aio.Client, uri: str, calls: int, seed: int) -> tuple[in
 @pytest.mark.programme
 def test_a_storm_of_cancellations_mixes_nothing_up(credentials: Credentials) -> None:
     """At any moment of a call; those that go on have their own answers, and nothing is left open."""
-    calls, seed = length(400, 3000), random.randrange(1 << 32)
+    calls, seed = length(1200, 6000), random.randrange(1 << 32)
     print("seed", seed)
     with ScriptedHost(credentials, echo) as host:
 

@@ -66,6 +66,12 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/a2a.rst", "agtp upstreams "): "tests/system/test_web_upstreams.py::",
     ("docs/approvals.rst", "import sys"): "tests/system/test_approvals_page.py::test_the_program_waits",
     ("docs/client.rst", "import sys"): "tests/system/test_merchant.py::test_the_pages_buyer_buys",
+    **{
+        ("docs/client.rst", beginning): "tests/system/test_client_page.py::test_a_program_prints_what_the_page_shows"
+        for beginning in ("from agtphost", "from pathlib", "from threading", "import asyncio")
+    },
+    ("docs/client.rst", "from twisted"): "tests/system/test_client_page.py::"
+    "test_the_twisted_program_prints_what_the_page_shows",
     ("docs/operations.rst", "agtp agent new desk --hosted --package"): "tests/cli/test_identity_commands.py::",
     ("docs/operations.rst", "AGTPHOST_LOG_FILE="): "tests/system/test_operation.py::"
     "test_the_log_is_for_the_hosts_user_alone",
