@@ -39,6 +39,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.page`: ``agtp page``: a link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
+- :mod:`.reload`: ``agtp reload``: change without a restart
 - :mod:`.status`: ``agtp status``: how a host is; :mod:`.resting`: what the files of one say that does not run
 - :mod:`.scaffold`: what a deployment begins with besides ``host.toml``: an example, what git needs, a unit
 - :mod:`.shipped`: the sample deployment and the documentation, from a wheel or a checkout

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.audit.configurations import ADOPTED, REFUSED
 from agtphost.audit.summaries import EVENT, READS
 from agtphost.cli import approval_records
 from agtphost.cli.approval_records import ApprovalRecords, records_of
@@ -200,8 +201,24 @@ def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {_named(payload.get('agent_id'), names)}"]
     if payload.get("new_status"):
         lines.append(f"  state    {payload.get('previous_status')} -> {payload['new_status']}")
+    if payload.get("event_type") in (ADOPTED, REFUSED):
+        lines.extend(_configuration(payload))
     lines.extend(f"  {name:8} {payload[name]}" for name in ("actor", "reason") if payload.get(name))
     return lines
+
+
+def _configuration(payload: Mapping[str, Any]) -> Iterator[str]:
+    """A configuration that was taken, or refused: by whom, and what of it."""
+    yield f"  what     {payload.get('explanation')}"
+    key = f", by the key {payload['key']}" if payload.get("key") else ""
+    yield f"  asked by {payload.get('asked_by')}{key}"
+    yield f"  number   {payload.get('generation')} of its process is in force"
+    if payload.get("digest"):
+        yield f"  digest   SHA-256 {payload['digest']}"
+    for title, name in (("taken", "taken"), ("restart", "waiting"), ("problem", "problems")):
+        listed = payload.get(name)
+        for each in listed if isinstance(listed, list) else ():
+            yield f"  {title:8} {shown(each)}"
 
 
 def summary_lines(payload: Mapping[str, Any]) -> list[str]:

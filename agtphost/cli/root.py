@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "backup": ("Back up a host, also while it runs.", "backup.commands"),
     "restore": ("Restore a host from a backup, verified.", "backup.restoring"),
     "upstreams": ("Show what hosted servers are up to.", "upstreams"),
+    "reload": ("Have a running host take what was changed in its configuration.", "reload"),
     "page": ("Get a link to the page for the people who run a host.", "page"),
     "agent": ("Agents and their lifecycle.", "agent.commands"),
     "domain": ("Tell a host of domains that expired.", "domain"),

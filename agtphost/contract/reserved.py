@@ -49,6 +49,9 @@ PAGE = (
 )
 """The operators' page: bound where ``[admin]`` listens."""
 
+CONFIGURATION = (("ACTIVATE", "/configuration"),)
+"""The host's configuration, taken while it runs."""
+
 GRANTS = (("AUTHORIZE", "/grants"), ("REVOKE", "/grants"), ("QUERY", "/grants"))
 """What the host lets agents do: :mod:`agtphost.contract.rights`."""
 
@@ -69,5 +72,6 @@ RESERVED = (
     *FRONTED,
     *PAGE,
     *GRANTS,
+    *CONFIGURATION,
 )
 """All of them, as the endpoint rules take them."""

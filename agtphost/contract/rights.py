@@ -48,7 +48,7 @@ def is_free(binding: Binding) -> bool:
     return binding.method == "QUERY" and binding.path != "/"
 
 
-_THEIRS = frozenset((*reserved.PAGE, *reserved.GRANTS))
+_THEIRS = frozenset((*reserved.PAGE, *reserved.GRANTS, *reserved.CONFIGURATION))
 """For operators, whose key is asked for; of grants an agent reads its own here."""
 
 

@@ -21,7 +21,7 @@ certificate has one answer (design decision 14).
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
@@ -93,6 +93,16 @@ class Authorization:
         Where there are operators, who issued an agent elsewhere does not undo what they decided.
         """
         return self.operates(context) or (not self._operators and is_registrar(context.peer, agent))
+
+    def configures(self, context: BuiltInContext, agents: Iterable[Agent]) -> bool:
+        """
+        Whether the caller changes the host's configuration: an operator, or where none are listed, who issued an agent.
+
+        :param agents: all that are known here.
+        """
+        if self._operators:
+            return self.operates(context)
+        return any(is_registrar(context.peer, agent) for agent in agents)
 
     def person(self, context: BuiltInContext) -> str:
         """The key fingerprint of a client certificate that names no agent; empty for everybody else."""

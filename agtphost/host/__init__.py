@@ -10,7 +10,8 @@ What is built, in order:
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called; :mod:`.lasting` and
   :mod:`.standing`: what of it is the same under every configuration
 - :mod:`.core`: what answers requests under one configuration; :mod:`.generations`: one after the other
-- :mod:`.reloading`, with :mod:`.candidate` and :mod:`.modules`: change without a restart
+- :mod:`.reloading`, with :mod:`.candidate` and :mod:`.modules`: change without a restart;
+  :mod:`.configuring`: asked for over AGTP
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers; :mod:`.supply`: those that go on
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.expiry`: the one place that knows everything of a host that ends

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import invalidate_caches
 
 from agtphost.config import Config, load
 from agtphost.config.live import settled
@@ -79,6 +80,7 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
     config, tables, waiting = settled(load(old.config.file, environ), old.config)
     if config.host.development:
         provision(config, parts["identity"])
+    invalidate_caches()
     modules = _modules(running, config)
     before = _kept(inventory(config, old.tls))
     found, clashes = distinct(agents.load(config, parts["identity"]))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
@@ -105,6 +106,9 @@ class Outcome:
 
     taken: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    """Kinds."""
+
     failed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     """Why it was refused; empty where it was not."""
@@ -122,6 +126,19 @@ class Outcome:
     def refused(self) -> bool:
         """Whether the configuration that was found is not in force because of what is wrong with it."""
         return bool(self.problems)
+
+    def told(self) -> dict[str, Any]:
+        """For whoever asked."""
+        problems = [{name: value for name, value in asdict(problem).items() if value} for problem in self.problems]
+        return {
+            "taken": list(self.taken),
+            "waiting": list(self.left),
+            "unchanged": list(self.unchanged),
+            "problems": problems,
+            "digest": self.digest,
+            "generation": self.generation,
+            "audit_id": self.audit_id,
+        }
 
     @property
     def summary(self) -> str:
@@ -183,7 +200,11 @@ def judged(
     gone = [agent.name for agent in known.known() if agent.agent_id not in there]
     if gone:
         left.append(_named("agents whose files are gone", sorted(gone)))
-    return Outcome(taken=tuple(taken), left=tuple(left))
+    named = tuple(each.partition(" (")[0] for each in (*taken, *left))
+    unchanged = tuple(
+        kind for kind in (*TAKEN, *LEFT) if kind not in named and (kind == "configuration" or now.get(kind))
+    )
+    return Outcome(taken=tuple(taken), left=tuple(left), unchanged=unchanged)
 
 
 def _named(kind: str, names: list[str]) -> str:

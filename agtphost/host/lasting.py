@@ -27,6 +27,7 @@ from agtphost.host.revision import History
 from agtphost.host.standing import StandingDirectory
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
+from agtphost.methods.reload import ReloadRequests
 from agtphost.negotiation.lasting import Lasting as Negotiations
 from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
@@ -61,6 +62,7 @@ class Lasting:
     """What was answered within the last hour."""
 
     principals: Principals
+    reloads: ReloadRequests
 
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
@@ -94,4 +96,5 @@ class Lasting:
             entrance=Entrance(config.admin.base, config.admin.idle, reactor.seconds) if watched else None,
             traffic=traffic,
             principals=Principals(reactor),
+            reloads=ReloadRequests(),
         )

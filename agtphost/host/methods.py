@@ -15,6 +15,7 @@ from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
+from agtphost.host.configuring import configuration_bindings
 from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
@@ -165,6 +166,7 @@ def built_in_methods(
             *purchase.built_in(loaded.catalog, bound),
             *page_bindings(access),
             *granting_bindings(on, upstreams, negotiating),
+            *configuration_bindings(on),
         ),
         floor=floor,
         delegating=tasks,

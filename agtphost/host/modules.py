@@ -11,13 +11,25 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib import invalidate_caches
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, resolve_name
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from agtphost.handlers.function import Function, resolve
+
+
+class _Source(SourceFileLoader):
+    """
+    Compiles what the file says now.
+
+    Compiled modules that Python keeps beside it are told from it by its size and by the second in which it changed.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 class Modules:
@@ -31,6 +43,7 @@ class Modules:
         self._roots = [str(root) for root in roots]
         self._made: dict[str, ModuleType] = {}
         self._builtins = {**vars(builtins), "__import__": self._import}
+        invalidate_caches()
 
     @property
     def files(self) -> list[Path]:
@@ -73,6 +86,8 @@ class Modules:
         spec = self._spec(name, places)
         if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if type(spec.loader) is SourceFileLoader:
+            spec.loader = _Source(spec.loader.name, spec.loader.path)
         module = self._made[name] = module_from_spec(spec)
         module.__dict__["__builtins__"] = self._builtins
         try:

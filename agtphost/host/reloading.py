@@ -17,6 +17,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
+from agtphost.audit.configurations import ADOPTED, REFUSED
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
@@ -28,9 +29,6 @@ from agtphost.host.hang_up import Outcome, inventory
 from agtphost.host.loaded import Loaded
 from agtphost.host.unmatched import unmatched
 from agtphost.iagtp import ILedger
-
-ADOPTED = "configuration-adopted"
-REFUSED = "configuration-refused"
 
 SHOWN = 20
 """Problems of a refused configuration that its record tells."""
@@ -99,7 +97,7 @@ class Reloading:
             outcome = await self._in_turn(requester, check)
         finally:
             self._turns.release()
-        self._tell(outcome, check)
+        self._tell(outcome, requester, check)
         return outcome
 
     async def _in_turn(self, requester: Requester, check: bool) -> Outcome:
@@ -112,7 +110,7 @@ class Reloading:
             if check:
                 self._generations.discard(core)
                 return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
-            await self._generations.begin(core)
+            await self._started(core)
             return await self._taken(candidate, core, requester)
         except ConfigurationError as error:
             if core is not None:
@@ -158,6 +156,17 @@ class Reloading:
             log.warn("{remark}", remark=remark)
         return core
 
+    async def _started(self, core: Core) -> None:
+        """
+        Start what is new behind it.
+
+        :raises ConfigurationError: it cannot be.
+        """
+        try:
+            await self._generations.begin(core)
+        except Exception as error:
+            raise self._unforeseen(error) from None
+
     async def _taken(self, candidate: Candidate, core: Core, requester: Requester) -> Outcome:
         """
         Put it on record, and in force in that same turn of the reactor.
@@ -171,6 +180,7 @@ class Reloading:
         outcome = replace(candidate.outcome, digest=candidate.digest, generation=self._number + 1)
         fields = {
             **requester.fields(),
+            "explanation": f"The configuration was changed: {', '.join(outcome.taken)}.",
             "digest": outcome.digest,
             "generation": outcome.generation,
             "taken": list(outcome.taken),
@@ -187,9 +197,12 @@ class Reloading:
         if candidate.modules is not None:
             candidate.modules.install()
         core.on.loaded.tls.follow(candidate.tls)
-        self._renew(candidate)
         self._generations.turn_to(core)
-        self._agents.admitted(newcomers)
+        try:
+            self._renew(candidate)
+            self._agents.admitted(newcomers)
+        except Exception:
+            log.failure("something of the host did not follow its configuration")
         return replace(outcome, audit_id=audit_id)
 
     def _taken_files(self, kind: str, candidate: Candidate) -> Any:
@@ -212,6 +225,7 @@ class Reloading:
         shown = [str(problem)[:LONGEST] for problem in problems[:SHOWN]]
         fields = {
             **requester.fields(),
+            "explanation": f"A configuration was refused, for {len(problems)} problems; nothing changed.",
             "digest": "" if candidate is None else candidate.digest,
             "generation": self._number,
             "problems": shown,
@@ -231,19 +245,24 @@ class Reloading:
             raise ConfigurationError([problem]) from None
         return str(sealed.audit_id)
 
-    def _tell(self, outcome: Outcome, check: bool) -> None:
+    async def asked(self, key: str, agent_id: str, check: bool) -> Mapping[str, Any]:
+        """An operator asks over AGTP: see :data:`agtphost.methods.reload.Reload`."""
+        outcome = await self.reload(Requester(by="operator", key=key, agent_id=agent_id), check=check)
+        return outcome.told()
+
+    def _tell(self, outcome: Outcome, requester: Requester, check: bool) -> None:
         if check:
             return
+        by = "SIGHUP" if requester.by == "signal" else "reload"
         if outcome.refused:
             problems = "; ".join(str(problem) for problem in outcome.problems)
-            log.error("SIGHUP: nothing changed: {why}", why=problems)
+            log.error("{by}: nothing changed: {why}", by=by, why=problems)
         elif any(each.startswith("TLS files (") for each in outcome.taken):
-            log.info(
-                "SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them"
-            )
+            said = "the TLS certificate, key and client authorities were read again; new connections use them"
+            log.info("{by}: {said}", by=by, said=said)
         for each in outcome.left:
-            log.warn("SIGHUP: takes a restart: {what}", what=each)
-        log.info("SIGHUP: {summary}", summary=outcome.summary)
+            log.warn("{by}: takes a restart: {what}", by=by, what=each)
+        log.info("{by}: {summary}", by=by, summary=outcome.summary)
 
 
 LATER = "ask again once the store takes records; the log says what it lacks"

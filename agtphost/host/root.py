@@ -99,6 +99,7 @@ class Host(Service):
                 *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents),
                 self._renew,
             )
+            assembled.generations.core.on.lasting.reloads.reload = self._reloading.asked
             # Before what says that the host is ready: a SIGHUP right after that would end it.
             self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]

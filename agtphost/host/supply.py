@@ -74,7 +74,10 @@ class Servers:
         self._users.append(order)
         fresh = [each.service for each in order.every if each.service.parent is None]
         for service in fresh:
-            service.setServiceParent(self.service)
+            # In a room of its own: one that is replaced has the same name, and still has calls to end.
+            room = MultiService()  # type: ignore[no-untyped-call]
+            service.setServiceParent(room)
+            room.setServiceParent(self.service)  # type: ignore[no-untyped-call]
         return fresh
 
     def adopt(self, order: Order) -> None:
@@ -94,7 +97,7 @@ class Servers:
         supplied.lease.release()
         if supplied.service.parent is None:
             return
-        stopping = supplied.service.disownServiceParent()
+        stopping = supplied.service.parent.disownServiceParent()
         if isinstance(stopping, Deferred):
             stopping.addErrback(lambda failure: log.failure("a server did not stop cleanly", failure=failure))
 

@@ -106,6 +106,7 @@ class Reason(StrEnum):
     GOVERNANCE_DENIED = "governance-denied", 403, "companion section 8.2", "The governance platform denies the action.", "Ask the governance platform why."
     GOVERNANCE_TOKEN_INVALID = "governance-token-invalid", 401, "companion section 8.2", "The governance token cannot be believed.", "Have the governance platform decide on this action anew."
     NOT_ENTITLED = "not-entitled", 403, "core v08 section 7.2.11", "The caller has no say in this."
+    CONFIGURATION_REFUSED = "configuration-refused", 422, "design decision 14", "The configuration that was found is refused, and nothing has changed.", "Mend what problems tells, with file and line, and ask again; agtp reload --check tries it alone."
     NOTHING_TO_GRANT = "nothing-to-grant", 422, "design decision 14", "What is to be granted is nothing that can be called here.", "agtp agent grant --help has the forms; DISCOVER /methods and DISCOVER /tools list what can be called."
     NOT_OFFERED_BY_AGENT = "not-offered-by-agent", 404, "design decision 14", "The addressed agent does not offer this.", "Address an agent that lists it in DISCOVER /methods."
     NOT_OPERATOR = "not-operator", 403, "AGTP-API section 10.6", "Proposals are decided about by operators, and agents with the scope inspect:all.", "Connect with the certificate of an operator, or of an agent that has the scope."

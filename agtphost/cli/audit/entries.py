@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agtphost.audit.configurations import ADOPTED, REFUSED
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.summaries import EVENT as SUMMARY
 from agtphost.audit.summaries import READS
@@ -67,7 +68,7 @@ class Entry:
         """
         payload = self.payload
         what = spoken(payload)
-        if what in (SUMMARY, READS):
+        if what in (SUMMARY, READS, ADOPTED, REFUSED):
             what = str(payload.get("explanation"))
         reason = payload.get("reason")
         extra = payload.get("extra")

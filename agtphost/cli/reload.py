@@ -1,0 +1,83 @@
+"""``agtp reload``: have a running host take what was changed in its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from agtphost.cli.exchange import connected, refusal, result_of
+from agtphost.cli.failures import ExitStatus
+from agtphost.cli.options import Connection, host_options
+from agtphost.cli.output import print_json, visible
+from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.contract.reserved import CONFIGURATION
+from agtphost.methods.reload import SECONDS
+from agtphost.vocabulary.reasons import Reason
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Tell what would be taken, and change nothing.")
+@host_options
+def command(check: bool, where: Connection, as_json: bool) -> None:
+    """
+    Have a running host take what was changed in its configuration, all of it at once, or nothing.
+
+    The host reads host.toml, endpoints, recipes, documents, agents, servers behind it and TLS files again, and answers
+    once they are in force. Connections, running calls, sessions and servers that did not change live on. What takes a
+    restart is named, and keeps nothing else from being taken. Anything wrong changes nothing, and is told with file
+    and line.
+
+    For operators, whose keys [audit] operators lists; where it lists none, for the registrar of an agent, which asks
+    without --cert and --as. SIGHUP does the same.
+
+    \b
+    Exit status 0 if everything was taken or nothing had changed, 1 if the host refused.
+
+    \b
+    Examples:
+      agtp reload
+      agtp reload --check
+      agtp reload --json | jq .taken
+    """
+    target = resolve(where, identity=REGISTRAR)
+    method, path = CONFIGURATION[0]
+    with connected(target) as client:
+        reply = client.call(target.uri, method, path, {"check": True} if check else {}, timeout=SECONDS)
+        answer = reply.document if isinstance(reply.document, dict) else {}
+        refused = answer.get("reason") == str(Reason.CONFIGURATION_REFUSED)
+        if not reply.ok and not refused:
+            raise refusal(reply)
+        told = answer if refused else result_of(reply)
+    if as_json:
+        print_json(told)
+    elif refused:
+        _refused(told)
+    else:
+        _show(told, check)
+    raise click.exceptions.Exit(int(ExitStatus.REFUSED if refused else ExitStatus.SUCCESS))
+
+
+def _refused(told: Mapping[str, Any]) -> None:
+    click.echo("refused: nothing has changed", err=True)
+    for problem in told.get("problems", ()):
+        place = f"{problem['file']}:{problem['line']}: " if problem.get("line") else f"{problem['file']}: "
+        click.echo(visible(f"{place if problem.get('file') else ''}{problem['message']}"), err=True)
+        if problem.get("hint"):
+            click.echo(visible(f"    {problem['hint']}"), err=True)
+
+
+def _show(told: Mapping[str, Any], check: bool) -> None:
+    taken, waiting = told.get("taken", ()), told.get("waiting", ())
+    for each in taken:
+        click.echo(visible(f"{'would be taken' if check else 'taken'}: {each}"))
+    if not taken:
+        click.echo("nothing to take")
+    for each in waiting:
+        click.echo(visible(f"takes a restart: {each}"))
+    if told.get("unchanged"):
+        click.echo(visible(f"unchanged: {', '.join(told['unchanged'])}"))
+    if told.get("audit_id"):
+        click.echo(visible(f"configuration {told['generation']} of this process, on record as {told['audit_id']}"))

@@ -1,0 +1,23 @@
+"""What AGTP answers about the configuration of a host."""
+
+from __future__ import annotations
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import CONFIGURATION
+from agtphost.host.foundation import Foundation
+from agtphost.identity.peer import Assurance
+from agtphost.methods.reload import SECONDS, ConfigurationAccess
+
+STATEMENT = "Take what was changed in the host's configuration, all of it or nothing, for operators."
+
+
+def configuration_bindings(on: Foundation) -> tuple[Binding, ...]:
+    """ACTIVATE; nothing where there are no files that could have changed."""
+    if on.loaded.volatile:
+        return ()
+    handler = ConfigurationAccess(on.lasting.reloads, on.authorization, on.loaded.directory.known)
+    # People are known by their certificate's key, and are no agents.
+    return tuple(
+        Binding.native(*(*place, handler, STATEMENT, Assurance.NONE), changes=True, server_level=True, timeout=SECONDS)
+        for place in CONFIGURATION
+    )

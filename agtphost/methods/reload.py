@@ -1,0 +1,80 @@
+"""
+Change without a restart, as AGTP knows it: ACTIVATE on ``/configuration``.
+
+Operators ask for it; where none are listed, whoever issued an agent of this host. The answer comes once what was found
+is in force, or is refused with everything that is wrong; both are on record in the host's own chain too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization, fingerprint
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.agents import Agent
+from agtphost.vocabulary.reasons import Reason
+
+SECONDS = 300.0
+"""That reading, and starting what is new, may take."""
+
+Reload = Callable[[str, str, bool], Awaitable[Mapping[str, Any]]]
+"""
+Asks for it: with the SHA-256 of the asking key, the Agent-ID of an asking agent, and whether it is to be tried alone.
+
+What became of it has ``taken``, ``waiting``, ``problems`` and more.
+"""
+
+
+class ReloadRequests:
+    """Where requests for a reload go: known once the host is assembled."""
+
+    def __init__(self) -> None:
+        self.reload: Reload | None = None
+
+
+@implementer(IBuiltInHandler)
+class ConfigurationAccess:
+    """
+    Answers who may change the host's configuration.
+
+    :param known: every agent that the host knows.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self, requests: ReloadRequests, authorization: Authorization, known: Callable[[], Iterable[Agent]]
+    ) -> None:
+        self._requests = requests
+        self._authorization = authorization
+        self._known = known
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Take what was changed, or only look whether it could be.
+
+        :raises Refusal: 403 for everybody else; 422 where something is wrong with what was found.
+        """
+        if not self._authorization.configures(context, self._known()):
+            raise Refusal(
+                Reason.OPERATORS_ONLY,
+                "The configuration is changed by operators.",
+                remedy="Connect with the certificate of an operator: [audit] operators lists their keys.",
+            )
+        check = context.input.get("check", False)
+        if not isinstance(check, bool):
+            raise parameters.invalid("check", "check is no truth value.", "Send true or false.")
+        reload = self._requests.reload
+        assert reload is not None, "no request comes before the host is assembled"
+        agent_id = "" if context.caller is None else context.caller.agent_id
+        told = dict(await reload(fingerprint(context.peer), agent_id, check))
+        if told["problems"]:
+            said = "The configuration that was found is refused, and nothing has changed."
+            raise Refusal(Reason.CONFIGURATION_REFUSED, said, details=told)
+        extra = {name: told[name] for name in ("generation", "digest") if told.get(name)}
+        return Answer(result={**told, "checked": check}, extra={"configuration": {**extra, "checked": check}})
