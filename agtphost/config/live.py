@@ -12,6 +12,9 @@ from typing import Any
 
 from agtphost.config.sections import Config
 
+SECONDS = 300.0
+"""That reading a configuration, and starting what is new behind it, may take."""
+
 WHOLE: frozenset[str] = frozenset({"*"})
 """Every key of a table."""
 

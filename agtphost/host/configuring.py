@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from agtphost.config.live import SECONDS
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import CONFIGURATION
 from agtphost.host.foundation import Foundation
 from agtphost.identity.peer import Assurance
-from agtphost.methods.reload import SECONDS, ConfigurationAccess
+from agtphost.methods.reload import ConfigurationAccess
 
 STATEMENT = "Take what was changed in the host's configuration, all of it or nothing, for operators."
 

@@ -19,9 +19,6 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary.reasons import Reason
 
-SECONDS = 300.0
-"""That reading, and starting what is new, may take."""
-
 Reload = Callable[[str, str, bool], Awaitable[Mapping[str, Any]]]
 """
 Asks for it: with the SHA-256 of the asking key, the Agent-ID of an asking agent, and whether it is to be tried alone.
