@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.system.hosting import Host, agtp, running, sample
+from tests.system.hosting import Host, agtp, running, sample, until
+
+MCP = "payload_type=application/vnd.mcp.tools+json"
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,79 @@ def test_one_command_leaves_an_agent_one_tool(host: Host) -> None:
     assert "narrowed no longer" in host.agtp("agent", "ungrant", "demo", "--all").stdout
     assert host.agtp("tools", "call", "files.list_files").returncode == 0
     assert host.agtp("audit", "verify").returncode == 0
+
+
+WAYS: dict[str, tuple[str, ...]] = {
+    "the path of its server": (
+        "EXECUTE",
+        "/mcp/files",
+        MCP,
+        "action=mcp.tools.call",
+        'payload:={"tool": "list_files"}',
+    ),
+    "its bare name": ("EXECUTE", "/", "action=mcp.tools.call", MCP, 'payload:={"tool": "list_files"}'),
+    "a resource": (
+        "EXECUTE",
+        "/mcp/files",
+        MCP,
+        "action=mcp.resources.read",
+        'payload:={"uri": "file:///welcome.txt"}',
+    ),
+    "a prompt": ("EXECUTE", "/mcp/files", MCP, "action=mcp.prompts.get", 'payload:={"prompt": "summarize"}'),
+    "a completion": (
+        *("EXECUTE", "/mcp/files", MCP, "action=mcp.completion.complete"),
+        'payload:={"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}}',
+    ),
+    "a subscription": (
+        *("EXECUTE", "/mcp/files", MCP, "action=mcp.subscriptions.listen"),
+        'payload:={"notifications": {"resourceSubscriptions": ["file:///welcome.txt"]}}',
+    ),
+    "a question": ("QUERY", "/", "intent=x", "modality=mcp.resource", "mcp_resource_uri=file:///welcome.txt"),
+    "a delegation": ("DELEGATE", "/", f"target_agent_id={'a' * 64}", 'task:={"method": "QUERY", "path": "/"}'),
+    "a proposal": ("PROPOSE", "/", "name=x", "method=LOCATE", "path=/x", "description=x"),
+}
+"""Other ways to what a server has, or to work in another's name."""
+
+
+def test_there_is_no_other_way(host: Host) -> None:
+    """Each is refused for want of a grant alone: with it, it goes on to whatever else it needs."""
+    try:
+        assert host.agtp("agent", "grant", "demo", "files.read_file").returncode == 0
+        for name, words in WAYS.items():
+            answer = host.agtp("call", "-", *words, "--json")
+            assert json.loads(answer.stdout)["body"]["reason"] == "grant-required", (name, answer.stdout)
+        assert host.agtp("agent", "grant", "demo", "*").returncode == 0
+        for name, words in WAYS.items():
+            answer = host.agtp("call", "-", *words, "--json")
+            assert json.loads(answer.stdout)["body"].get("reason") != "grant-required", (name, answer.stdout)
+    finally:
+        host.agtp("agent", "ungrant", "demo", "--all")
+
+
+def test_grants_of_the_file_are_taken_while_the_host_runs(tmp_path: Path) -> None:
+    """On SIGHUP: at the next request, without a restart; one that is wrong changes nothing."""
+    config = sample(tmp_path)
+    with running(config) as host:
+        assert host.agtp("tools", "call", "files.list_files").returncode == 0
+        text = config.read_text()
+        config.write_text(text + '\n[[grant]]\nagent = "demo"\nallow = ["files.read_file"]\n')
+        hang_up(host, "SIGHUP: taken")
+        refused = host.agtp("tools", "call", "files.list_files")
+        assert refused.returncode == 1 and "grant-required" in refused.stderr
+        assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 0
+        config.write_text(text + '\n[[grant]]\nagent = "demo"\nallow = ["files.nothing"]\n')
+        hang_up(host, "nothing that files has is called nothing")
+        assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 0
+        config.write_text(text)
+        hang_up(host, "SIGHUP: taken")
+        assert host.agtp("tools", "call", "files.list_files").returncode == 0
+
+
+def hang_up(host: Host, word: str) -> None:
+    """SIGHUP, and wait for a line that has the word."""
+    seen = len(host.lines)
+    host.process.send_signal(signal.SIGHUP)
+    until(lambda: any(word in line for line in host.lines[seen:]))
 
 
 BAD = """
