@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.hosting import Host, agtp, running, sample, until
+from tests.system.test_docs import blocks, shell
 
 MCP = "payload_type=application/vnd.mcp.tools+json"
 
@@ -118,6 +120,29 @@ def test_grants_of_the_file_are_taken_while_the_host_runs(tmp_path: Path) -> Non
         config.write_text(text)
         hang_up(host, "SIGHUP: taken")
         assert host.agtp("tools", "call", "files.list_files").returncode == 0
+
+
+VARYING = re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32,40}\b|\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\dZ)?|key:[0-9a-f]{8}\.\.\.")
+"""What differs from run to run."""
+
+
+def plain(text: str) -> list[str]:
+    """Lines without what differs from run to run."""
+    return [re.sub(r" {2,}", "  ", VARYING.sub("*", line)).strip() for line in text.splitlines() if line.strip()]
+
+
+def test_the_page_shows_what_the_commands_say(host: Host) -> None:
+    """``docs/grants.rst``: each command of it, with its exit status and every line of its output."""
+    played = 0
+    for block in blocks("grants.rst"):
+        for part in f"\n{block}".split("\n$ ")[1:] if block.startswith("$ ") else ():
+            line, _, shown = part.partition("\n")
+            command, _, status = line.partition("  # ")
+            found, output = shell(host.config.parent, command)
+            assert found == int(status or 0), f"{command}\n{output}"
+            assert plain(output.replace(f"{host.config.parent}/", "")) == plain(shown), command
+            played += 1
+    assert played >= 12
 
 
 def hang_up(host: Host, word: str) -> None:
