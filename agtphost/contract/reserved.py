@@ -52,6 +52,9 @@ PAGE = (
 CONFIGURATION = (("ACTIVATE", "/configuration"),)
 """The host's configuration, taken while it runs."""
 
+VERIFYING = (("CONFIRM", "/verifications"), ("QUERY", "/verifications"))
+"""That somebody has verified the evidence: what ``agtp audit verify --record`` states."""
+
 GRANTS = (("AUTHORIZE", "/grants"), ("REVOKE", "/grants"), ("QUERY", "/grants"))
 """What the host lets agents do: :mod:`agtphost.contract.rights`."""
 
@@ -71,6 +74,7 @@ RESERVED = (
     *WITNESSING,
     *FRONTED,
     *PAGE,
+    *VERIFYING,
     *GRANTS,
     *CONFIGURATION,
 )

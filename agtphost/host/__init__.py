@@ -6,7 +6,7 @@ What is built, in order:
 - :mod:`.loaded`: configuration in, everything loaded and checked out; from :mod:`.agents`, :mod:`.bindings` and
   :mod:`.handler_factory`; :mod:`.unmatched` finds names that match nothing
 - :mod:`.assembly`: what is loaded and a reactor in, services out; reads as a bill of materials
-- :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`), summaries (:mod:`.refusals`)
+- :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`; :mod:`.verifications`), summaries (:mod:`.refusals`)
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called; :mod:`.lasting` and
   :mod:`.standing`: what of it is the same under every configuration
 - :mod:`.core`: what answers requests under one configuration; :mod:`.generations`: one after the other

@@ -26,6 +26,7 @@ from agtphost.host.page import page_access, page_bindings, tell_overseers
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
 from agtphost.host.upstreams import Upstreams
+from agtphost.host.verifications import verifying_bindings
 from agtphost.host.witnesses import witnessing
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
@@ -167,6 +168,7 @@ def built_in_methods(
             *page_bindings(access),
             *granting_bindings(on, upstreams, negotiating),
             *configuration_bindings(on),
+            *verifying_bindings(on),
         ),
         floor=floor,
         delegating=tasks,

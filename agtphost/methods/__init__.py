@@ -11,6 +11,7 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.page`: links to the operators' page, and who may look at it
 - :mod:`.proposal`: PROPOSE, and what becomes of proposals
 - :mod:`.reload`: ACTIVATE on ``/configuration``: change without a restart
+- :mod:`.verification`: that somebody has verified the evidence: ``CONFIRM /verifications`` and ``QUERY /verifications``
 - :mod:`.witnessing`: witnessing the logs of other hosts: ``CONFIRM /checkpoints`` and ``QUERY /checkpoints``
 - :mod:`.cognitive`: QUERY, SUMMARIZE and PLAN
 - :mod:`.delegation`: DELEGATE

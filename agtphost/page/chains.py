@@ -10,15 +10,47 @@ from twisted.web.template import Tag, tags
 from agtphost.page import parts
 from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
+from agtphost.page.text import ago, brief
 from agtphost.page.visit import Visit
 
 
 async def draw(visit: Visit) -> View:
     """The tree, and each chain."""
-    checkpoint, vitals, chains = await together(
-        visit.ask.inspect("checkpoint"), visit.ask.inspect("vitals"), visit.ask.inspect("chains")
+    checkpoint, vitals, chains, last, stated = await together(
+        visit.ask.inspect("checkpoint"),
+        visit.ask.inspect("vitals"),
+        visit.ask.inspect("chains"),
+        visit.ask.ask("QUERY", "/verifications"),
+        visit.ask.inspect("records", method="CONFIRM", path="/verifications", status=200, limit=1),
     )
-    return View(title="Evidence", body=[_tree(checkpoint, vitals), _chains(chains), _commands()])
+    return View(
+        title="Evidence", body=[_tree(checkpoint, vitals), _verified(last, stated), _chains(chains), _commands()]
+    )
+
+
+def _verified(reply: Reply, stated: Reply) -> Tag:
+    """What somebody has found who has verified the evidence with the command, and put that on record."""
+    title = "Last audit verify"
+    if not reply.ok:
+        return parts.refused(title, reply)
+    said = reply.result.get("verification")
+    if not isinstance(said, dict):
+        none = tags.p("Nobody has put one on record: ", tags.code("agtp audit verify --record"), ".", class_="empty")
+        return parts.section(title, none)
+    records = stated.entries("records")
+    pairs: list[tuple[str, Any]] = [
+        ("Outcome", parts.state("verified" if said.get("verified") is True else "does not verify")),
+        ("Records", said.get("records")),
+        ("Faults", said.get("faults")),
+        ("Of", said.get("source") or "-"),
+        ("When", f"{said.get('stated_at')}, {ago(said.get('stated_at'))} ago"),
+        ("By", brief(said.get("stated_by"), 16)),
+        (
+            "Record",
+            parts.call_link(records[0].get("audit_id")) if records else "not among the newest",
+        ),
+    ]
+    return parts.section(title, tags.p("The word of whoever ran it, and not the host's."), parts.facts(pairs))
 
 
 def _tree(reply: Reply, vitals: Reply) -> Tag:

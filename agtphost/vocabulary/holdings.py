@@ -34,6 +34,9 @@ APPROVAL: Final = "approval"
 GRANT: Final = "grant"
 """The kind of what operators let agents do: see :mod:`agtphost.dispatch.rights`."""
 
+VERIFICATION: Final = "audit-verification"
+"""The kind of what the last verification of the evidence came to."""
+
 _AGAIN = "Try again later."
 _PINS = "Remove upstreams, or their tools, that are used no more."
 
@@ -243,6 +246,7 @@ _KINDS: Final = (
         reason=Reason.TOO_MANY_GRANTS,
         remedy="Take back those that have expired: agtp agent ungrant.",
     ),
+    _of_the_host(VERIFICATION, "what the last verification that was put on record came to", 1),
     _of_the_host("org-domain", "what was told of a domain", 1_000),
     _of_the_host("lifecycle-notice", "what a subscriber is still to be told", 100_000),
     _of_the_host("certificate-revocation", "a revocation that was told", 10_000),

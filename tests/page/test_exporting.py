@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from agtphost.client.sync import Client
+from agtphost.identity.keys import SigningKey
 from agtphost.page.exporting import KIND, PAGE
 from tests.page.browsing import Browser, Site, served
 from tests.page.stage import flip
+from tests.system.hosting import Host
 
 CALLS = 2 * PAGE + 20
 
@@ -127,6 +129,70 @@ def test_that_records_were_taken_away_is_on_record(site: Site, browser: Browser,
     exported(browser, tmp_path, librarian(site))
     # The three targets of the view, the head of the chain, and three pages.
     assert asked() - before >= 4 + CALLS // PAGE
+
+
+def said(site: Site) -> Any:
+    """What the last verification came to, as AGTP tells it."""
+    reply = site.host.agtp_json("call", "-", "QUERY", "/verifications", "--as", "registrar")
+    return reply["body"]["result"]["verification"]
+
+
+def test_the_last_verification_is_shown_with_whose_word_it_is(site: Site, browser: Browser) -> None:
+    """Nobody's before; the outcome of the command, its record, and the key that it was stated with, after it."""
+    assert "agtp audit verify --record" in browser.get("/evidence").page.said
+    assert site.host.agtp("audit", "verify").returncode == 0
+    assert said(site) is None, "what nobody put on record is not shown as if somebody had"
+    stranger = site.host.agtp("audit", "verify", "--record", "--as", "demo", "--json")
+    assert stranger.returncode == 1 and said(site) is None
+    done = site.host.agtp_json("audit", "verify", "--record", "--as", "registrar")
+    assert done["verified"] and len(done["recorded"]) == 64
+    operator = key_of(site.host)
+    stated = said(site)
+    assert (stated["verified"], stated["records"], stated["faults"]) == (True, done["records"], 0)
+    assert stated["stated_by"] == operator
+    page = browser.get("/evidence").page
+    assert {"verified", str(done["records"])} <= set(page.said)
+    assert f"/calls/{done['recorded']}" in page.links
+    assert any(operator[:16] in each for each in page.said)
+    record = site.host.agtp_json("call", "-", "INSPECT", "/", "target=audit", f"audit_id={done['recorded']}")
+    extra = record["body"]["result"]["payload"]["extra"]["audit_verify"]
+    assert extra == {"verified": True, "records": done["records"], "faults": 0, "source": "all chains"}
+
+
+def key_of(host: Host) -> str:
+    return SigningKey.load(host.state / "registrar.key").public.fingerprint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verified:=true", "faults:=0"],
+        ["verified:=true", "records:=7"],
+        ["verified:=true", "records:=7", "faults:=1"],
+        ["verified:=false", "records:=7", "faults:=0"],
+        ["verified=yes", "records:=7"],
+        ["verified:=true", "records:=-1"],
+    ],
+)
+def test_a_statement_that_says_nothing_is_refused(site: Site, words: list[str]) -> None:
+    """Nor one that contradicts itself."""
+    done = site.host.agtp("call", "-", "CONFIRM", "/verifications", *words, "--as", "registrar", "--json")
+    assert json.loads(done.stdout)["status"] in (400, 422), done.stdout
+
+
+def test_a_verification_that_fails_is_on_record_too(tmp_path: Path) -> None:
+    """Exit status 4 as ever, and red on the page."""
+    with served(tmp_path) as site:
+        with Client(trust=site.trust, agent_id=librarian(site)) as client:
+            ids = [client.call(site.host.uri, "ECHO", "/text", {"text": "x"}).audit_id for _ in range(3)]
+        flip(site.host, str(ids[1]))
+        done = site.host.agtp("audit", "verify", "--record", "--as", "registrar", "--json")
+        answer = json.loads(done.stdout)
+        assert done.returncode == 4 and answer["faults"] and answer["recorded"]
+        page = site.browser().get("/evidence").page
+        assert "does not verify" in page.said and f"/calls/{answer['recorded']}" in page.links
+    stopped = site.host.agtp("audit", "verify", "--record", "--as", "registrar", "--json")
+    assert stopped.returncode == 4 and json.loads(stopped.stdout)["recorded"] == ""
 
 
 def test_a_file_that_cannot_be_finished_breaks_off(tmp_path: Path) -> None:

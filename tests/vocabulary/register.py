@@ -220,6 +220,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.mcp.request_states:RequestStates._of",
             "upstream.cancellation:Cancellation._ending",
             "upstream.web:_Reading._texts",
+            "audit.export:ExportWriter._heads",
             "audit.keyed:Quotas._changed",
             "audit.merkle:Growth._changed",
             "audit.merkle:Tree._known",

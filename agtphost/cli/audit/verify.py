@@ -19,13 +19,14 @@ from agtphost.cli.audit.entries import HOST, pages
 from agtphost.cli.audit.store import open_records, source_of
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import connected, require_success, signing_keys
-from agtphost.cli.failures import Unverified, WrongInput, local_file
+from agtphost.cli.failures import CommandError, Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, Connection, connection_options, signing_keys_option
 from agtphost.cli.output import print_json, print_table
 from agtphost.cli.target import Target, resolve
 from agtphost.cli.target import signing_keys as local_keys
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, Selection, StoreError
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -44,12 +45,14 @@ SHOWN = 20
 @click.option("--file", type=EXISTING, metavar="EXPORT", help="Verify an export instead of a host.")
 @signing_keys_option
 @click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
+@click.option("--record", "recorded", is_flag=True, help="Put the outcome on record at the host, as your word.")
 @connection_options
 def verify_command(
     chains: tuple[str, ...],
     file: Path | None,
     signing_keys_at: tuple[Path, ...],
     uri: str | None,
+    recorded: bool,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -66,10 +69,14 @@ def verify_command(
     or its state directory. What a key signed after the end of its use does
     not count. Exit status 4 if anything is wrong.
 
+    With --record the running host keeps what it came to, good or bad, as an
+    operator's word: the operators' page shows it with the evidence.
+
     \b
     Examples:
       agtp audit verify
       agtp audit verify librarian
+      agtp audit verify --record --as operator
       agtp audit verify --file records.jsonl --signing-key signing.pub
       agtp audit verify --file records.jsonl --signing-key state/keys
       agtp audit verify host --uri agtp://agents.example.com
@@ -77,7 +84,7 @@ def verify_command(
     if signing_keys_at and file is None:
         raise WrongInput("--signing-key goes with --file")
     if file is not None:
-        if chains or uri:
+        if chains or uri or recorded:
             raise WrongInput("--file verifies all of an export, and nothing else")
         report, source = _export(file, signing_keys_at, where)
     else:
@@ -88,7 +95,24 @@ def verify_command(
         else:
             target = resolve(where, uri)
             report, source = _wire(target, _named(where, chains)), target.uri
-    conclude(report, source, as_json)
+    if not recorded:
+        conclude(report, source, as_json)
+        return
+    audit_id, failure = _recorded(report, where, uri, f"{len(chains) or 'all'} chains")
+    conclude(report, source, as_json, audit_id)
+    if failure is not None:
+        raise failure
+
+
+def _recorded(report: Report, where: Connection, uri: str | None, source: str) -> tuple[str, CommandError | None]:
+    """The Audit-ID of the record that says what was found; empty where the host did not take it, and why."""
+    said = {"verified": report.ok, "records": report.records, "faults": len(report.faults), "source": source}
+    try:
+        target = resolve(where, uri, identity=REGISTRAR)
+        with connected(target) as client:
+            return require_success(client.call(target.uri, "CONFIRM", "/verifications", said)).audit_id or "", None
+    except CommandError as error:
+        return "", error
 
 
 def _named(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
@@ -191,10 +215,11 @@ def _oldest_first(target: Target, client: Client, chain: str, keys: Mapping[str,
     return newest_first[::-1]
 
 
-def conclude(report: Report, source: str, as_json: bool) -> None:
+def conclude(report: Report, source: str, as_json: bool, recorded: str | None = None) -> None:
     """
     Say what a walk found.
 
+    :param recorded: Audit-ID of the record that says so; empty where the host did not take it.
     :raises Unverified: if anything was wrong.
     """
     answer = {
@@ -210,6 +235,7 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
             {"chain": chain or HOST, "seq": end.seq, "audit_id": end.audit_id, "issued_at": end.issued_at}
             for chain, end in sorted(report.heads.items())
         ],
+        **({} if recorded is None else {"recorded": recorded}),
         "faults": [
             {
                 "kind": fault.kind.value,
@@ -243,3 +269,5 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
     if report.log:
         click.echo(f"proven: {report.proven} records are in the log {report.log}")
     click.echo(f"verified: {report.records} records{unsigned}, {source}")
+    if recorded:
+        click.echo(f"on record: {recorded}")
