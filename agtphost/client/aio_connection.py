@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from typing import cast
 
 from agtphost.client import tls
 from agtphost.client.calls import Deadline, Stream
@@ -112,8 +113,8 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is done."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Loops of others have transports of no common class.
+        self._transport = cast(asyncio.Transport, transport)
         self._open.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib
 import random
 import select
 import selectors
@@ -87,6 +88,12 @@ print([name for name in sys.modules if name.split(".")[0] in ("twisted", "zope")
     assert done.stdout.split("\n")[:3] == ["CannotConnect", "InvalidCall", "[]"]
 
 
+def foreign_loop() -> asyncio.AbstractEventLoop:
+    """A loop of another make, whose transports are of no class of asyncio."""
+    made: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
+    return made
+
+
 class PollLoop(asyncio.SelectorEventLoop):
     """A loop that is not the platform's own."""
 
@@ -94,7 +101,7 @@ class PollLoop(asyncio.SelectorEventLoop):
         super().__init__(selectors.PollSelector())
 
 
-@pytest.mark.parametrize("factory", [None, PollLoop])
+@pytest.mark.parametrize("factory", [None, PollLoop, foreign_loop])
 def test_any_loop_will_do_and_ends_with_nothing_left(
     credentials: Credentials, factory: Callable[[], asyncio.AbstractEventLoop] | None
 ) -> None:
@@ -227,7 +234,10 @@ async def storm(client: aio.Client, uri: str, calls: int, seed: int) -> tuple[in
 
 
 @pytest.mark.programme
-def test_a_storm_of_cancellations_mixes_nothing_up(credentials: Credentials) -> None:
+@pytest.mark.parametrize("factory", length([None], [None, foreign_loop]))
+def test_a_storm_of_cancellations_mixes_nothing_up(
+    credentials: Credentials, factory: Callable[[], asyncio.AbstractEventLoop] | None
+) -> None:
     """At any moment of a call; those that go on have their own answers, and nothing is left open."""
     calls, seed = length(1200, 6000), random.randrange(1 << 32)
     print("seed", seed)
@@ -241,8 +251,8 @@ def test_a_storm_of_cancellations_mixes_nothing_up(credentials: Credentials) -> 
                 assert [reply.result["path"] for reply in replies] == [f"/{n}" for n in range(8)]
                 return found
 
-        with nothing_left():
-            answered, mixed, cancelled = asyncio.run(main())
+        with nothing_left(), asyncio.Runner(loop_factory=factory) as runner:
+            answered, mixed, cancelled = runner.run(main())
     assert mixed == 0
     assert answered > calls // 20 and cancelled > calls // 3
 
