@@ -24,7 +24,7 @@ from tests.attacks.site import made
 from tests.programmes import length
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS, QUIET, LEAST = length((0.25, 0.1, 0.3), (5.0, 2.0, 5.0))
+SECONDS, QUIET, LEAST = length((0.15, 0.1, 0.2), (5.0, 2.0, 5.0))
 SHARE = length(0.2, 1.0)
 """Of the honest calls: twenty-five a second are enough to notice that none is answered."""
 

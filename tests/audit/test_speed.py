@@ -13,8 +13,9 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.verify import Report, Verifier
 from agtphost.stores import Selection
 from tests.audit.drafting import KEY, KEYS, draft, group_writer, sealed, sqlite_store
+from tests.programmes import length
 
-RECORDS = 5_000
+RECORDS = length(2_000, 20_000)
 PER_MINUTE = 100_000
 
 
@@ -47,6 +48,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[], 
     }
 
 
+@pytest.mark.programme
 @pytest.mark.parametrize("source", ["store", "export", "export with proofs"])
 def test_a_hundred_thousand_records_a_minute(source: str, audited: dict[str, Callable[[], Report]]) -> None:
     """CPU time counts, since others use the machine as well; one core, best of three."""

@@ -25,7 +25,7 @@ from tests.rows import each_row
 from tests.wire.cases import CASES
 from tests.wire.deliveries import connect, deliver, event
 
-EXECUTIONS = length(30_000, 1_000_000)
+EXECUTIONS = length(15_000, 1_000_000)
 """Mutated inputs of each test."""
 
 SEED = int(os.environ.get("AGTP_FUZZ_SEED", "1"))

@@ -22,7 +22,7 @@ from agtphost.config.upstreams import MCPServerSection
 from tests.adapters.mcp.hosting import ENVIRON, pause, until
 from tests.programmes import length
 
-CYCLES = length(400, 10_000)
+CYCLES = length(200, 10_000)
 AT_ONCE = 10
 MARK = f"86399.{os.getpid()}"
 """Seconds that descendants sleep: nobody else's, so that they are found however far they went."""
