@@ -67,7 +67,11 @@ def test_a_whole_run_fails_where_a_test_that_is_relied_on_is_skipped(tmp_path: P
         "from tests.requirements import pytest_runtest_logreport, pytest_sessionfinish\n"
     )
     file = folder / "test_it.py"
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     for marks, status in (("", 0), ("@pytest.mark.skip\n", 1)):
         file.write_text(f"import pytest\n\n{marks}def test_it(): pass\n\ndef test_other(): pass\n")
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.supply.test_supply import copy
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -82,11 +83,7 @@ def test_mypy_would_find_a_class_that_breaks_its_interface(tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of a checkout in which Twisted has left its cache."""
-    checkout = tmp_path_factory.mktemp("checkout")
-    for name in ("agtphost", "twisted", "etc"):
-        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "state"))
-    for name in ("pyproject.toml", "README.rst", "LICENSE", ".gitignore"):
-        shutil.copy(ROOT / name, checkout)
+    checkout = copy(tmp_path_factory.mktemp("checkout"))
     (checkout / "twisted" / "plugins" / "dropin.cache").write_bytes(b"left by an earlier run")
     target = tmp_path_factory.mktemp("wheel")
     built = python("pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", target, checkout)

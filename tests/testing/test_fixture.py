@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.supply.test_supply import copy
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -20,11 +21,7 @@ HEAVY = ("twisted", "OpenSSL", "cryptography", "pydantic", "jsonschema_rs", "re2
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a wheel of this checkout puts into site-packages, entry points included."""
-    checkout, target = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("site")
-    for name in ("agtphost", "twisted"):
-        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "dropin.cache"))
-    for name in ("pyproject.toml", "README.rst", "LICENSE", ".gitignore"):
-        shutil.copy(ROOT / name, checkout)
+    checkout, target = copy(tmp_path_factory.mktemp("checkout")), tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(checkout / "dist")]
     subprocess.run(command, cwd=checkout, check=True, capture_output=True)
     (built,) = (checkout / "dist").glob("*.whl")
