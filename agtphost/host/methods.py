@@ -46,6 +46,7 @@ from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.backups import Backups
 from agtphost.methods.inspection.calls import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
+from agtphost.methods.inspection.feed import Feed
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.inspection.sessions import Sessions
 from agtphost.methods.inspection.tools import ToolReport
@@ -269,6 +270,8 @@ def _inspection(
     on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating, floor: Floor
 ) -> IBuiltInHandler:
     evidence, directory = on.evidence, on.loaded.directory
+    feed = Feed(evidence.records, on.authorization, on.reactor)
+    evidence.ledger.watch(feed.saw)
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     offerings = [adapter.offered for adapter in upstreams.reporting]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
@@ -282,6 +285,7 @@ def _inspection(
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
             "records": Records(evidence.records, on.authorization, directory).read,
+            "feed": feed.read,
             "backup": Backups(on.authorization).read,
             "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
             "sessions": Sessions(

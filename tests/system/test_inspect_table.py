@@ -42,7 +42,7 @@ DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
 
 OWN_RULES = frozenset(
     {"decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"}
-    | {"records", "running", "agents", "chains", "sessions", "tools", "vitals", "backup"}
+    | {"records", "running", "agents", "chains", "sessions", "tools", "vitals", "backup", "feed"}
 )
 """Targets whose refusals are the same in each mode."""
 
@@ -73,6 +73,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "sessions": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "chains": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "tools": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "feed": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "backup": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "vitals": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "upstream-definition": dict.fromkeys(MODES, (NO, NO, NO, NO, NONE)),
@@ -170,6 +171,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "sessions": {"target": "sessions"},
         "chains": {"target": "chains"},
         "tools": {"target": "tools"},
+        "feed": {"target": "feed", "moment": "opens"},
         "backup": {"target": "backup", "moment": "begins"},
         "vitals": {"target": "vitals"},
         "upstream-definition": {"target": "upstream-definition", "upstream": "mcp.none", "name": "none"},

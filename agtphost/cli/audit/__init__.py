@@ -5,6 +5,7 @@
 - :mod:`.accept`: ``agtp audit accept-store``: go on with a store that its witness file contradicts, knowingly
 - :mod:`.entries`: records as INSPECT shows them, taken for true only once checked
 - :mod:`.export`: ``agtp audit export``: records as a file that anybody can verify
+- :mod:`.follow`: ``agtp audit follow``: records as they are made
 - :mod:`.prove`: ``agtp audit prove`` and ``agtp audit checkpoint``: records as part of a log that only ever
   grows
 - :mod:`.report`: ``agtp audit report``: an export as a page that a person can read and a table for spreadsheets

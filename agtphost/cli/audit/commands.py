@@ -7,6 +7,7 @@ import click
 from agtphost.cli.audit.accept import accept_command
 from agtphost.cli.audit.entries import HOST, entry_of, pages
 from agtphost.cli.audit.export import export_command
+from agtphost.cli.audit.follow import follow_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
 from agtphost.cli.audit.verify import verify_command
@@ -26,6 +27,7 @@ def command() -> None:
 
 command.add_command(verify_command)
 command.add_command(export_command)
+command.add_command(follow_command)
 command.add_command(report_command)
 command.add_command(prove_command)
 command.add_command(checkpoint_command)

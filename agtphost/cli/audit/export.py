@@ -38,7 +38,7 @@ _AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-def _milliseconds(text: str | None, option: str) -> int | None:
+def milliseconds(text: str | None, option: str) -> int | None:
     if text is None:
         return None
     ago = _AGO.fullmatch(text)
@@ -91,8 +91,8 @@ def export_command(
     selection = Selection(
         chain=None if agent is None else HOST_CHAIN if agent == HOST else agent_id_of(where, agent),
         caller=None if caller is None else agent_id_of(where, caller),
-        since=_milliseconds(since, "--since"),
-        until=_milliseconds(until, "--until"),
+        since=milliseconds(since, "--since"),
+        until=milliseconds(until, "--until"),
     )
     keys = signing_keys(settings)
     with open_records(settings) as reader:

@@ -8,6 +8,7 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
 - :mod:`.decisions`: INSPECT ``target=decision``: whether an agent may make a call, and which gate says so
 - :mod:`.definitions`: ``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a
   document of its own
+- :mod:`.feed`: what was recorded, as it is recorded
 - :mod:`.overseen`: what single parts of the host say of themselves
 - :mod:`.proofs`: INSPECT of the tree over all records: checkpoints and proofs
 - :mod:`.sessions`: sessions of all agents, and what stands still

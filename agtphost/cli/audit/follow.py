@@ -1,0 +1,197 @@
+"""``agtp audit follow``: records as they are made, each of them verified."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.audit.entries import Entry, entry_of
+from agtphost.cli.audit.export import milliseconds
+from agtphost.cli.exchange import connected, entries_of, inspect, signing_keys
+from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.identities import agent_id_of, labels
+from agtphost.cli.options import Connection, host_options
+from agtphost.cli.output import visible
+from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.spoken import spoken
+
+if TYPE_CHECKING:
+    from agtphost.cli.target import Target
+    from agtphost.client.sync import Client
+    from agtphost.identity.keys import VerifyingKey
+
+WAIT = 20
+"""Seconds that the host lets an answer wait for something to tell."""
+
+AGAIN = (0.5, 1.0, 2.0, 5.0)
+"""Seconds before each attempt to reach a host again; the last one from then on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which records are shown."""
+
+    agent: str | None
+    tool: str | None
+    status: str | None
+    reason: str | None
+
+    def has(self, entry: Entry) -> bool:
+        """Whether all that was asked for is so."""
+        payload = entry.payload
+        if self.agent is not None and self.agent not in (payload.get("caller_id"), payload.get("agent_id")):
+            return False
+        if self.tool is not None and spoken(payload) != self.tool:
+            return False
+        if self.status is not None and not re.fullmatch(self.status.replace("x", "."), str(payload.get("status", ""))):
+            return False
+        return self.reason is None or payload.get("reason") == self.reason
+
+
+@click.command("follow")
+@click.option("--agent", metavar="NAME", help="Of this agent: as caller, or as who answered.")
+@click.option("--tool", metavar="SERVER.TOOL", help="Calls of this tool or action.")
+@click.option("--status", metavar="CODE", help="Of this status; 4xx stands for all of a hundred.")
+@click.option("--reason", metavar="TOKEN", help="Refused for this reason.")
+@click.option("--since", metavar="TIME", help="Begin there: RFC 3339, or 1h ago. Default: now.")
+@host_options
+def follow_command(
+    agent: str | None,
+    tool: str | None,
+    status: str | None,
+    reason: str | None,
+    since: str | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Show records as they are made, until interrupted.
+
+    All records of the host, whoever answered, in their order: none twice and none left out, also when the host is
+    started anew meanwhile. The hash and signature of each is verified; one that is not to be believed ends the
+    command with exit status 4. That somebody follows is on record, from its opening to its closing.
+
+    For operators: without --cert and --as the registrar of the configured host asks. With --json, one object a line.
+
+    \b
+    Examples:
+      agtp audit follow
+      agtp audit follow --agent demo --status 4xx
+      agtp audit follow --tool files.read_file --since 1h
+      agtp audit follow --reason scope-required --json
+    """
+    if status is not None and not re.fullmatch(r"[1-9]([0-9x][0-9x])", status):
+        raise WrongInput("--status is none", "Such as 403, or 4xx.")
+    named = None if agent is None else agent_id_of(where, agent)
+    wanted = Wanted(agent=named, tool=tool, status=status, reason=reason)
+    follower = _Follower(resolve(where, identity=REGISTRAR), milliseconds(since, "--since"))
+    names = labels(where)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for number, entry in follower.entries():
+            if wanted.has(entry):
+                _show(number, entry, names, as_json)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        follower.close()
+
+
+class _Follower:
+    """
+    Asks again and again, from where the last answer ended.
+
+    :param since: where to begin, in milliseconds; None for now.
+    """
+
+    def __init__(self, target: Target, since: int | None) -> None:
+        self._target = target
+        self._since = since
+        self._after: int | None = None
+
+    def entries(self) -> Iterator[tuple[int, Entry]]:
+        """Every record, with its place, for ever."""
+        failed = 0
+        while True:
+            try:
+                with connected(self._target) as client:
+                    keys = signing_keys(self._target, client)
+                    self._open(client)
+                    failed = 0
+                    while True:
+                        yield from self._more(client, keys)
+            except NoConnection as error:
+                if self._after is None:
+                    raise  # It was never there.
+                click.echo(visible(f"no connection, trying again: {error.message}"), err=True)
+                time.sleep(AGAIN[min(failed, len(AGAIN) - 1)])
+                failed += 1
+
+    def _ask(self, client: Client, moment: str, **more: Any) -> Mapping[str, Any]:
+        place = {} if self._after is None else {"after": self._after}
+        return inspect(client, self._target, {"target": "feed", "moment": moment, **place, **more})
+
+    def _open(self, client: Client) -> None:
+        if self._after is None and self._since is not None:
+            self._after = _place_of(client, self._target, self._since)
+        self._after = int(self._ask(client, "opens").get("after") or 0)
+
+    def _more(self, client: Client, keys: Mapping[str, VerifyingKey]) -> Iterator[tuple[int, Entry]]:
+        told = self._ask(client, "goes on", wait=WAIT)
+        assert self._after is not None
+        for listed in entries_of(told.get("records"), "records"):
+            number = int(listed.get("number") or 0)
+            if number <= self._after:
+                raise NoConnection("the answer does not go on where the one before ended")
+            if "damaged" in listed:
+                click.echo(visible(f"record {number} of the store is damaged: {listed['damaged']}"), err=True)
+            else:
+                yield number, entry_of(listed, keys)
+            # After it was shown: what comes next goes on behind it, whatever happens in between.
+            self._after = number
+        self._after = max(self._after, int(told.get("after") or 0))
+
+    def close(self) -> None:
+        """Have the end put on record, where the host is there."""
+        if self._after is None:
+            return
+        try:
+            with connected(self._target) as client:
+                self._ask(client, "closes")
+        except NoConnection:
+            click.echo("the host does not answer: the end is not on record", err=True)
+
+
+def _place_of(client: Client, target: Target, since: int) -> int:
+    """The place of the last record before a moment."""
+    from datetime import datetime
+
+    before: int | None = None
+    while True:
+        more = {} if before is None else {"before": before}
+        told = inspect(client, target, {"target": "records", "limit": 200, **more})
+        for listed in entries_of(told.get("records"), "records"):
+            issued = datetime.fromisoformat(str(listed.get("issued_at")))
+            if issued.timestamp() * 1000 < since:
+                return int(listed.get("number") or 0)
+        before = told.get("before")
+        if not isinstance(before, int):
+            return 0
+
+
+def _show(number: int, entry: Entry, names: Mapping[str, str], as_json: bool) -> None:
+    if as_json:
+        click.echo(jsontext.encode({"number": number, **entry.fields()}))
+    else:
+        _, issued, status, what, caller, audit_id = entry.row(names)
+        click.echo(visible(f"{issued}  {status or '-':<3}  {what}  {caller or '-'}  {audit_id}"))
+    sys.stdout.flush()

@@ -1,0 +1,143 @@
+"""
+INSPECT ``target=feed``: what was recorded, in the order of the store, as it is recorded, for overseers.
+
+Whoever follows asks again and again from where the last answer ended, so nothing is kept here of anybody who follows,
+and nobody who reads slowly holds anything up. An answer waits while there is nothing to tell. The records of these
+answers are told to nobody: a feed would feed itself; of a feed's opening and closing everybody hears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.observed import ObservedGroup
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.iagtp import IRecordStore, Search
+from agtphost.identity import envelope
+
+OPENS, GOES_ON, CLOSES = "opens", "goes on", "closes"
+MOMENTS = (OPENS, GOES_ON, CLOSES)
+
+LINES = 200
+"""Records of one answer."""
+
+PATIENCE = 25
+"""Seconds that an answer waits at the most."""
+
+GATHERING = 0.25
+"""Seconds between the first record that an answer waited for and the answer: others may follow."""
+
+FOLLOWERS = 16
+"""Answers that wait at once; further ones have nothing to tell at once."""
+
+
+class Feed:
+    """
+    :param records: the store's reading side.
+    :param clock: for answers that wait.
+    """
+
+    def __init__(self, records: IRecordStore, authorization: Authorization, clock: IReactorTime) -> None:
+        self._records = records
+        self._authorization = authorization
+        self._clock = clock
+        self._waiting: set[Deferred[None]] = set()
+        self._following = 0
+        self._seen = 0
+
+    def saw(self, group: ObservedGroup) -> None:
+        """A group is on disk: for :meth:`agtphost.iagtp.ILedger.watch`."""
+        if not self._following or all(not record.durable or _of_feed(record.members) for record in group.records):
+            return
+        self._seen += 1
+        waiting, self._waiting = self._waiting, set()
+        for each in waiting:
+            if not each.called:
+                each.callback(None)
+
+    async def read(self, context: BuiltInContext) -> Answer:
+        """
+        ``{"records": [...], "after": N}``: what comes after the ``after`` of the request, the oldest first, and where
+        to go on. A ``moment`` of ``opens`` without ``after`` begins now.
+
+        :raises agtphost.errors.Refusal: 403 for everyone but overseers.
+        """
+        self._authorization.require_looking(context, "The records of all agents are shown to operators.")
+        moment = parameters.choice(context.input, "moment", MOMENTS)
+        extra = {"feed": {"moment": moment}}
+        after = parameters.start(context.input, "after", 2**53)
+        if moment == OPENS and "after" not in context.input:
+            after = await self._newest()
+        if moment != GOES_ON:
+            return Answer(result={"records": [], "after": after}, extra=extra)
+        wait = parameters.count(context.input, "wait", 0, PATIENCE)
+        self._following += 1
+        try:
+            seen = self._seen
+            records, last = await self._after(after)
+            if not records and wait and len(self._waiting) < FOLLOWERS:
+                if self._seen == seen:  # Nothing came while the store was asked.
+                    await self._something(wait)
+                records, last = await self._after(last)
+        finally:
+            self._following -= 1
+        return Answer(result={"records": records, "after": last}, extra=extra)
+
+    async def _newest(self) -> int:
+        newest = (await self._records.latest(None, 1, Search())).records
+        return newest[0][0] if newest else 0
+
+    async def _after(self, after: int) -> tuple[list[Mapping[str, Any]], int]:
+        """What follows a place, and the last place that was looked at."""
+        while True:
+            found = await self._records.latest(after + LINES + 1, LINES, Search())
+            places = [number for number, _ in (*found.records, *found.damaged) if number > after]
+            told = [_told(number, record) for number, record in reversed(found.records) if number > after]
+            shown = [each for each in told if not _of_feed(each["payload"], GOES_ON)]
+            shown += [{"number": number, "damaged": why} for number, why in found.damaged if number > after]
+            after = max(places, default=after)
+            if shown or len(places) < LINES:
+                return sorted(shown, key=lambda each: int(each["number"])), after
+
+    async def _something(self, seconds: float) -> None:
+        """Until something is recorded, or the time is over."""
+        waiting: Deferred[None] = Deferred()
+        self._waiting.add(waiting)
+        over = self._clock.callLater(seconds, lambda: None if waiting.called else waiting.callback(None))
+        try:
+            await waiting
+            if over.active():
+                gathered: Deferred[None] = Deferred()
+                self._clock.callLater(GATHERING, gathered.callback, None)
+                await gathered
+        finally:
+            self._waiting.discard(waiting)
+            if over.active():
+                over.cancel()
+
+
+def _of_feed(payload: Mapping[str, Any], moment: str = "") -> bool:
+    """Whether a record is of a feed's own answers; of one moment of it, where that is named."""
+    extra = payload.get("extra")
+    feed = extra.get("feed") if isinstance(extra, Mapping) else None
+    return isinstance(feed, Mapping) and (not moment or feed.get("moment") == moment)
+
+
+def _told(number: int, record: StoredRecord) -> dict[str, Any]:
+    return {
+        "number": number,
+        "audit_id": record.audit_id,
+        "chain": record.chain,
+        "seq": record.seq,
+        "kind": record.kind,
+        "format": record.format,
+        record.format: envelope.to_text(record.format, record.signed),
+        "payload": envelope.parse_unverified(record.format, record.signed),
+    }

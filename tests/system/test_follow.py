@@ -1,0 +1,155 @@
+"""``agtp audit follow`` of real hosts: every record once, in order, over restarts, and nothing unsigned."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.identity import jws
+from agtphost.identity.keys import SigningKey
+from tests import forking
+from tests.system.hosting import BIN, Host, running, sample, until
+
+
+class Following:
+    """The command, and what it says line by line."""
+
+    def __init__(self, config: Path, *words: str) -> None:
+        self.process = forking.start(
+            [BIN / "agtp", "audit", "follow", "--json", *words],
+            cwd=config.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(os.environ),
+        )
+        self.seen: list[dict[str, Any]] = []
+        self.said: list[str] = []
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._read, self._hear)]
+        for each in self._threads:
+            each.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.seen.append(json.loads(line))
+
+    def _hear(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line.decode())
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        status = self.process.wait(30)
+        for each in self._threads:
+            each.join()
+        return status
+
+
+def moments(host: Host) -> list[str]:
+    """What the host's own chain says of feeds, oldest first."""
+    entries = host.agtp_json("audit", "walk", "host", "--all")
+    extras = [entry["payload"].get("extra") or {} for entry in reversed(entries)]
+    return [extra["feed"]["moment"] for extra in extras if "feed" in extra]
+
+
+def stored(host: Host) -> list[str]:
+    """The Audit-IDs of the store in its order."""
+    with closing(sqlite3.connect(f"file:{host.state}/agtphost.sqlite3?mode=ro", uri=True)) as database:
+        return [row[0].hex() for row in database.execute("SELECT audit_id FROM record ORDER BY number")]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with running(sample(tmp_path_factory.mktemp("followed"))) as started:
+        yield started
+
+
+def test_records_are_shown_as_they_are_made(host: Host) -> None:
+    """
+    Each call that is wanted, and no other; opening and closing are on record, and an idle host makes no records of
+    feeds but of what is asked.
+    """
+    every = Following(host.config)
+    refused = Following(host.config, "--status", "4xx", "--agent", "demo", "--reason", "not-found")
+    until(lambda: moments(host).count("opens") == 2)
+    assert host.agtp("call", "-", "DISCOVER", "/methods").returncode == 0
+    assert host.agtp("call", "-", "DISCOVER", "/nothing").returncode == 1
+    assert host.agtp("call", "-", "DISCOVER", "/nothing", "--no-cert").returncode == 1
+    until(lambda: refused.seen and [each["payload"]["method"] for each in every.seen].count("DISCOVER") == 3)
+    assert every.end() == 0 and refused.end() == 0
+    assert refused.seen[0]["payload"]["reason"] == "not-found" and refused.seen[0]["verified"] is True
+    assert [each["number"] for each in every.seen] == sorted({each["number"] for each in every.seen})
+    assert not any(
+        (each["payload"].get("extra") or {}).get("feed", {}).get("moment") == "goes on" for each in every.seen
+    )
+    told = moments(host)
+    assert told.count("opens") == told.count("closes") == 2
+    # Answers for the walks above and three calls, for two who follow; none of them woke the other, or itself.
+    assert told.count("goes on") < 60
+
+
+def test_tools_are_told_apart(host: Host) -> None:
+    """By the name that a tool is called by; ``--since`` begins before now."""
+    assert host.agtp("tools", "call", "files.list_files").returncode == 0
+    followed = Following(host.config, "--tool", "files.list_files", "--since", "1h")
+    until(lambda: followed.seen)
+    assert followed.end() == 0
+    assert {each["payload"]["extra"]["mcp_tool"] for each in followed.seen} == {"list_files"}
+    other = host.agtp("audit", "follow", "--status", "40")
+    assert other.returncode == 2 and "Such as 403, or 4xx." in other.stderr
+
+
+def test_a_restart_leaves_nothing_out(tmp_path: Path) -> None:
+    """Killed and started again under load: every record once, none left out but those of the feed itself."""
+    config = sample(tmp_path)
+    with running(config) as host:
+        followed = Following(config)
+        until(lambda: "opens" in moments(host))
+        for _ in range(5):
+            host.agtp("call", "-", "DISCOVER", "/methods")
+        host.kill()
+        until(lambda: any("trying again" in line for line in followed.said))
+    with running(config) as host:
+        for _ in range(5):
+            host.agtp("call", "-", "DISCOVER", "/methods")
+        last = stored(host)[-1]
+        until(
+            lambda: (
+                (followed.seen and followed.seen[-1]["audit_id"] == last)
+                or last in [s["audit_id"] for s in followed.seen]
+            )
+        )
+        assert followed.end() == 0
+        shown = [each["audit_id"] for each in followed.seen]
+        order = stored(host)
+    assert len(shown) == len(set(shown))
+    between = order[order.index(shown[0]) : order.index(shown[-1]) + 1]
+    left = set(between) - set(shown)
+    with closing(sqlite3.connect(config.parent / "state" / "agtphost.sqlite3")) as database:
+        rows = database.execute("SELECT audit_id, signed FROM record").fetchall()
+    signed = {row[0].hex(): row[1] for row in rows}
+    assert all(jws.parse_unverified(signed[each])["extra"]["feed"]["moment"] == "goes on" for each in left)
+    assert shown == [each for each in order if each in set(shown)], "in the order of the store"
+
+
+def test_what_is_not_signed_is_not_shown(tmp_path: Path) -> None:
+    """The control: records that another key signed end the command with exit status 4."""
+    config = sample(tmp_path)
+    with running(config) as host:
+        assert host.agtp("call", "-", "DISCOVER", "/methods").returncode == 0
+        (host.state / "signing.pub").write_bytes(SigningKey.generate().public.pem)
+        done = host.agtp("audit", "follow", "--since", "1h")
+        assert done.returncode == 4, done.stdout + done.stderr
+        assert re.search("not to be believed", done.stderr)
