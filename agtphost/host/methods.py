@@ -46,7 +46,7 @@ from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.backups import Backups
 from agtphost.methods.inspection.calls import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
-from agtphost.methods.inspection.feed import Feed
+from agtphost.methods.inspection.feed import RecordFeed
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.inspection.sessions import Sessions
 from agtphost.methods.inspection.tools import ToolReport
@@ -270,7 +270,7 @@ def _inspection(
     on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating, floor: Floor
 ) -> IBuiltInHandler:
     evidence, directory = on.evidence, on.loaded.directory
-    feed = Feed(evidence.records, on.authorization, on.reactor)
+    feed = RecordFeed(evidence.records, on.authorization, on.reactor)
     evidence.ledger.watch(feed.saw)
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     offerings = [adapter.offered for adapter in upstreams.reporting]

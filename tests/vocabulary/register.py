@@ -240,6 +240,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _LINK: frozenset(
         {
+            "methods.inspection.feed:RecordFeed._waiting",
             "page.live:Viewing._waiting",
             "adapters.mcp.instances:Instances._by_key",
             "adapters.mcp.instances:Instances._ending",

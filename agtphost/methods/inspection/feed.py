@@ -38,7 +38,7 @@ FOLLOWERS = 16
 """Answers that wait at once; further ones have nothing to tell at once."""
 
 
-class Feed:
+class RecordFeed:
     """
     :param records: the store's reading side.
     :param clock: for answers that wait.
