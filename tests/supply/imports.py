@@ -38,6 +38,17 @@ def imports(source: str) -> Iterator[Import]:
                     if top not in sys.stdlib_module_names and top != "agtphost":
                         yield Import(top, when)
             else:
+                if (name := _by_name(child)) is not None:
+                    yield Import(name, when)
                 yield from walk(child, when)
 
     yield from walk(ast.parse(source), "loaded")
+
+
+def _by_name(node: ast.AST) -> str | None:
+    """What ``importlib.import_module("...")`` imports."""
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args):
+        return None
+    name = node.args[0]
+    top = name.value.partition(".")[0] if isinstance(name, ast.Constant) and isinstance(name.value, str) else ""
+    return top if top and top not in sys.stdlib_module_names and top != "agtphost" else None

@@ -13,7 +13,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -76,12 +76,50 @@ def test_every_import_is_declared() -> None:
     assert found == []
 
 
-@each_row("source", ["import httpx", "def f():\n    import httpx", "import joserfc", "from starlette.x import y"])
+@each_row(
+    "source",
+    [
+        "import httpx",
+        "def f():\n    import httpx",
+        "import_module('httpx.x')",
+        "import joserfc",
+        "from starlette.x import y",
+    ],
+)
 def test_an_undeclared_import_is_caught(source: str) -> None:
     """The control."""
     assert len(undeclared("agtphost/identity/planted.py", source)) == 1
     assert undeclared("agtphost/bridge/planted.py", "import starlette") == []
     assert undeclared("agtphost/identity/planted.py", "def f():\n    import joserfc") == []
+
+
+UNIMPORTED = {
+    "opentelemetry-api": "comes with opentelemetry-sdk, whose package it shares",
+    "opentelemetry-exporter-otlp-proto-http": "shares the package of opentelemetry-sdk",
+}
+"""Declared for what somebody else imports, or under another's name; and why."""
+
+USED_BY = ("samples", "test", "docs", "dev")
+"""Extras for programs that are not the package: the sample's server, tests, the site."""
+
+
+def idle(of_package: set[str], of_extras: Mapping[str, set[str]]) -> set[str]:
+    """What is declared for the package and imported nowhere in it."""
+    files = [*(ROOT / "agtphost").rglob("*.py"), ROOT / "twisted" / "plugins" / "agtphost_plugin.py"]
+    imported = {package(each.package) for file in files for each in imports(file.read_text())}
+    declared = of_package.union(*(asked for extra, asked in of_extras.items() if extra not in USED_BY))
+    return declared - imported - {"agtphost"}
+
+
+def test_what_is_declared_is_imported() -> None:
+    """Neither a dependency nor an extra names a package that nothing here imports, but those that say why."""
+    assert idle(DECLARED, OF_EXTRAS) == set(UNIMPORTED)
+
+
+def test_an_idle_dependency_is_caught() -> None:
+    """The control: of the package itself, and of an extra."""
+    found = idle(DECLARED | {"httpx"}, {**OF_EXTRAS, "cose": {"cbor2", "pycose"}})
+    assert found - set(UNIMPORTED) == {"httpx", "pycose"}
 
 
 def test_dependencies_are_few() -> None:
