@@ -91,15 +91,22 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
 
 def _end_with_terminal(reactor: Any) -> None:
     """SIGHUP has the host read its files again, so a terminal that is closed ends it in this way."""
-    if not sys.stdout.isatty():
+    if not _has_terminal():
         return
 
     def look() -> None:
-        try:
-            os.tcgetpgrp(sys.stdout.fileno())
-        except OSError:
+        if not _has_terminal():
             reactor.stop()
 
     watch = LoopingCall(look)
     watch.clock = reactor
     watch.start(LOOK)
+
+
+def _has_terminal() -> bool:
+    """Whether it was started from one, and that is still there."""
+    try:
+        os.tcgetpgrp(sys.stdout.fileno())
+    except OSError:
+        return False
+    return True

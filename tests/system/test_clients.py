@@ -164,3 +164,16 @@ def test_an_entry_of_somebody_else_is_left(host: Up, tmp_path: Path) -> None:
     # An agent that was not made for the entry outlives it.
     assert client(host, f"disconnect vscode --name mine --file {link}", tmp_path)[1]["told"] == ""
     assert json.loads(file.read_bytes()) == json.loads(before)
+
+
+def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:
+    """Of a host that was never started it tells the agent and its scopes, and makes no keys."""
+    assert typed(tmp_path, "agtp init new --port 4499")[0] == 0
+    before = {*tmp_path.rglob("*")}
+    status, said = typed(tmp_path, "agtp client connect cursor --config new --dry-run", {"HOME": str(tmp_path)})
+    assert status == 0 and "agent cursor would be made: knowledge:query" in said, said
+    assert {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts} == before
+    # Without that it does, and the host admits the agent at its first start.
+    status, said = typed(tmp_path, "agtp client connect cursor --config new", {"HOME": str(tmp_path)})
+    assert status == 0 and "Start the host" in said, said
+    assert typed(tmp_path, "agtp agent ls --config new")[1].count("cursor") == 1

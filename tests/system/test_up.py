@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 import shlex
 import signal
 import socket
@@ -10,7 +13,7 @@ from pathlib import Path
 
 from tests import forking
 from tests.system.bridging import FIXTURE
-from tests.system.hosting import agtp
+from tests.system.hosting import BIN, agtp
 from tests.system.up_host import second_host, typed, up
 
 
@@ -57,3 +60,44 @@ def test_a_named_directory_is_kept(tmp_path: Path) -> None:
         moved = json.loads(host.text)
         assert moved["uri"] != first["uri"] and moved["entry"] == first["entry"]
         assert typed(tmp_path, moved["try"][0])[0] == 0
+
+
+def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
+    """A window that is closed leaves neither the host nor its directory, though SIGHUP has hosts read files again."""
+    with second_host() as environ:
+        pid, terminal = pty.fork()
+        if not pid:
+            os.chdir(tmp_path)
+            program = str(BIN / "agtp")
+            os.execve(program, [program, "demo", "--json"], {**os.environ, **environ})
+        said = b""
+        while b"}\r\n}\r\n" not in said.replace(b" ", b""):
+            said += os.read(terminal, 65_536)
+        (folder,) = re.findall(rb'"directory": "(.*?)"', said)
+        assert Path(folder.decode()).is_dir()
+        os.close(terminal)
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert not Path(folder.decode()).exists()
+
+
+def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:
+    """Exit status 2 and what to do; a temporary directory is gone then, and a named one that cannot be is not made."""
+    (tmp_path / "file").touch()
+    (tmp_path / "tmp").mkdir()
+    environ = {"TMPDIR": str(tmp_path / "tmp")}
+    with second_host() as usual:
+        port = usual["AGTPHOST_PORT"]
+        for line, told in (
+            (f"--port {port}", "cannot listen"),
+            ("--mcp files=no-such-program-4480", "names a program that cannot be run"),
+            ("--mcp files", "is not NAME=COMMAND"),
+            ("file", "file"),
+            ("--import absent.json", "absent.json"),
+        ):
+            status, said = typed(tmp_path, f"agtp up {line}", environ | usual)
+            assert status == 2 and told in said and "Traceback" not in said, said
+    status, said = typed(tmp_path, "agtp up", environ | {"AGTPHOST_PORT": "many"})
+    assert status == 2 and "AGTPHOST_PORT is not a port" in said
+    assert {*tmp_path.iterdir()} == {tmp_path / "file", tmp_path / "tmp"}
+    assert [*(tmp_path / "tmp").glob("agtp-*")] == []

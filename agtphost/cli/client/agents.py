@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import chain, count
@@ -51,12 +52,15 @@ def _note(config: Config, name: str) -> Path:
     return config.host.state_dir / MADE_FOR / f"{name}.json"
 
 
-def scopes_for(config: Config, server: str | None) -> tuple[str, ...]:
+def scopes_for(config: Config, server: str | None, *, dry: bool) -> tuple[str, ...]:
     """
     What it takes to use one MCP server of a host, or all of them and the host's own endpoints.
 
+    :param dry: make nothing that is missing.
     :raises CommandError: there is no such server, or the host could not start.
     """
+    from agtphost.config import load
+    from agtphost.config.reading import STATE_VARIABLE
     from agtphost.host.loaded import load_host
 
     known = {each.name: each for each in config.mcp.server}
@@ -64,8 +68,10 @@ def scopes_for(config: Config, server: str | None) -> tuple[str, ...]:
         listed = f"It has: {', '.join(known)}." if known else "It has none."
         raise WrongInput(f"the host has no MCP server {server!r}", listed)
     try:
-        # A development host that was never started has its keys from now on.
-        loaded = load_host(config, os.environ)
+        with tempfile.TemporaryDirectory() as aside:
+            # A development host that was never started makes its keys; where nothing is to be changed, elsewhere.
+            environ = {**os.environ, STATE_VARIABLE: aside} if dry else os.environ
+            loaded = load_host(load(config.file, environ), os.environ)
     except ConfigurationError as error:
         raise misconfigured(error) from None
     if server is not None:

@@ -98,7 +98,7 @@ def connect(client: str, identity: str | None, place: Place, dry: bool, config: 
     if present is not None and not (is_bridge(present) and _same_host(present, settings.file)):
         raise WrongInput(f"{file.path} has another server named {name}", "Choose another name: --name NAME.")
     purpose = agents.Purpose(client=client, file=str(file.path), entry=name)
-    scopes = agents.scopes_for(settings, place.server)
+    scopes = agents.scopes_for(settings, place.server, dry=dry)
     if identity is None:
         label, new = agents.agent_for(settings, purpose, scopes, dry=dry)
     else:
