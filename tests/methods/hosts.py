@@ -46,6 +46,9 @@ class Toolbox:
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         return []
 
+    def offered(self) -> Sequence[object]:
+        return []
+
     def definition(self, server: str, name: str) -> Any:
         return None
 

@@ -8,9 +8,14 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
 
+from tests.system.bridging import stdio
 from tests.system.hosting import Host, agtp, running, sample, until
+from tests.system.mcp_sessions import ERAS
 from tests.system.test_docs import blocks, shell
 
 MCP = "payload_type=application/vnd.mcp.tools+json"
@@ -166,6 +171,41 @@ agent = "demo"
 allow = ["files.*.x"]
 until = "soon"
 """
+
+
+def test_check_asks_servers_what_a_grant_names(tmp_path: Path) -> None:
+    """A tool that its server has not is told once the server was asked; before, only its name could be compared."""
+    misspelt = '\n[[grant]]\nagent = "demo"\nallow = ["files.read_fil", "files.read_*"]\n'
+    config = sample(tmp_path, append=misspelt)
+    assert agtp("check", str(config)).returncode == 0
+    done = agtp("check", str(config), "--ask", "--json")
+    notes = [note for note in json.loads(done.stdout)["notes"] if "[[grant]]" in note]
+    assert notes == [
+        "[[grant]] of demo: files.read_fil is no tool of files (did you mean files.read_file?), and grants nothing"
+    ], done.stdout
+
+
+def test_the_bridge_offers_what_is_granted(host: Host) -> None:
+    """An MCP client sees the one tool, and hears why another is refused, in both eras of the protocol."""
+
+    async def story(era: str) -> tuple[list[str], bool, str]:
+        async with Client(stdio(host), mode=era) as mcp:
+            listed = [tool.name for tool in (await mcp.list_tools()).tools]
+            read = await mcp.call_tool(next(name for name in listed if "read_file" in name), {"path": "welcome.txt"})
+            try:
+                refused = str(await mcp.call_tool("files.list_files", {}))
+            except MCPError as error:
+                refused = str(error.data)
+            return listed, bool(read.is_error), refused
+
+    host.agtp("agent", "grant", "demo", "files.read_file")
+    try:
+        for era in ERAS:
+            listed, failed, refused = anyio.run(story, era)
+            assert len([name for name in listed if "files" in name]) == 1 and not failed
+            assert "grant-required" in refused, refused
+    finally:
+        host.agtp("agent", "ungrant", "demo", "--all")
 
 
 def test_grants_of_the_file_that_name_nothing_are_told_with_their_lines(tmp_path: Path) -> None:
