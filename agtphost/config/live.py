@@ -47,7 +47,7 @@ RESTART: Mapping[str, frozenset[str]] = {
     "gate": WHOLE,
     "adapter": WHOLE,
     "observer": WHOLE,
-    "admin": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "idle", "browsers"}),
+    "admin": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "idle"}),
     "wellknown": WHOLE,
     "metrics": WHOLE,
     "witness": WHOLE,

@@ -167,7 +167,8 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     look = looking(on, lambda: generations.core.connected, listening, ending)
     generations.prepare(lambda core: tell_vitals(core.on, look))
     manager.look_with(look)
-    served = (bootstrap(config), _a2a_front(on, generations), page(on, front), metrics(on, look))
+    operated = page(on, front, lambda: generations.core.on.config)
+    served = (bootstrap(config), _a2a_front(on, generations), operated, metrics(on, look))
     yield from http_services(reactor, config, (each for each in served if each is not None))
     yield listening
 

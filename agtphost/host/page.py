@@ -113,8 +113,12 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def page(on: Foundation, dispatcher: IDispatcher) -> Served | None:
-    """The surface of ``[admin]``; None where it is not served."""
+def page(on: Foundation, dispatcher: IDispatcher, present: Callable[[], Config]) -> Served | None:
+    """
+    The surface of ``[admin]``; None where it is not served.
+
+    :param present: the configuration in force.
+    """
     entrance = on.lasting.entrance
     if entrance is None:
         return None
@@ -132,6 +136,6 @@ def page(on: Foundation, dispatcher: IDispatcher) -> Served | None:
 
     feeds = Viewings(on.reactor)
     on.evidence.ledger.watch(feeds.saw)
-    browsers = Browsers(on.config.admin.browsers)
+    browsers = Browsers(lambda: present().admin.browsers)
     resource = PageResource(entrance, dispatcher, keys, feeds, Exports(begin), browsers)
     return Served(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)

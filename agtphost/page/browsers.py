@@ -8,7 +8,7 @@ is listed, whoever issued it; when it ends, and whether it was revoked, the host
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -38,23 +38,25 @@ class Shown:
     why: str = ""
     """Why it is for nobody; a sentence."""
 
+    @property
+    def person(self) -> str:
+        """As whom it enters, and with what; empty where as nobody."""
+        return "" if self.certificate is None else f"{self.certificate.fingerprint} {self.digest}"
+
 
 class Browsers:
     """
     The certificates that are listed.
 
-    :param listed: the key fingerprints of those for whom they stand, by SHA-256.
+    :param listed: the key fingerprints of those for whom they stand at this moment, by SHA-256.
     """
 
-    def __init__(self, listed: Mapping[str, str]) -> None:
-        self._listed = dict(listed)
-
-    def __bool__(self) -> bool:
-        return bool(self._listed)
+    def __init__(self, listed: Callable[[], Mapping[str, str]]) -> None:
+        self._listed = listed
 
     def shown(self, transport: Any) -> Shown | None:
         """What the browser at the other end of a connection has shown; None where it has shown nothing."""
-        if not self._listed or not ISSLTransport.providedBy(transport):
+        if not self._listed() or not ISSLTransport.providedBy(transport):
             return None
         secure: Any = transport
         found = secure.getHandle().get_peer_certificate()
@@ -63,7 +65,7 @@ class Browsers:
     def _judged(self, found: x509.Certificate) -> Shown:
         der = found.public_bytes(Encoding.DER)
         digest = sha256(der).hexdigest()
-        person = self._listed.get(digest)
+        person = self._listed().get(digest)
         if person is None:
             why = f"The certificate that this browser shows is not listed in [admin] browsers: its SHA-256 is {digest}."
             return Shown(digest=digest, why=why)
@@ -87,4 +89,4 @@ class Browsers:
         return Shown(digest=digest, certificate=standing)
 
 
-NONE_LISTED = Browsers({})
+NONE_LISTED = Browsers(dict)

@@ -157,15 +157,16 @@ class Entrance:
 
     # Sessions
 
-    def session(self, cookie: str, *, browser: str = "", used: bool = True) -> Session | None:
+    def session(self, cookie: str, person: str = "", *, used: bool = True) -> Session | None:
         """
         The session of a cookie; None where there is none, or it was idle for too long.
 
-        :param browser: SHA-256 of the certificate that the browser shows; empty where it shows none.
+        :param person: as whom the browser could enter with the certificate that it shows; see
+            :attr:`agtphost.page.browsers.Shown.person`.
         :param used: whether a person asks; what a page does by itself keeps no session from being idle.
         """
         session = self._sessions.get(cookie)
-        if session is None or (session.browser and session.browser != browser):
+        if session is None or (session.browser and person != f"{session.certificate.fingerprint} {session.browser}"):
             return None
         now = self._now()
         if now - session.seen > self._idle:

@@ -112,9 +112,8 @@ class PageResource(Resource):
         if sent and path == "/enter" and self._entrance.barred(_address(request)):
             return tail_of(request, 429, b"Too many entries failed; wait a minute.\n", ("Retry-After", "60"))
         cookie, shown = cookie_of(request), self._browsers.shown(request.channel.transport)
-        digest = "" if shown is None else shown.digest
         # A feed connects anew every few minutes, whether anybody looks or not.
-        session = self._entrance.session(cookie, browser=digest, used=path != LIVE) if cookie else None
+        session = self._entrance.session(cookie, "" if shown is None else shown.person, used=path != LIVE)
         if session is not None:
             request.channel.proven()
         if sent and session is None and path != "/enter":

@@ -222,3 +222,33 @@ def test_a_certificate_that_is_listed_no_more_opens_nothing(tmp_path: Path) -> N
     host.config.write_text(text.replace(f'operators = ["{operator}"]', f'operators = ["{"0" * 64}"]'))
     refused = host.agtp("check", str(host.config))
     assert refused.returncode != 0 and f"stands for {operator[:16]}" in refused.stdout + refused.stderr
+
+
+def test_a_reload_ends_what_is_listed_no_more_at_the_next_click(tmp_path: Path) -> None:
+    """Without a restart: of the certificate that was taken out, of one that is another person's now, of no other."""
+    names = ("gone", "another", "stays", "new")
+    known = {name: certificate(tmp_path, name) for name in names}
+
+    def prepare(config: Path) -> None:
+        operator = operator_of(config)
+        lines = "\n".join(f'"{known[name].digest}" = "{operator}"' for name in names[:3])
+        config.write_text(f"{config.read_text()}\n[admin.browsers]\n{lines}\n")
+
+    with served(tmp_path / "host", more='viewers = ["{demo}"]', prepare=prepare) as site:
+        browsers = [shown(site, known[name]) for name in names]
+        assert [entered(each).status for each in browsers[:3]] == [200, 200, 200]
+        assert not offered(browsers[3].get("/"))
+        config, operator = site.host.config, operator_of(site.host.config)
+        viewer = fingerprint(site.host.state / "agents/demo/agent.key")
+        text = config.read_text().replace(f'"{known["gone"].digest}" = "{operator}"\n', "")
+        text = text.replace(f'"{known["another"].digest}" = "{operator}"', f'"{known["another"].digest}" = "{viewer}"')
+        config.write_text(
+            text.replace("[admin.browsers]\n", f'[admin.browsers]\n"{known["new"].digest}" = "{operator}"\n')
+        )
+        done = site.host.agtp("reload", "--as", "registrar")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [each.get("/").status for each in browsers] == [401, 401, 200, 401]
+        assert not offered(browsers[0].get("/"))
+        assert entered(browsers[3]).status == 200
+        as_viewer = entered(browsers[1])
+        assert as_viewer.status == 200 and viewer[:16] in as_viewer.page.said
