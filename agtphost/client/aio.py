@@ -1,8 +1,8 @@
 """
 The asyncio client, for programs on any asyncio loop: no reactor, and no Twisted in the process.
 
-Has the options, rules and errors of :class:`agtphost.client.Client`. A client belongs to the loop that it is first
-used on.
+Has the options, rules and errors of :class:`agtphost.client.Client`. Connections belong to the loop that they were made
+on: on another one the client makes new ones.
 """
 
 from __future__ import annotations

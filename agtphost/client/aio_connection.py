@@ -40,7 +40,8 @@ class Link(asyncio.Protocol):
         self.ending = False
         """Whether it was closed, or dropped."""
 
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         """Done when it is gone."""
 
     @property
@@ -50,8 +51,8 @@ class Link(asyncio.Protocol):
 
     @property
     def fresh(self) -> bool:
-        """Whether it can serve a call after it lay unused: its end would have been noticed."""
-        return self.reusable
+        """Whether it can serve a call after it lay unused: its end would have been noticed, on a loop that runs."""
+        return self.reusable and self._loop is asyncio.get_running_loop()
 
     async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """
@@ -85,6 +86,9 @@ class Link(asyncio.Protocol):
 
     def close(self) -> asyncio.Future[None]:
         """End the connection in both directions; done when it is gone."""
+        if self._loop.is_closed():
+            self.abort()
+            return self.ended
         self.ending = True
         if self._transport is not None:
             self._transport.close()
@@ -93,7 +97,9 @@ class Link(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection at once."""
         self.ending = True
-        if self._transport is not None:
+        if self._loop.is_closed():
+            self._open.discard(self)  # Its socket ends with it: nothing runs there any more.
+        elif self._transport is not None:
             self._transport.abort()
 
     def verify(self, host: str) -> None:

@@ -312,3 +312,23 @@ def test_a_connection_that_ends_between_two_calls_is_not_waited_for(credentials:
                 assert (await client.call(host.uri, "QUERY", "/c")).ok
 
         run(main)
+
+
+def test_one_client_on_several_loops(credentials: Credentials) -> None:
+    """Programs that call ``asyncio.run`` more than once: a connection of a loop that is over is not used again."""
+    with ScriptedHost(credentials, echo) as host:
+        client = aio.Client(trust=credentials.trust, timeout=5)
+
+        async def main(path: str) -> str:
+            return str((await client.call(host.uri, "SUBMIT", path)).result["path"])
+
+        async def last() -> str:
+            async with client:
+                return await main("/c")
+
+        with warnings.catch_warnings():
+            # Two loops were left with a connection open, as Python says.
+            warnings.simplefilter("ignore", ResourceWarning)
+            assert [asyncio.run(main("/a")), asyncio.run(main("/b")), run(last)] == ["/a", "/b", "/c"]
+            gc.collect()
+        assert host.connections == 3
