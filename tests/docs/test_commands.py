@@ -31,6 +31,8 @@ NEGOTIATION = README + "test_an_agent_obtains_an_endpoint"
 SELECTION = "tests/docs/test_commands.py::test_a_selection_of_tests_is_not_empty"
 CONTAINER = "tests/supply/test_supply.py::test_the_commands_of_the_container_recipe_work"
 
+COMPOSE = "tests/supply/test_container.py::test_what_compose_runs_works"
+
 RUN_BY: dict[tuple[str, str], str] = {
     ("README.rst", "python3 -m venv .venv && .venv/bin/pip install -q '.[samples]'"): README
     + "test_the_start_commands_install_and_start",
@@ -99,6 +101,10 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/extending/adapter.rst", "agtp call - EXECUTE"): "tests/system/test_plugins.py::test_an_adapter_carries",
     # No container is built where the tests run: they run what its recipe runs.
     ("docs/supply-chain.rst", "podman "): CONTAINER,
+    **{
+        ("docs/supply-chain.rst", beginning): COMPOSE
+        for beginning in ("agtp init agtphost", "chown ", "docker compose up", "docker compose exec")
+    },
     **{
         ("docs/traces.rst", beginning): "tests/system/test_traces.py::test_the_pages_commands_show_the_trace"
         for beginning in ("agtp call - ECHO", "agtp explain")
