@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import PydanticUndefined
 
-from agtphost.config import values
+from agtphost.config import live, values
 from agtphost.config.profiles import Profiles
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
@@ -52,8 +52,9 @@ host.toml: every section and key
 
 ``agtp check host.toml`` reports everything that is wrong with a file, with its line and what to do; a key that is not
 listed here is an error. Relative paths are relative to the file. Times are in seconds, sizes in octets, where nothing
-else is said. What a key holds where it is left out stands behind *default*. The last section is of another file:
-``~/.config/agtphost/config.toml``, from which ``--profile NAME`` of many commands takes a host elsewhere.
+else is said. What a key holds where it is left out stands behind *default*. ``agtp reload`` has a running host take
+every key but those marked *restart*. The last section is of another file: ``~/.config/agtphost/config.toml``, from
+which ``--profile NAME`` of many commands takes a host elsewhere.
 
 The tests read every example as it stands, with these lines before it where it has no ``[host]`` of its own:
 
@@ -291,7 +292,12 @@ def configuration() -> str:
         out.append(f"{table.meaning}\n\n")
         for key in table.keys:
             facts = "; ".join(
-                [key.type, *["required"] * key.required, *[f"default ``{key.default}``"] * bool(key.default)]
+                [
+                    key.type,
+                    *["required"] * key.required,
+                    *[f"default ``{key.default}``"] * bool(key.default),
+                    *["*restart*"] * live.waits(table.path, key.name),
+                ]
             )
             out.append(f"``{key.name}``: {facts}\n    {key.meaning or 'Required.'}\n\n")
         out.append(f".. code-block:: toml\n\n{indented(shown.pop(table.path, ''))}\n")

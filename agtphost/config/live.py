@@ -56,6 +56,17 @@ RESTART: Mapping[str, frozenset[str]] = {
 """By table, the keys that wait for a restart."""
 
 
+def waits(table: str, key: str) -> bool:
+    """
+    Whether a key waits for a restart.
+
+    :param table: with its dots, such as ``audit.witness_host``.
+    """
+    top, _, below = table.partition(".")
+    keys = RESTART.get(top, frozenset())
+    return keys == WHOLE or (below.partition(".")[0] or key) in keys
+
+
 def settled(read: Config, running: Config) -> tuple[Config, list[str], list[str]]:
     """
     What a running host makes of a configuration that was read.

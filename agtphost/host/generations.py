@@ -11,6 +11,7 @@ over it lets go of what it watches, and servers that no other generation has are
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -28,12 +29,16 @@ from agtphost.host.loaded import Loaded
 from agtphost.host.oauth import IssuerKeys
 from agtphost.host.upstreams import Upstreaming
 from agtphost.iagtp import IDispatcher
+from agtphost.identity.keys import fastest_signer
 from agtphost.upstream.supervision import State
 
 log = Logger()
 
 PATIENCE = 10.0
 """Seconds that new servers have to come up before the configuration that names them is in force; it is then anyway."""
+
+COLLECT = 16
+"""Generations whose parts hold one another, a thousand objects of each, until what they leave is collected."""
 
 LOOK = 0.05
 """Seconds between two looks at them."""
@@ -67,6 +72,7 @@ class Generations:
         self._prepared: list[Callable[[Core], None]] = []
         self._turned: list[Callable[[Core], None]] = []
         self._keys: list[list[IssuerKeys]] = []
+        self._over = 0
         self.front = Front()
         self.living = 0
         """Generations whose calls are not all over, the one in force included."""
@@ -140,7 +146,7 @@ class Generations:
     # Coming into force
 
     def turn_to(self, core: Core) -> None:
-        """Put it in force, now, and have the one before end."""
+        """Put it in force, now, and have the one before end. :meth:`begin` was called with it."""
         before, self.core = self.core, core
         before.shown.publication.end()
         self._put_in_force(core)
@@ -159,6 +165,10 @@ class Generations:
         lasting.approvals.policy = config.approvals
         lasting.principals.turn_to(core.admission.principals)
         self._upstreaming.adopt(core.connected)
+        key = core.on.loaded.key
+        if key is not None:
+            # It may have been followed by another one since the candidate was made.
+            core.shown.publisher.adopt(fastest_signer(key), key.public)
         core.announce()
         self.front.turn_to(core.admission.dispatcher)
 
@@ -171,6 +181,11 @@ class Generations:
         self.living -= 1
         core.on.lease.release()
         self._let_go(core)
+        core.on.registry.clear()
+        self._over += 1
+        if self._over % COLLECT == 0:
+            # The collector comes so rarely by itself that hundreds of them would wait for it.
+            gc.collect()
 
     def _let_go(self, core: Core) -> None:
         self._upstreaming.discard(core.connected)

@@ -240,7 +240,7 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
         evidence.states.state_of,
         loaded.key,
         org_domain=config.host.server_id,
-        certificate_fingerprint=loaded.tls.fingerprint,
+        certificate_fingerprint=lambda: loaded.tls.fingerprint,
         now=times.stamp,
         agents_at=config.identity.redirect_to or "",
     )

@@ -45,6 +45,15 @@ class Registry:
         self._table = EndpointTable(self.all())
         return self._table
 
+    def clear(self) -> None:
+        """
+        Nothing is called here any more.
+
+        What was here and what asked for it held each other: it goes with its last call, and not some time later.
+        """
+        self._built_ins, self._endpoints, self._table = (), (), None
+        self._targets = {}
+
     # Read
 
     @property

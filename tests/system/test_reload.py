@@ -235,6 +235,7 @@ class Caller(threading.Thread):
         self.wrong: list[bytes] = []
 
     def run(self) -> None:
+        due = time.monotonic()
         while not self.over.is_set():
             try:
                 answer = self._link.ask("FETCH", "/generation", {})
@@ -245,7 +246,8 @@ class Caller(threading.Thread):
                 self.seen.append(answer.json()["result"]["number"])
             else:
                 self.wrong.append(answer.body)
-            self.over.wait(self._pause)
+            due = max(due + self._pause, time.monotonic() - 1.0)
+            self.over.wait(max(due - time.monotonic(), 0.0))
 
 
 def rss(host: Host) -> int:
@@ -261,7 +263,7 @@ def test_no_call_is_dropped_and_none_is_mixed(tmp_path: Path) -> None:
 
     200 reloads at 500 calls a second as a programme; the chain holds afterwards, and memory is what it was.
     """
-    reloads, callers, rate = length((6, 2, 60), (200, 4, 500))
+    reloads, callers, rate = length((6, 2, 60), (200, 8, 500))
     with running(changing(tmp_path)) as host:
         working = [Caller(host, callers / rate) for _ in range(callers)]
         for each in working:

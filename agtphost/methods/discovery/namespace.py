@@ -51,7 +51,7 @@ class Namespace:
     Builds the document anew at each reading, so that it is never older than the states it shows; entries are kept.
 
     :param org_domain: the domain the names belong to: the host's ``server_id``.
-    :param certificate_fingerprint: SHA-256 of the host's TLS certificate, hex.
+    :param certificate_fingerprint: SHA-256 of the host's TLS certificate of that moment, hex.
     :param now: the present time as RFC 3339 text.
     :param agents_at: the subdomain that agents are addressed under; empty: ``org_domain``.
     :param clock: seconds since the epoch.
@@ -64,7 +64,7 @@ class Namespace:
         signer: Signer | None,
         *,
         org_domain: str,
-        certificate_fingerprint: str,
+        certificate_fingerprint: Callable[[], str],
         now: Callable[[], str],
         agents_at: str = "",
         clock: Callable[[], float] = time.time,
@@ -104,7 +104,7 @@ class Namespace:
             "generated_at": self._now(),
             "agents": listed,
             "total_active": len(listed),
-            "namespace_cert_fingerprint": self._certificate_fingerprint,
+            "namespace_cert_fingerprint": self._certificate_fingerprint(),
         }
         document["signature"] = self._signature(document, [octets for _, octets in entries])
         return document

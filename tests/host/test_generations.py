@@ -1,0 +1,144 @@
+"""One configuration after the other: what each leaves behind is nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from agtphost.config import Config, load
+from agtphost.config.live import RESTART, WHOLE, settled
+from agtphost.handlers.function import UnresolvableFunction
+from agtphost.host.evidence import keep_evidence
+from agtphost.host.foundation import Foundation
+from agtphost.host.generations import COLLECT, Generations
+from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.loaded import load_host
+from agtphost.host.modules import Modules
+from agtphost.host.upstreams import Upstreaming
+from agtphost.stores import MemoryStore
+from agtphost.testing.ledger import PromptLedger
+from agtphost.testing.reactor import MemoryReactor
+from tests.system.hosting import sample
+
+TIMES = 40
+
+
+class Made:
+    """What a host makes its generations with; nothing of it is started."""
+
+    def __init__(self, config: Path) -> None:
+        self.loaded = load_host(load(config, {}), {})
+        self.reactor = MemoryReactor()
+        self.evidence = keep_evidence(self.loaded, self.reactor, MemoryStore(), PromptLedger)
+        on = Foundation.of(self.loaded, self.reactor, self.evidence)
+        making = Upstreaming(self.reactor, self.evidence, {})
+        self.generations = Generations(on, making, HandlerFactory(self.reactor, 2))
+        self.evidence.ledger.start()
+
+    def watchers(self) -> int:
+        held, states = self.evidence.held, self.evidence.states
+        return sum(map(len, held._watchers.values())) + len(states._watchers)
+
+    def another(self) -> None:
+        core = self.generations.compose(self.loaded)
+        begun = Deferred.fromCoroutine(self.generations.begin(core))
+        assert begun.called, "no server is starting"
+        self.generations.turn_to(core)
+        self.reactor.advance(0)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    """One for all."""
+    yield Made(sample(tmp_path_factory.mktemp("generations")))
+
+
+def test_nothing_is_left_of_those_that_are_over(made: Made) -> None:
+    """Watchers, dispatchers and servers are as many after many as after one; a candidate that is let go leaves none."""
+    made.another()
+    watched, seen = made.watchers(), [weakref.ref(made.generations.core.admission.dispatcher)]
+    server = next(iter(made.generations.core.connected.mcp.servers.values()))
+    for _ in range(TIMES):
+        made.another()
+        seen.append(weakref.ref(made.generations.core.admission.dispatcher))
+        made.generations.discard(made.generations.compose(made.loaded))
+    assert sum(each() is not None for each in seen) <= COLLECT + 1, "what is left is bounded without a collection"
+    gc.collect()
+    assert made.watchers() == watched and made.generations.living == 1
+    assert [each() is not None for each in seen] == [*[False] * TIMES, True]
+    assert next(iter(made.generations.core.connected.mcp.servers.values())) is server, "it is configured as it was"
+
+
+def test_one_that_has_calls_lives_on(made: Made) -> None:
+    """The control: what is held is not let go, and is once nothing holds it."""
+    watched, first = made.watchers(), made.generations.core
+    first.admission.dispatcher.under_way.hold()
+    made.another()
+    made.another()
+    assert made.generations.living == 2 and made.watchers() > watched
+    assert made.generations.front.dispatch == made.generations.core.admission.dispatcher.dispatch
+    first.admission.dispatcher.under_way.let_go()
+    made.reactor.advance(0)
+    assert made.generations.living == 1 and made.watchers() == watched
+
+
+def test_a_candidate_that_cannot_be_made_leaves_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it fails by."""
+    watched = made.watchers()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("as late as can be")
+
+    monkeypatch.setattr("agtphost.host.core.front_facts", fails)
+    with pytest.raises(RuntimeError):
+        made.generations.compose(made.loaded)
+    assert made.watchers() == watched and made.generations.living == 1
+
+
+def test_every_key_that_waits_is_one() -> None:
+    """A table or a key that is renamed cannot be forgotten in the list."""
+    for table, keys in RESTART.items():
+        assert table in Config.model_fields
+        if keys != WHOLE:
+            section = Config.model_fields[table].annotation
+            assert section is not None and keys <= set(section.model_fields), table  # type: ignore[attr-defined]
+
+
+def test_what_waits_and_what_is_taken(made: Made) -> None:
+    """Of one table some keys wait: the others are taken, and those that wait have their old values."""
+    running = made.loaded.config
+    limits = running.limits.model_copy(update={"idle_timeout": 5.0, "request_timeout": 7.0})
+    host = running.host.model_copy(update={"contact": "somebody else"})
+    read = running.model_copy(update={"limits": limits, "host": host})
+    config, taken, waiting = settled(read, running)
+    assert (taken, waiting) == (["[limits]"], ["[host]", "[limits] idle_timeout"])
+    assert (config.limits.request_timeout, config.limits.idle_timeout) == (7.0, running.limits.idle_timeout)
+    assert config.host == running.host and settled(running, running) == (running, [], [])
+
+
+def test_modules_of_two_sets_know_nothing_of_each_other(tmp_path: Path) -> None:
+    """Relative imports, packages, imports within a call: each sees its own; what is not the operator's is Python's."""
+    package = tmp_path / "desk_modules"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "words.py").write_text("WORD = 'one'\n")
+    (package / "main.py").write_text(
+        "import json\nfrom . import words\nfrom desk_modules.words import WORD\n\n"
+        "def say(context):\n    import desk_modules.words as late\n"
+        "    return json.dumps([WORD, words.WORD, late.WORD])\n"
+    )
+    first = Modules([tmp_path])
+    one = first.resolve("desk_modules.main.say")
+    (package / "words.py").write_text("WORD = 'two'\n")
+    second = Modules([tmp_path])
+    two = second.resolve("desk_modules.main.say")
+    assert (one(None), two(None)) == ('["one", "one", "one"]', '["two", "two", "two"]')  # type: ignore[arg-type]
+    assert {path.name for path in second.files} == {"__init__.py", "words.py", "main.py"}
+    assert second.resolve("json.dumps") is __import__("json").dumps
+    with pytest.raises(UnresolvableFunction, match="nowhere"):
+        second.resolve("desk_modules.nowhere.say")
