@@ -4,6 +4,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.root`: the group, which imports a command's module when it is called
 - :mod:`.failures`: exit statuses, and how errors are shown
 - :mod:`.output`: tables, JSON and untrusted text on a terminal
+- :mod:`.colour`, :mod:`.progress`: verdicts in colour, and how far a long command is, on terminals
 - :mod:`.options`: options that several commands share
 - :mod:`.configured`, :mod:`.identities`: the host on this machine, and its agents
 - :mod:`.target`: which host, as whom, trusting what
@@ -11,11 +12,13 @@ The ``agtp`` command: interface section 2.
 - :mod:`.local_files`: files on this machine: keys and documents
 - :mod:`.exchange`: one request, its failures as exit statuses
 - one module per command, or per group of commands
+- :mod:`.abbreviations`: identifiers that are named by their beginning
 - :mod:`.approvals`: ``agtp approvals``: calls that wait for a person, and what that person decides
 - :mod:`.approval_records`: the records of a call that a person approved, each naming the others
 - :mod:`.call`: ``agtp call``: one request, any method
 - :mod:`.can`: ``agtp can``: what the host would decide about a call, without making it
 - :mod:`.check`: ``agtp check``: everything that would keep a host from starting, at once
+- :mod:`.completing`: what a shell completes of the host that is at hand
 - :mod:`.completion`: ``agtp completion``: what a shell evaluates to complete commands
 - :mod:`.conformance`: ``agtp conformance``: a server examined from outside, requirement by requirement
 - :mod:`.contracts`: ``agtp contracts``: what was negotiated with a host

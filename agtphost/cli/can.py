@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agtphost.cli import colour
 from agtphost.cli.arguments import pairs
 from agtphost.cli.exchange import connected, inspect
 from agtphost.cli.failures import ExitStatus, WrongInput
@@ -91,7 +92,7 @@ def command(
     if as_json:
         print_json(decision)
     else:
-        click.echo("\n".join(told(agent, decision)))
+        colour.tell(told(agent, decision))
     if not allowed:
         raise click.exceptions.Exit(ExitStatus.REFUSED)
 

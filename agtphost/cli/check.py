@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.configured import NO_HOST, find_config
 from agtphost.cli.failures import WrongInput, misconfigured
 from agtphost.cli.options import HOST_TOML, Connection, json_option
@@ -63,7 +64,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         print_json({"file": str(config.file), "problems": [], "notes": remarks})
     else:
         servers = len(config.mcp.server)
-        click.echo(f"{config.file}: sound ({config.host.profile}, MCP servers: {servers})")
+        echo(f"{config.file}: sound ({config.host.profile}, MCP servers: {servers})", Verdict.GOOD)
 
 
 def _asked(config: Config, reactor: Any) -> tuple[list[Problem], list[str]]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from agtphost.cli.completing import VARIABLE
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json
-
-VARIABLE = "_AGTP_COMPLETE"
-"""What the script sets when it asks this program for completions."""
 
 
 @click.command()
@@ -20,6 +18,10 @@ VARIABLE = "_AGTP_COMPLETE"
 def command(context: click.Context, shell: str, as_json: bool) -> None:
     """
     Print the completion script of a shell.
+
+    Commands and options are completed, and of the host whose host.toml lies in
+    the current directory, or that --config names: agents, tools, methods, paths
+    and the Audit-IDs of its newest records.
 
     \b
     Examples:

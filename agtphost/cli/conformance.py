@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import click
 
+from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_file
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible
+from agtphost.cli.progress import counted
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
 from agtphost.conformance.access import Access, Who
@@ -42,6 +45,10 @@ class Supplied:
     state_dir: Path | None
     destructive: bool
     expendable: str | None
+
+
+VERDICTS = {Outcome.PASSED: Verdict.GOOD, Outcome.FAILED: Verdict.BAD}
+"""What a case came to; one that was not run came to nothing."""
 
 
 @click.command(
@@ -118,14 +125,20 @@ def _list(cases: Sequence[Case], *, as_json: bool) -> None:
 def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[Result]:
     def told(result: Result) -> None:
         if not quiet:
-            click.echo(visible(line(result)))
+            echo(visible(line(result)), VERDICTS.get(result.outcome))
 
     try:
         target = connect(access)
     except Unreachable as error:
         raise NoConnection(str(error), "Check the address, --cacert and --cert.") from None
     with target:
-        return run(target, every_case(), plan, told)
+        return run(target, _cases(), plan, told)
+
+
+def _cases() -> Iterable[Case]:
+    """Every case; the lines of results are progress enough where they go to a terminal."""
+    cases = every_case()
+    return cases if sys.stdout.isatty() else counted(cases, "cases examined", len(cases))
 
 
 def _write(report: Path, octets: bytes) -> None:

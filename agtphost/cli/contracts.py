@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agtphost.cli.exchange import ask, entries_of, result_of
-from agtphost.cli.options import Connection, host_options
+from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import Column, print_answer, print_entries, print_json
 from agtphost.cli.target import resolve
 
@@ -19,6 +19,7 @@ def command() -> None:
 
 
 @command.command()
+@wide_option
 @host_options
 def ls(where: Connection, as_json: bool) -> None:
     """

@@ -9,18 +9,18 @@ import click
 
 from agtphost.audit.configurations import ADOPTED, REFUSED
 from agtphost.audit.summaries import EVENT, READS
-from agtphost.cli import approval_records
+from agtphost.cli import approval_records, colour
+from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.approval_records import ApprovalRecords, records_of
 from agtphost.cli.audit.entries import Entry, entry_of
 from agtphost.cli.can import ruled, told
 from agtphost.cli.exchange import connected, inspect, result_of, signing_keys
-from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.retelling import asked_today, claimed_of
 from agtphost.vocabulary.spoken import spoken
 from agtphost.vocabulary.status import Status, phrase_of
@@ -54,7 +54,8 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
     known and what came of it, where the record stands in its chain and in the
     host's log, and asks the host's gates what they would say today. Of a call
     that a person approved it shows all three records: proposed, decided and
-    executed, whichever of them is named, or the approval itself.
+    executed, whichever of them is named, or the approval itself. The beginning
+    of an Audit-ID is enough where one record of the host at hand has it.
 
     \b
     Examples:
@@ -62,10 +63,8 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
       agtp explain $(agtp approvals ls --ids --state used | tail -n 1)
     """
     named = audit_id.startswith(approval_records.PREFIX)
-    if not named and not is_audit_id(audit_id):
-        raise WrongInput(
-            "an Audit-ID is 64 lower-case hexadecimal digits", f"An approval begins with {approval_records.PREFIX}."
-        )
+    if not named:
+        audit_id = audit_id_of(where, audit_id, f"An approval begins with {approval_records.PREFIX}.")
     target = resolve(where, identity=REGISTRAR)
     with connected(target) as client:
         if named:
@@ -82,7 +81,7 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
         approved = {} if approval is None else {"approval": approval.fields()}
         print_json({**entry.fields(), "log": log, "today": today, **approved})
     else:
-        click.echo("\n".join(story(entry, log, today, names, approval)))
+        colour.tell(story(entry, log, today, names, approval))
 
 
 def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -11,6 +12,7 @@ from typing import IO, Any
 
 import click
 
+from agtphost.cli.colour import Verdict, coloured, paint
 from agtphost.cli.output import visible
 from agtphost.errors import ConfigurationError
 
@@ -55,7 +57,8 @@ class CommandError(click.ClickException):
         self._json = context is not None and bool(context.meta.get(JSON_MODE))
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"error: {visible(self.format_message())}", err=True)
+        begun = paint("error:", Verdict.BAD, sys.stderr)
+        click.echo(f"{begun} {visible(self.format_message())}", err=True, color=coloured(sys.stderr))
         if self.remedy:
             click.echo(f"  {visible(self.remedy)}", err=True)
         if self._json:

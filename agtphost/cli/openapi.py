@@ -15,6 +15,7 @@ from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
+from agtphost.cli.progress import counted
 from agtphost.cli.target import address_of, resolve
 from agtphost.client.errors import InvalidCall
 from agtphost.errors import ConfigurationError
@@ -104,7 +105,7 @@ def _write(imported: Imported, out: Path) -> None:
         raise WrongInput(f"{present[0]} exists{count}", "Choose another directory, or move them away.")
     with local_file(out, doing="written"):
         out.mkdir(parents=True, exist_ok=True)
-    for path, text in targets:
+    for path, text in counted(targets, "declarations written", len(targets)):
         write_new(path, text.encode("utf-8"))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agtphost.cli.failures import JSON_MODE, WrongInput
-from agtphost.cli.output import visible
+from agtphost.cli.output import WIDE, visible
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_opaque_id
 
@@ -50,6 +50,16 @@ HERE = "-"
 json_option = click.option(
     "--json", "as_json", is_flag=True, is_eager=True, callback=_remember, help="Print JSON for machines."
 )
+
+
+def _widen(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[WIDE] = value
+
+
+wide_option = click.option(
+    "--wide", is_flag=True, is_eager=True, expose_value=False, callback=_widen, help="Show identifiers whole."
+)
+"""For commands whose tables have Agent-IDs, Audit-IDs or digests: without it they are shortened."""
 
 
 @dataclass(frozen=True, kw_only=True)

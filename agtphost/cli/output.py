@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -69,6 +72,15 @@ def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
     print_json(dict(answer)) if as_json else print_summary(answer)
 
 
+WIDE = "agtphost.wide"
+"""Where a click context remembers whether identifiers are shown whole; absent: the command has no ``--wide``."""
+
+SHORT = 12
+"""Digits of an identifier that is cut."""
+
+_IDENTIFIER = re.compile("[0-9a-f]{64}")
+_WORD = re.compile(r"\S*")
+
 Column = str | Callable[[Mapping[str, Any]], object]
 """What a column shows of each object: a member, or what is made of it."""
 
@@ -99,11 +111,32 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole:
     :param whole: columns that are not folded either, because people copy what is in them.
     """
     cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
+    if _shortening():
+        cells = shortened(cells)
     if sys.stdout.isatty() and extras.installed("rich"):
         _fold(columns, cells, whole)
         return
     for line in aligned(columns, cells):
         click.echo(line)
+
+
+def _shortening() -> bool:
+    """Whether the command shortens identifiers: it has ``--wide``, that was not given, and people read."""
+    context = click.get_current_context(silent=True)
+    return sys.stdout.isatty() and context is not None and context.meta.get(WIDE) is False
+
+
+def shortened(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """
+    A table whose long identifiers are cut to their beginnings: :data:`SHORT` digits, or as many as tell them apart.
+    """
+    known = sorted({cell for row in rows for cell in row if _IDENTIFIER.fullmatch(cell)})
+    lengths = dict.fromkeys(known, SHORT)
+    for one, other in itertools.pairwise(known):
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True)))
+        for each in (one, other):
+            lengths[each] = max(lengths[each], same + 1)
+    return [[cell[: lengths[cell]] if cell in lengths else cell for cell in row] for row in rows]
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -128,14 +161,43 @@ def _width(text: str) -> int:
 
 
 def _fold(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: Collection[str]) -> None:
+    """
+    A table in a terminal: texts of several words are folded, identifiers never.
+
+    Where those alone are too wide, each row is a few lines of its own.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    # People copy identifiers, names and times: what is one word stays in one piece.
+    kept = {
+        column
+        for place, column in enumerate(columns)
+        if column in whole or all(_WORD.fullmatch(row[place]) for row in rows)
+    }
+    widths = {
+        column: max((_width(row[place]) for row in (columns, *rows)), default=0) for place, column in enumerate(columns)
+    }
+    least = sum(widths[column] if column in kept else min(widths[column], SHORT) for column in columns)
+    if least + 2 * (len(columns) - 1) > shutil.get_terminal_size().columns:
+        _stack(columns, rows)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, column in enumerate(columns):
-        width = max((_width(row[place]) for row in rows), default=0) if column in whole else 0
-        table.add_column(column, overflow="fold", no_wrap=column in whole, min_width=width or None)
+    for column in columns:
+        fixed = widths[column] if column in kept else None
+        table.add_column(column, overflow="fold", no_wrap=column in kept, min_width=fixed)
     for row in rows:
         table.add_row(*map(Text, row))
     Console(file=sys.stdout, highlight=False).print(table)
+
+
+def _stack(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Each row as lines of ``COLUMN  cell``."""
+    width = max(map(len, columns))
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        for column, cell in zip(columns, row, strict=True):
+            if cell:
+                click.echo(f"{column:<{width}}  {cell}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 import click
@@ -69,6 +70,10 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"agtphost.cli.{COMMANDS[cmd_name][1]}")
         command: click.Command = module.command
+        if "_AGTP_COMPLETE" in os.environ:
+            from agtphost.cli.completing import attach
+
+            attach(command)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

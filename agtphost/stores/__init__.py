@@ -13,6 +13,7 @@ Where records are kept.
 - :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full
 - :mod:`.folding`: folds the write-ahead log into the database beside the commits, not between them
 - :mod:`.snapshot`: a copy of a database that is in use, as it is at one moment
+- :mod:`.glimpse`: what a person means by the beginning of an identifier, and what a shell completes
 - :mod:`.rehearsed`: a store as a host would find it, for looking whether it could start: nothing is written
 """
 

@@ -19,7 +19,7 @@ from agtphost.cli.configured import find_config, load_config, require_config
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.identities import LocalAgent, agent_id_of
-from agtphost.cli.options import EXISTING, Connection, connection_options, host_options
+from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
@@ -153,6 +153,7 @@ for _command in granting.commands():
 
 @command.command()
 @click.argument("agent", required=False, metavar="[AGENT]")
+@wide_option
 @connection_options
 def retained(agent: str | None, where: Connection, as_json: bool) -> None:
     """

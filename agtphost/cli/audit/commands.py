@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.audit.accept import accept_command
 from agtphost.cli.audit.entries import HOST, entry_of, pages
 from agtphost.cli.audit.export import export_command
@@ -12,12 +13,10 @@ from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
 from agtphost.cli.audit.verify import verify_command
 from agtphost.cli.exchange import connected, inspect, signing_keys
-from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import agent_id_of, labels
-from agtphost.cli.options import Connection, host_options
+from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import resolve
-from agtphost.vocabulary.identifiers import is_audit_id
 
 
 @click.group()
@@ -45,8 +44,7 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
     Example:
       agtp audit get AUDIT_ID --json
     """
-    if not is_audit_id(audit_id):
-        raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+    audit_id = audit_id_of(where, audit_id)
     target = resolve(where)
     with connected(target) as client:
         result = inspect(client, target, {"target": "audit", "audit_id": audit_id})
@@ -62,7 +60,8 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
 @click.argument("chain", metavar="[AGENT|host]", default=HOST)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--all", "everything", is_flag=True, help="The whole chain.")
-@click.option("--ids", is_flag=True, help="Print the Audit-IDs alone, for other commands.")
+@click.option("--ids", is_flag=True, help="Print the Audit-IDs alone and whole, for other commands.")
+@wide_option
 @host_options
 def walk(chain: str, number: int, everything: bool, ids: bool, where: Connection, as_json: bool) -> None:
     """

@@ -14,6 +14,7 @@ import click
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, leaf_hash, proof_from_texts, verify_consistency, verify_inclusion
+from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.audit.entries import entry_of
 from agtphost.cli.exchange import connected, inspect, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
@@ -25,7 +26,6 @@ from agtphost.identity import files
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import times
-from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
@@ -76,8 +76,9 @@ def prove_command(
         bundle = _read(file)
         keys = given_keys(signing_keys_at)
     else:
-        if audit_id is None or not is_audit_id(audit_id):
+        if audit_id is None:
             raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+        audit_id = audit_id_of(where, audit_id)
         target = resolve(where)
         with connected(target) as client:
             keys = KeyRing.of(signing_keys(target, client))

@@ -17,13 +17,15 @@ from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.audit.witness import WitnessFile
 from agtphost.cli.audit.entries import HOST, pages
 from agtphost.cli.audit.store import open_records, source_of
+from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import connected, require_success, signing_keys
 from agtphost.cli.failures import CommandError, Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.local_files import given_keys
-from agtphost.cli.options import EXISTING, Connection, connection_options, signing_keys_option
+from agtphost.cli.options import EXISTING, Connection, connection_options, signing_keys_option, wide_option
 from agtphost.cli.output import print_json, print_table
+from agtphost.cli.progress import counted
 from agtphost.cli.target import Target, resolve
 from agtphost.cli.target import signing_keys as local_keys
 from agtphost.client.local_identities import REGISTRAR
@@ -46,6 +48,7 @@ SHOWN = 20
 @signing_keys_option
 @click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
 @click.option("--record", "recorded", is_flag=True, help="Put the outcome on record at the host, as your word.")
+@wide_option
 @connection_options
 def verify_command(
     chains: tuple[str, ...],
@@ -126,7 +129,7 @@ def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> t
         keys = local_keys(load_config(where.config)) or None
     try:
         with local_file(file), file.open("rb") as lines:
-            report = verify_export(lines, keys)
+            report = verify_export(counted(lines, "lines verified"), keys)
     except ExportError as error:
         raise WrongInput(f"{file} is no export: {error}") from None
     known = "" if keys is not None else " (with the keys in it: who they belong to was not checked)"
@@ -152,9 +155,8 @@ def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) 
     for fault in reader.faults():
         verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
     for selection in [Selection(chain=chain) for chain in chains] or [Selection()]:
-        for record in reader.records(
-            selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why)
-        ):
+        found = reader.records(selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why))
+        for record in counted(found, "records verified"):
             verifier.add(record)
 
 
@@ -211,7 +213,8 @@ def _every_chain(target: Target, client: Client) -> Iterator[str]:
 
 
 def _oldest_first(target: Target, client: Client, chain: str, keys: Mapping[str, VerifyingKey]) -> list[StoredRecord]:
-    newest_first = [entry.stored(chain) for entry in pages(client, target.uri, chain or HOST, keys, None)]
+    found = counted(pages(client, target.uri, chain or HOST, keys, None), "records fetched")
+    newest_first = [entry.stored(chain) for entry in found]
     return newest_first[::-1]
 
 
@@ -268,6 +271,6 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
         click.echo("a selection: what it leaves out cannot be seen")
     if report.log:
         click.echo(f"proven: {report.proven} records are in the log {report.log}")
-    click.echo(f"verified: {report.records} records{unsigned}, {source}")
+    echo(f"verified: {report.records} records{unsigned}, {source}", Verdict.GOOD)
     if recorded:
         click.echo(f"on record: {recorded}")

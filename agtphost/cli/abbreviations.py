@@ -1,0 +1,45 @@
+"""Identifiers that are named by their beginning."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import Connection
+from agtphost.vocabulary.identifiers import is_audit_id
+
+FEWEST = 4
+"""Digits of a beginning."""
+
+
+def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
+    """
+    The Audit-ID that begins with ``text``: of the store of the host at hand, which may be running.
+
+    :param otherwise: what else could have been meant.
+    :raises WrongInput: there is none, or several.
+    """
+    if is_audit_id(text):
+        return text
+    form = "an Audit-ID is 64 lower-case hexadecimal digits"
+    if len(text) > 64 or any(digit not in "0123456789abcdef" for digit in text):
+        raise WrongInput(form, otherwise)
+    path = find_config(where) if where.host_uri == Connection.host_uri else None
+    if path is None:
+        raise WrongInput(form, "Only of a host whose host.toml is at hand the first digits are enough.")
+    if len(text) < FEWEST:
+        raise WrongInput(f"{text!r} is too short for the beginning of an Audit-ID", f"Give {FEWEST} digits or more.")
+    from agtphost.stores.glimpse import records
+
+    store = load_config(path).store.path
+    try:
+        found = records(store, text, 3)
+    except sqlite3.Error as error:
+        raise WrongInput(f"{store} cannot be read: {error}", form.capitalize() + ".") from None
+    if not found:
+        raise WrongInput(f"no record of late has an Audit-ID that begins with {text}", "`agtp audit walk` lists some.")
+    if len(found) > 1:
+        some = ", ".join(each.audit_id[: len(text) + 6] for each in found)
+        raise WrongInput(f"several Audit-IDs begin with {text}", f"Give more digits, as in {some}.")
+    return found[0].audit_id
