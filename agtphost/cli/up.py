@@ -139,6 +139,8 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None) -> P
 def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
     """A host of before: not running, with whatever is new."""
     config = load_config(file)
+    if not config.host.development:
+        raise WrongInput(f"{file} is of a production host", f"twistd -n agtp --config {shlex.quote(str(file))}")
     if config.host.state_dir.is_dir() and (pid := StateLock(config.host.state_dir, config.store.path).holder()):
         raise WrongInput(
             f"the host of {file.parent} runs already{pid.rstrip(',')}", f"agtp tools ls --config {file.parent}"
@@ -152,7 +154,7 @@ def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
         elif (known.command or (), known.url or "") != (server.command, server.url):
             raise WrongInput(f"{file} has another MCP server named {server.name}", "Give it another name, or edit it.")
     wanted = port or config.listen.port
-    if config.host.development and config.listen.endpoint is None:
+    if config.listen.endpoint is None:
         text = _PORT.sub(str(wanted if port else _free_port(wanted)), text, count=1)
     before = file.read_bytes()
     if text.encode() == before:
@@ -246,7 +248,7 @@ def _tries(host: Prepared) -> list[tuple[str, str]]:
         return [(call, called), (f"{call} --no-cert", "the same of nobody: refused, with what to do about it"), trail]
     if names:
         tools = (f"{agtp} tools ls", "the tools that the agent demo may call")
-        return [tools, (f"{agtp} upstreams ls", "what the MCP servers are up to"), trail]
+        return [tools, (f"{agtp} upstreams ls --as registrar", "what the MCP servers are up to"), trail]
     if host.sample:
         call = f"{agtp} call - QUERY /library"
         return [

@@ -19,18 +19,20 @@ from tests.system.up_host import second_host, typed, up
 
 def test_it_says_what_to_try_and_that_works(tmp_path: Path) -> None:
     """
-    Word for word, with the usual port taken: a call and its record, a refusal, the trail. Ctrl-C leaves nothing.
+    Word for word, with the usual port taken, and a server of somebody's own. Ctrl-C leaves nothing behind.
+
+    The sample's commands are those of ``docs/first-minutes.rst``, which ``test_first_minutes.py`` plays.
     """
-    with second_host() as environ, up(tmp_path, environ=environ) as host:
+    words = ("--mcp", "own=" + shlex.join(forking.mcp_server(FIXTURE)))
+    with second_host() as environ, up(tmp_path, *words, environ=environ) as host:
         folder = Path(host.value("directory"))
         port = int(host.value("ready").rpartition(":")[2])
         assert str(port) != environ["AGTPHOST_PORT"] and f"port       {port}  (a free one)" in host.text
         lines = [line.strip() for line in host.lines if line.startswith("  agtp ")]
         assert len(lines) == 3
         told = [typed(tmp_path, line) for line in lines]
-        assert [status for status, _ in told] == [0, 1, 0], told
-        assert "Welcome" in told[0][1] and "record verified" in told[0][1]
-        assert "401" in told[1][1] and "client certificate" in told[1][1]
+        assert [status for status, _ in told] == [0, 0, 0], told
+        assert "own.test_simple_text" in told[0][1] and "up" in told[1][1] and "verified" in told[2][1]
         # The working directory is as it was: no pid file, no state.
         assert [*tmp_path.iterdir()] == []
         (entry,) = [json.loads("{" + line.strip() + "}") for line in host.lines if '"mcp-bridge"' in line]
@@ -49,10 +51,15 @@ def test_a_named_directory_is_kept(tmp_path: Path) -> None:
         assert json.loads(again.stdout)["remedy"].startswith("agtp tools ls --config ")
         assert host.stop(signal.SIGTERM) == 0
     key = (tmp_path / "work/state/signing.pub").read_bytes()
-    with up(tmp_path, "work", "--json", last="}") as host:
+    # The second time with a server more, out of an editor's file.
+    command, *arguments = forking.mcp_server(FIXTURE)
+    imported = {"mcpServers": {"More": {"command": command, "args": arguments}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(imported))
+    with up(tmp_path, "work", "--json", "--import", "mcp.json", last="}") as host:
         assert json.loads(host.text) == first
+        assert "note: More is named more here" in host.errors
         listed = json.loads(typed(tmp_path, first["try"][0] + " --json")[1])
-        assert listed and all(tool["name"].startswith("kept.") for tool in listed)
+        assert {tool["name"].partition(".")[0] for tool in listed} == {"kept", "more"}
     assert (tmp_path / "work/state/signing.pub").read_bytes() == key
     # Its port is another's now: it says which it has instead, and its commands reach it.
     port = int(first["uri"].rpartition(":")[2])
@@ -84,6 +91,7 @@ def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
 def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:
     """Exit status 2 and what to do; a temporary directory is gone then, and a named one that cannot be is not made."""
     (tmp_path / "file").touch()
+    assert agtp("init", "live", "--production", "--server-id", "localhost", cwd=tmp_path).returncode == 0
     (tmp_path / "tmp").mkdir()
     environ = {"TMPDIR": str(tmp_path / "tmp")}
     with second_host() as usual:
@@ -93,11 +101,12 @@ def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:
             ("--mcp files=no-such-program-4480", "names a program that cannot be run"),
             ("--mcp files", "is not NAME=COMMAND"),
             ("file", "file"),
+            ("live", "twistd -n agtp --config"),
             ("--import absent.json", "absent.json"),
         ):
             status, said = typed(tmp_path, f"agtp up {line}", environ | usual)
             assert status == 2 and told in said and "Traceback" not in said, said
     status, said = typed(tmp_path, "agtp up", environ | {"AGTPHOST_PORT": "many"})
     assert status == 2 and "AGTPHOST_PORT is not a port" in said
-    assert {*tmp_path.iterdir()} == {tmp_path / "file", tmp_path / "tmp"}
+    assert {*tmp_path.iterdir()} == {tmp_path / name for name in ("file", "live", "tmp")}
     assert [*(tmp_path / "tmp").glob("agtp-*")] == []
