@@ -54,11 +54,12 @@ class Client(AsyncCalls[Link]):
         as_: str | None = None,
         uri: str | None = None,
         anonymous: bool = False,
+        signing_key: str | PathLike[str] | None = None,
         verify: bool = True,
         **options: Unpack[ClientOptions],
     ) -> Host[Client]:
         """A host, found as the ``agtp`` command finds it: see :meth:`agtphost.client.sync.Client.of`."""
-        target, found = found_target(where, as_, uri, anonymous, options)
+        target, found = found_target(where, as_, uri, anonymous, signing_key, options)
         return Host(cls(**found), target, verify=verify)
 
     async def close(self) -> None:

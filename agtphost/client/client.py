@@ -58,6 +58,7 @@ class Client(AsyncCalls[Link]):
         as_: str | None = None,
         uri: str | None = None,
         anonymous: bool = False,
+        signing_key: str | PathLike[str] | None = None,
         verify: bool = True,
         **options: Unpack[ClientOptions],
     ) -> Host[Client]:
@@ -71,7 +72,7 @@ class Client(AsyncCalls[Link]):
                 "The Twisted client needs a reactor.",
                 "Say Client.of(reactor, ...); scripts take agtphost.client.sync, asyncio programs agtphost.client.aio.",
             )
-        target, found = found_target(where, as_, uri, anonymous, options)
+        target, found = found_target(where, as_, uri, anonymous, signing_key, options)
         return Host(cls(reactor, **found), target, verify=verify)
 
     async def close(self) -> None:

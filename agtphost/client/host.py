@@ -13,7 +13,7 @@ from agtphost.client.caller import CallOptions
 from agtphost.client.calls import Calls, L, Stream
 from agtphost.client.errors import UnverifiedRecord
 from agtphost.client.manifests import ServerManifest
-from agtphost.client.reply import Reply
+from agtphost.client.reply import SHORT, Reply
 from agtphost.client.target import Target, signing_keys
 from agtphost.client.terminal import escape
 from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
@@ -56,12 +56,17 @@ class Believer:
 
     async def _read(self) -> Mapping[str, VerifyingKey]:
         """From the host's own files, if they are at hand; else from its manifest, over TLS."""
+        if self._target.pinned:
+            return self._keys
         kept = {} if self._target.config is None else signing_keys(self._target.config)
         return kept or await self._calls.fetch_signing_keys(self._target.uri)
 
 
 class AsyncCalls(Calls[L]):
     """The procedures of a client that suspends in them."""
+
+    def __repr__(self) -> str:
+        return f"<Client {caller(self.agent_id)}>"
 
     async def __aenter__(self) -> Self:
         return self
@@ -216,4 +221,9 @@ class Host(Generic[C]):
 
 def shown(uri: str, agent_id: str | None) -> str:
     """A host for people."""
-    return f"<Host {escape(uri)} as {agent_id[:12] if agent_id else 'nobody'}>"
+    return f"<Host {escape(uri)} {caller(agent_id)}>"
+
+
+def caller(agent_id: str | None) -> str:
+    """Whom calls are made as, for people."""
+    return f"as {agent_id[:SHORT] if agent_id else 'nobody'}"

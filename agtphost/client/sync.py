@@ -21,7 +21,7 @@ from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.calls import Calls, Clock, Deadline, Stream, completed, patient
 from agtphost.client.errors import ClientError
-from agtphost.client.host import Believer, shown
+from agtphost.client.host import Believer, caller, shown
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.purchasing import Counterparty
 from agtphost.client.reply import Reply
@@ -129,6 +129,7 @@ class Client:
         as_: str | None = None,
         uri: str | None = None,
         anonymous: bool = False,
+        signing_key: str | PathLike[str] | None = None,
         verify: bool = True,
         **options: Unpack[ClientOptions],
     ) -> Host:
@@ -142,17 +143,22 @@ class Client:
             there is one.
         :param uri: the host's address, where the configuration does not say.
         :param anonymous: shows no certificate.
+        :param signing_key: the file of a public key of the host's, which alone counts then; None: the keys that lie
+            with the host, or those of its manifest.
         :param verify: whether the record of each answer is checked, which is an error where it fails.
         :param options: of the client; they win over what was found.
         :raises InvalidCall: saying what is missing, and how it is made.
         """
-        target, found = found_target(where, as_, uri, anonymous, options)
+        target, found = found_target(where, as_, uri, anonymous, signing_key, options)
         return Host(cls(**found), target, verify=verify)
 
     @property
     def agent_id(self) -> str | None:
         """Whom calls are made as; None for anonymous ones."""
         return self._calls.agent_id
+
+    def __repr__(self) -> str:
+        return f"<Client {caller(self.agent_id)}>"
 
     def __enter__(self) -> Client:
         return self

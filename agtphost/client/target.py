@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -51,6 +51,9 @@ class Target:
     agent_id: str | None = None
     keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
     """Keys that the host signs with, by kid; empty where they are not at hand."""
+
+    pinned: bool = False
+    """Whether these keys alone count: the host's manifest is not asked for others."""
 
     config: Config | None = field(default=None, compare=False, repr=False)
     """Of a host on this machine: where its keys are."""
@@ -99,7 +102,12 @@ class Shown:
 
 
 def found(
-    where: str | os.PathLike[str] | None, as_: str | None, uri: str | None, anonymous: bool, options: ClientOptions
+    where: str | os.PathLike[str] | None,
+    as_: str | None,
+    uri: str | None,
+    anonymous: bool,
+    signing_key: str | os.PathLike[str] | None,
+    options: ClientOptions,
 ) -> tuple[Target, ClientOptions]:
     """
     What ``Client.of`` makes a client of: the host, and the client's options.
@@ -114,8 +122,18 @@ def found(
         nobody=anonymous,
     )
     target = find(where, as_, shown, uri)
+    if signing_key is not None:
+        key = _pinned(Path(signing_key))
+        target = replace(target, keys={key.kid: key}, pinned=True)
     kept: Any = {name: value for name, value in options.items() if name not in ("trust", "cert", "key", "agent_id")}
     return target, target.client_options(**kept)
+
+
+def _pinned(path: Path) -> VerifyingKey:
+    try:
+        return VerifyingKey.load(present(path, "The host's signing key"))
+    except (KeyFormatError, OSError) as error:
+        raise InvalidCall(f"The host's signing key cannot be read: {error}.") from None
 
 
 def _path(name: str | Path | None) -> Path | None:

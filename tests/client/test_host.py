@@ -154,6 +154,13 @@ async def test_whom_to_be_and_where(host: Host, of: Of, monkeypatch: pytest.Monk
     assert named.host.agent_id == demo
     # The keys come from the manifest then.
     assert (await named.call("DISCOVER")).verified
+    # Or from a file; then no others count.
+    assert (await of(host.uri, trust=state / "ca.pem", signing_key=state / "signing.pub").call("DISCOVER")).verified
+    stranger = tmp_path / "stranger.pub"
+    SigningKey.generate().public.save(stranger)
+    with pytest.raises(UnverifiedRecord, match="signature"):
+        await of(host.config, signing_key=stranger).call("DISCOVER")
+    assert repr(named.host.client) == f"<Client as {demo[:12]}>"
     settings = tmp_path / "agtphost"
     settings.mkdir()
     (settings / "config.toml").write_text(
@@ -182,6 +189,8 @@ async def test_whom_to_be_and_where(host: Host, of: Of, monkeypatch: pytest.Monk
         ("agtp://example.com", {"trust": "none.pem"}, "not there: none.pem"),
         ("agtp://example.com", {"key": "none.key"}, "A key without a certificate"),
         ("agtp://example.com", {"cert": "state/ca.pem", "key": "none.key"}, "The key of the client certificate is not"),
+        ("host.toml", {"signing_key": "none.pub"}, "The host's signing key is not there"),
+        ("host.toml", {"signing_key": "host.toml"}, "The host's signing key cannot be read"),
         ("http://example.com", {}, "agtp://HOST"),
         ("state", {}, "not there: state/host.toml. agtp init makes one"),
     ],

@@ -411,6 +411,7 @@ def governed_session(
     as_: str | None = None,
     uri: str | None = None,
     anonymous: bool = False,
+    signing_key: str | PathLike[str] | None = None,
     verify: bool = True,
     server: str | None = None,
     approval_wait: float = 0.0,
@@ -419,14 +420,16 @@ def governed_session(
     """
     A session with a host, found as the ``agtp`` command finds it; ``async with`` closes it.
 
-    :param where: as for :meth:`agtphost.client.sync.Client.of`; so are ``as_``, ``uri``, ``anonymous``, ``verify`` and
-        the options.
+    :param where: as for :meth:`agtphost.client.sync.Client.of`; so are ``as_``, ``uri``, ``anonymous``,
+        ``signing_key``, ``verify`` and the options.
     :param server: the only MCP server that is shown, by its own names; None: all of them, and the host's endpoints.
     :param approval_wait: seconds for which a call that a person has to approve waits for that.
     :raises InvalidCall: saying what is missing, and how it is made.
     """
     timeout = options.get("timeout", LONGEST_CALL)
-    host = aio.Client.of(where, as_=as_, uri=uri, anonymous=anonymous, verify=verify, **options)
+    host = aio.Client.of(
+        where, as_=as_, uri=uri, anonymous=anonymous, signing_key=signing_key, verify=verify, **options
+    )
     return GovernedSession(host, server=server, approval_wait=approval_wait, timeout=timeout)
 
 
