@@ -37,7 +37,7 @@ def agent(agent_id: str, name: str, *, hosted: bool, scopes: frozenset[str] = fr
         owner_id="acme.example",
         document={"methods": [], "trust_score": 0.5},
         document_octets=b"{}",
-        genesis=SimpleNamespace(agent_key=None, governance_zone=None, octets=b"{}"),  # type: ignore[arg-type]
+        genesis=SimpleNamespace(agent_key=None, governance_zone=None, octets=b"{}", issuer_fingerprint=""),  # type: ignore[arg-type]
         posture=TrustPosture(trust_tier=2, verification_path="org-asserted", trust_warning="verification-incomplete"),
         scopes=scopes,
         hosted=hosted,
