@@ -79,8 +79,6 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
     host = OrderedServices()  # type: ignore[no-untyped-call]
     ledger = on.evidence.ledger
     manager = ServiceManager(reactor, environ, lambda: ledger.healthy or ledger.low)
-    ledger = on.evidence.ledger
-    manager = ServiceManager(reactor, environ, lambda: ledger.healthy or ledger.low)
     for service in (
         # The last to stop: whoever watches over the process hears that it lives until all is written.
         manager,

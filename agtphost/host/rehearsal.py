@@ -9,6 +9,7 @@ store is read and not written; the port is listened on for a moment.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from agtphost.protocols.listening import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
 from agtphost.stores.rehearsed import rehearse_store
 from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary.quantities import size
 
 
 @runtime_checkable
@@ -108,6 +110,7 @@ def _beyond(
     for awaited in aside.awaited:
         yield from systemd_faults(awaited)
         remarks.append(f"the socket of {awaited} is handed to the host alone: whether it is there was not looked at")
+    remarks += _room(config)
     if taken is not None:
         remarks.append(f"a host{taken} uses this state: its store and its port were not looked at")
     if config.store.plugin is not None:
@@ -120,6 +123,20 @@ def _beyond(
         yield from _assembled(found, config, aside, environ, reactor, running=taken is not None)
     elif taken is None:
         yield from _store_alone(config, aside)
+
+
+def _room(config: Config) -> Iterator[str]:
+    """What is to be said of the disk: a host starts on a full one, and serves nobody."""
+    floor, place = config.store.free_space_floor, config.store.path.parent
+    if config.store.plugin is not None or not place.is_dir():
+        return
+    free = shutil.disk_usage(place).free
+    if free < 2 * floor:
+        now = "requests are answered 503" if free < floor else "below that requests are answered 503"
+        yield (
+            f"the disk of {place} has {size(free)} free, and [store] free_space_floor is {size(floor)}: {now}. "
+            "Make room there, or lower the floor"
+        )
 
 
 def _unwritable(state: Path) -> Problem | None:

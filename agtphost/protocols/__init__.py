@@ -11,6 +11,7 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.immediate_write`: TCP that sends at once what the system takes
 - :mod:`~agtphost.protocols.server`: :class:`AGTPServerFactory`, all connections of a port
 - :mod:`~agtphost.protocols.listening`: :class:`ListeningService`, which drains when it stops
+- :mod:`.holder`: who listens on a port already
 - :mod:`.accepting`: which connections a listener has, whatever it speaks: admission, deadlines and ending of all of
   them
 - :mod:`.records`: TLS that takes a whole record as a whole record

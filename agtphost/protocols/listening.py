@@ -9,7 +9,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint, serverFromString
-from twisted.internet.error import ConnectionDone
+from twisted.internet.error import CannotListenError, ConnectionDone
 from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.protocols.accepting import AcceptingFactory
+from agtphost.protocols.holder import holder
 from agtphost.protocols.immediate_write import Prompting
 from agtphost.protocols.server import SecureServerFactory
 
@@ -82,6 +83,11 @@ def systemd_faults(description: str) -> Iterator[Problem]:
     if not right or not named.get("index", "0").isdecimal() or not named.get("name", "x"):
         problem = f"{description!r} is no description of a socket that systemd hands over"
         yield Problem(message=problem, hint="such as systemd:domain=INET:index=0")
+
+
+def _is_port(named: object) -> bool:
+    """Whether a socket's place is a port, and no path."""
+    return isinstance(named, int) and named > 0
 
 
 class ListeningService(Service):
@@ -192,7 +198,10 @@ class ListeningService(Service):
         self._listening.addCallbacks(self._began, self._failed)
         if self._failure is not None:
             message = f"the host cannot listen: {self._failure.getErrorMessage()}"
-            hint = "stop who listens there, or choose another address or port in [listen]"
+            error = self._failure.value
+            who = holder(int(error.port)) if isinstance(error, CannotListenError) and _is_port(error.port) else ""
+            stop = f"{who} listens there: stop it" if who else "stop who listens there"
+            hint = f"{stop}, or choose another address or port in [listen]"
             raise ConfigurationError([Problem(message=message, hint=hint)])
 
     def _began(self, port: IListeningPort) -> None:

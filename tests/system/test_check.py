@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -162,3 +163,27 @@ def test_a_production_host_is_set_up_again_knowingly(production: Path) -> None:
         refused = agtp("init", str(production.parent), "--production", "--again")
         assert refused.returncode == 2
         assert "another host" in refused.stderr
+
+
+def test_who_has_the_port_is_told(tmp_path: Path) -> None:
+    """By number and name, as far as the system says: here it is this process."""
+    config = sample(tmp_path)
+    port = int(re.findall(r"port = ([0-9]+)", config.read_text())[0])
+    with socket.create_server(("127.0.0.1", port)):
+        done = agtp("check", str(config), "--json")
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert done.returncode == 2 and "cannot listen" in problem["message"]
+    assert problem["hint"].startswith(f"pid {os.getpid()} ("), problem
+    assert agtp("check", str(config)).returncode == 0, "the control: nobody has it now"
+
+
+def test_a_disk_that_is_nearly_full_is_noted(tmp_path: Path) -> None:
+    """It keeps no host from starting, and would have all requests answered 503."""
+    config = sample(tmp_path, append=f"\n[store]\nfree_space_floor = {10**15}\n")
+    (tmp_path / "etc" / "state").mkdir()
+    notes = json.loads(agtp("check", str(config), "--json").stdout)["notes"]
+    (note,) = [each for each in notes if "free_space_floor" in each]
+    assert "requests are answered 503. Make room there" in note
+    config.write_text(config.read_text().replace(f"free_space_floor = {10**15}", "free_space_floor = 1"))
+    notes = json.loads(agtp("check", str(config), "--json").stdout)["notes"]
+    assert not any("free_space_floor" in each for each in notes)
