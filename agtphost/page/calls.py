@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -106,13 +107,15 @@ def _past(visit: Visit, reply: Reply, wanted: Mapping[str, str]) -> Tag:
 
 def records(caption: str, reply: Reply) -> Tag:
     """A table of records, as ``INSPECT target=records`` lists them."""
+    # The same few agents and statuses are in most rows.
+    agent, state = cache(parts.brief_agent), cache(parts.state)
     rows = [
         (
             parts.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
             called(entry),
-            parts.brief_agent(entry.get("caller_id"), label=entry.get("caller")),
-            parts.brief_agent(entry.get("chain"), "host", entry.get("agent")),
-            parts.state(entry.get("status", "-")),
+            agent(entry.get("caller_id"), "nobody", entry.get("caller")),
+            agent(entry.get("chain"), "host", entry.get("agent")),
+            state(entry.get("status", "-")),
             entry.get("reason") or "-",
         )
         for entry in reply.entries("records")

@@ -14,8 +14,8 @@ from agtphost.stores.rows import RecordKind
 LOOKED_AT = 10_000
 """Records that one look passes at most, found or not: what was looked for in vain ends as soon as what was found."""
 
-LOOKED_INSIDE = 4_000
-"""The same where what was signed has to be read for it: 13 ms of a processor, and no view is to cost more than 20."""
+LOOKED_INSIDE = 3_000
+"""The same where what was signed has to be read for it: 11 ms of a processor, and no view is to cost more than 20."""
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:-]{4,}", re.ASCII)
