@@ -44,12 +44,13 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
     # Everything that a host is made of is imported here, and by no other command.
     from twisted.internet import reactor
 
-    from agtphost.host.rehearsal import rehearse
+    from agtphost.host.rehearsal import rehearse, syntax
 
     try:
         found = rehearse(path, os.environ, reactor)
     except ConfigurationError as error:
-        raise misconfigured(error) from None
+        # Of a file that is no TOML nothing follows; whether those beside it are can be said nevertheless.
+        raise misconfigured(ConfigurationError([*error.problems, *syntax(path.absolute().parent)])) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
     if ask:
         asked = _asked(config, reactor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -129,4 +130,7 @@ def misconfigured(error: ConfigurationError) -> CommandError:
             {"message": item.message, "file": item.file, "line": item.line, "hint": item.hint} for item in problems
         ]
     }
-    return WrongInput(f"the configuration has {count}:\n{listed}", answer=answer)
+    places = Counter(item.file or "elsewhere" for item in problems)
+    summary = ", ".join(f"{number} in {file}" for file, number in places.items())
+    more = f"\n  {summary}" if len(places) > 1 else ""
+    return WrongInput(f"the configuration has {count}:\n{listed}{more}", answer=answer)

@@ -102,7 +102,7 @@ class Declaration:
 
     def endpoint(self, file: str, line: int) -> Endpoint | None:
         """The endpoint; None where anything was wrong."""
-        table = completed(self._table, self._rules.hints, self._say)
+        table, unfound = completed(self._table, self._rules.hints, self._say)
         if table is None:
             return None
         self._table = table
@@ -131,6 +131,9 @@ class Declaration:
         }
         found["approval"] = self._approval(impact, found["min_assurance"] is Assurance.NONE)
         if self._wrong or block is None or taken is None or given is None:
+            if unfound is not None:
+                # Of a sound declaration it is told where the handler is made: here, or nobody would hear of it.
+                self._say(("handler", "function"), str(unfound), unfound.hint)
             return None
         return Endpoint(
             method=method,

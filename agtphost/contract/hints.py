@@ -48,27 +48,30 @@ HintsOf = Callable[[str], Hints | None]
 """Hints by dotted path; None for a function that was not declared so. Raises :class:`NoHints`."""
 
 
-def completed(table: Mapping[str, Any], hints_of: HintsOf | None, say: Say) -> Mapping[str, Any] | None:
+def completed(
+    table: Mapping[str, Any], hints_of: HintsOf | None, say: Say
+) -> tuple[Mapping[str, Any] | None, NoHints | None]:
     """
     A declaration with what its function says besides.
 
     :param say: told of every contradiction.
     :return: None where members are missing that the function would have to say, and it cannot be asked: that is told.
+        And why it cannot be asked, where nothing is missing: whoever makes the handler tells it, if it comes to that.
     """
     handler, semantic = table.get("handler"), table.get("semantic")
     dotted = handler.get("function") if isinstance(handler, Mapping) else None
     if hints_of is None or not isinstance(dotted, str):
-        return table
+        return table, None
     absent = [name for name in DERIVED if name not in table]
     try:
         hints = hints_of(dotted)
     except NoHints as error:
         if not absent:
-            return table  # Whoever makes the handler tells it.
+            return table, error
         say(("handler", "function"), str(error), error.hint)
-        return None
+        return None, None
     if hints is None:
-        return table
+        return table, None
     said = {
         "description": hints.description,
         "input_schema": hints.input_schema,
@@ -80,7 +83,7 @@ def completed(table: Mapping[str, Any], hints_of: HintsOf | None, say: Say) -> M
         found["semantic"] = {"intent": hints.intent, **semantic}
     for location, message in contradictions(table, hints):
         say(location, message, f"mend one of the two: the function is at {hints.where}")
-    return found
+    return found, None
 
 
 def contradictions(table: Mapping[str, Any], hints: Hints) -> Iterator[tuple[Location, str]]:

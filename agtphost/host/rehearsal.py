@@ -35,7 +35,9 @@ from agtphost.protocols.listening import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
 from agtphost.stores.rehearsed import rehearse_store
 from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.quantities import size
+from agtphost.vocabulary.tomltext import TomlError
 
 
 @runtime_checkable
@@ -96,6 +98,8 @@ def _beyond(
 ) -> Iterator[Problem]:
     """What is wrong with what the configuration names, as far as it rests on sound tables."""
     if "host" in faulty:
+        remarks.append(f"{', '.join(RESTS_ON)}, store and port were not looked at: they rest on [host]")
+        yield from syntax(config.folder, config.endpoints.directory)
         return
     if (unwritable := _unwritable(config.host.state_dir)) is not None:
         yield unwritable
@@ -104,8 +108,11 @@ def _beyond(
     parts = Parts()
     found = loaded.examine(aside.config, environ, parts)
     for part, problems in parts.items():
-        if not RESTS_ON[part] & faulty:
+        rests = sorted(RESTS_ON[part] & faulty)
+        if not rests:
             yield from problems
+        elif problems:
+            remarks.append(f"of {part} nothing was concluded: it rests on [{'], ['.join(rests)}], which has faults")
     taken = StateLock(config.host.state_dir, config.store.path).holder()
     for awaited in aside.awaited:
         yield from systemd_faults(awaited)
@@ -137,6 +144,21 @@ def _room(config: Config) -> Iterator[str]:
             f"the disk of {place} has {size(free)} free, and [store] free_space_floor is {size(floor)}: {now}. "
             "Make room there, or lower the floor"
         )
+
+
+def syntax(folder: Path, endpoints: Path | None = None) -> Iterator[Problem]:
+    """
+    Which files beside a configuration are no TOML, where nothing more can be said of them.
+
+    :param folder: of the ``host.toml``.
+    :param endpoints: their directory; None: the one that `agtp init` makes.
+    """
+    for file in (folder / "recipes.toml", *sorted((endpoints or folder / "endpoints").glob("*.toml"))):
+        if file.is_file():
+            try:
+                tomltext.read(file)
+            except TomlError as error:
+                yield Problem(message=f"it {error}", file=str(file), line=error.line, hint=error.hint)
 
 
 def _unwritable(state: Path) -> Problem | None:

@@ -128,6 +128,39 @@ def test_everything_is_told_at_once(tmp_path: Path) -> None:
         assert re.search(reason, found), (reason, found)
 
 
+def test_a_module_and_a_declaration_are_told_at_once(tmp_path: Path) -> None:
+    """Two faults of one endpoint, of which the first used to hide the second; in which files, is summed up."""
+    config = sample(tmp_path)
+    endpoint("text.toml", "handlers.text.echo", "handlers.missing.echo")(config)
+    endpoint("text.toml", "confidence = 1.0", "confidence = 7.0")(config)
+    edited(append="\n[limits]\nbody = -1\n")(config)
+    found = check(config)
+    assert len(found) == 3, found
+    for reason in ("handlers.missing cannot be imported", "confidence", "body"):
+        assert any(reason in message for message in found), (reason, found)
+    said = agtp("check", str(config)).stderr
+    assert re.search(r"1 in \S*host\.toml, 2 in \S*text\.toml", said), said
+
+
+def test_files_beside_one_that_is_no_toml_are_looked_at(tmp_path: Path) -> None:
+    """Nothing follows from it, but each file that is none either is named, with its line."""
+    config = sample(tmp_path)
+    edited(append="\n[oh\n")(config)
+    (config.parent / "endpoints" / "text.toml").write_text("method = \n")
+    done = agtp("check", str(config), "--json")
+    files = {Path(problem["file"]).name: problem["line"] for problem in json.loads(done.stdout)["problems"]}
+    assert done.returncode == 2 and files["text.toml"] == 1 and files["host.toml"] > 40, files
+
+
+def test_what_rests_on_a_fault_is_said(tmp_path: Path) -> None:
+    """A fault in [host] keeps other layers from being looked at: that is told, and what can be read is."""
+    config = sample(tmp_path)
+    edited(('profile = "development"', 'profile = "testing"'))(config)
+    (config.parent / "endpoints" / "text.toml").write_text("method = \n")
+    done = agtp("check", str(config))
+    assert "were not looked at: they rest on [host]" in done.stderr and "text.toml:1: it is not TOML" in done.stderr
+
+
 def test_a_fault_is_told_once_and_without_its_consequences(tmp_path: Path) -> None:
     """Of a table that cannot be read, nothing is concluded: methods that it would have made known are not blamed."""
     config = sample(tmp_path)
