@@ -71,6 +71,7 @@ def test_there_is_no_twisted_in_the_process() -> None:
     program = """
 import asyncio, sys
 from agtphost.client import ClientError, aio
+from agtphost.client.mcp import governed_session
 async def main():
     async with aio.Client(connect_timeout=1) as client:
         try:
