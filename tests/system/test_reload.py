@@ -101,6 +101,8 @@ def test_servers_behind_the_host(host: Host) -> None:
         after = upstreams(host)
         assert set(after) == {"files", "steady", "second", "third"}
         assert after["steady"]["calls"]["ok"] == counted, "it is the same one"
+        assert after["steady"]["pid"] == before["steady"]["pid"] != after["second"]["pid"]
+        assert after["second"]["pid"] != before["second"]["pid"]
         assert after["steady"]["up_for"] > before["steady"]["up_for"]
         assert after["second"]["up_for"] < after["steady"]["up_for"], "it is another one"
         assert host.agtp("tools", "call", "third.list_files").returncode == 0
