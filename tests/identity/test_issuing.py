@@ -33,9 +33,9 @@ Edit = Callable[[dict[str, bytes]], None]
 
 
 def certificate(
-    name: str, key: Any, issuer: str, by: Any, *, ca: bool, start: int = -1, days: int = 30
+    name: str, key: Any, issuer: str, by: Any, *, ca: bool, start: int = -400, days: int = 20_000
 ) -> x509.Certificate:
-    """A certificate of a small hierarchy."""
+    """A certificate of a small hierarchy; it is good now as well, which is when commands look."""
     built = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
@@ -132,7 +132,11 @@ def test_a_package_that_is_not_its_authors(tmp_path: Path, after: Edit, why: str
         ((AUTHOR, MIDDLE), (), "does not lead to a trusted authority"),
         ((AUTHOR, ROOT), (ROOT,), "was not issued by"),
         ((MIDDLE, AUTHOR), (ROOT,), "does not lead"),
-        ((certificate("author", AUTHOR_KEY, "middle", MIDDLE_KEY, ca=False, start=-40), MIDDLE), (ROOT,), "not valid"),
+        (
+            (certificate("author", AUTHOR_KEY, "middle", MIDDLE_KEY, ca=False, start=-40, days=30), MIDDLE),
+            (ROOT,),
+            "not valid",
+        ),
         ((certificate("author", AUTHOR_KEY, "middle", MIDDLE_KEY, ca=False, start=5), MIDDLE), (ROOT,), "not valid"),
         ((certificate("author", AUTHOR_KEY, "root", MIDDLE_KEY, ca=False),), (ROOT,), "does not lead"),
         (
