@@ -16,7 +16,7 @@ from tests.page.browser_certificates import Certificate, certificate, rsa_key
 from tests.page.browsing import Answer, Browser, Site, served
 from tests.system.hosting import Host, running, until
 
-LISTED = ("good", "viewer", "short", "issued", "rsa", "twin")
+LISTED = ("good", "viewer", "issued", "rsa", "twin")
 Certificates = dict[str, Certificate]
 
 
@@ -28,7 +28,6 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return {
         "good": certificate(folder, "good"),
         "viewer": certificate(folder, "viewer"),
-        "short": certificate(folder, "short", seconds=25.0),
         "over": certificate(folder, "over", seconds=-1.0),
         "rsa": certificate(folder, "rsa", key=rsa_key()),
         "unlisted": certificate(folder, "unlisted"),
@@ -179,9 +178,14 @@ def test_a_stolen_cookie_is_good_for_nothing(site: Site, known: Certificates) ->
     assert browser.get("/inbox").status == 200
 
 
-def test_a_session_ends_with_its_browsers_certificate(site: Site, known: Certificates) -> None:
+def test_a_session_ends_with_its_browsers_certificate(site: Site, tmp_path: Path) -> None:
     """At the next click after it has expired."""
-    browser = shown(site, known["short"])
+    short = certificate(tmp_path, "short", seconds=10.0)
+    config = site.host.config
+    line = f'[admin.browsers]\n"{short.digest}" = "{operator_of(config)}"\n'
+    config.write_text(config.read_text().replace("[admin.browsers]\n", line))
+    assert site.host.agtp("reload", "--as", "registrar").returncode == 0
+    browser = shown(site, short)
     assert entered(browser).status == 200
     until(lambda: browser.get("/").status == 401, pause=0.5)
     assert browser.cookie == ""
