@@ -6,12 +6,14 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import forking
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
@@ -82,6 +84,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> None:
+    """Workers of a whole run share the processes that fork hosts and servers for them."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        forking.share()
 
 
 @pytest.hookimpl(optionalhook=True)

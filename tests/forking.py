@@ -15,7 +15,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,30 +29,36 @@ SCRIPTS = {Path(sys.executable).with_name(name) for name in ("agtp", "twistd")}
 LATER = ("twisted.scripts.twistd", "twisted.internet.epollreactor", "twisted.cred.strcred", "unittest", "jmespath")
 """What a host imports when it runs."""
 
+A2A = ("a2a.helpers", "a2a.server.request_handlers", "a2a.server.routes", "uvicorn")
+MCP = ("mcp.server.mcpserver", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn")
+
 
 @cache
 def product() -> str:
     """The socket of a process that has imported all of agtphost but what is for tests."""
+    return preloaded("product", *_product())
+
+
+def _product() -> list[str]:
     package = Path(agtphost.__file__).parent
     names = sorted(
         ".".join(("agtphost", *file.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
         for file in package.rglob("*.py")
         if "testing" not in file.parts
     )
-    return preloaded("product", *names, *LATER)
+    return [*names, *LATER]
 
 
 @cache
 def a2a_sdk() -> str:
     """The same for agents on the official A2A SDK."""
-    return preloaded("a2a", "a2a.helpers", "a2a.server.request_handlers", "a2a.server.routes", "uvicorn")
+    return preloaded("a2a", *A2A)
 
 
 @cache
 def mcp_sdk() -> str:
     """The same for servers on the official MCP SDK."""
-    modules = ("mcp.server.mcpserver", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn")
-    return preloaded("mcp", *modules)
+    return preloaded("mcp", *MCP)
 
 
 def shared() -> dict[str, str]:
@@ -77,7 +84,7 @@ def launched(server: str, program: str | Path, *words: str | Path) -> list[str]:
 @cache
 def path() -> str:
     """A directory for ``PATH`` with both scripts, for a shell to start."""
-    folder = Path(product()).parent
+    folder = Path(tempfile.mkdtemp(dir=Path(product()).parent))
     for script in SCRIPTS:
         file = folder / script.name
         file.write_text(f'#!/bin/sh\nexec {shlex.join(launched(product(), script))} "$@"\n')
@@ -88,17 +95,32 @@ def path() -> str:
 def preloaded(name: str, *modules: str) -> str:
     """The socket of a process that has imported these; it ends with the one that made it."""
     given = os.environ.get(f"FORKSERVER_{name.upper()}")
-    if given is not None:
-        return given
-    folder = tempfile.mkdtemp(prefix="fork-")
+    if given is None:
+        given, server = _begun(name, modules)
+        assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+    else:
+        late = time.monotonic() + 120
+        while not Path(given).exists():
+            assert time.monotonic() < late, f"{given} is not there: the process that forks has ended"
+            time.sleep(0.02)
+    return given
+
+
+def share() -> None:
+    """Begin all of them for the workers that are started from now on; they are there before a worker has collected."""
+    for name, modules in (("product", _product()), ("a2a", A2A), ("mcp", MCP)):
+        os.environ[f"FORKSERVER_{name.upper()}"] = _begun(name, modules)[0]
+
+
+def _begun(name: str, modules: Iterable[str]) -> tuple[str, subprocess.Popen[bytes]]:
+    """The socket that will be there, and the process, which ends with this one."""
+    folder = tempfile.mkdtemp(prefix=f"fork-{name}-")
     path = f"{folder}/socket"
     server = subprocess.Popen(
         [sys.executable, "-P", str(SERVER), path, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert server.stdin is not None and server.stdout is not None
     atexit.register(server.communicate)
-    assert server.stdout.readline() == b"ready\n"
-    return path
+    return path, server
 
 
 class Popen(subprocess.Popen[Any]):

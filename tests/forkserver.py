@@ -38,8 +38,9 @@ def serve(path: str) -> dict[str, Any]:
     :return: the request, in each of the new processes: what :func:`tests.forked.ask` sent.
     """
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
+    listener.bind(f"{path}.new")
     listener.listen(64)
+    os.rename(f"{path}.new", path)  # Whoever sees it can ask.
     print("ready", flush=True)
     poll = select.poll()
     poll.register(0, select.POLLHUP)
