@@ -65,6 +65,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield started
 
 
+PASSWORD = "a password\n" * 2
+"""What a person types who is asked for a new one: without a terminal, openssl reads it from the standard input."""
+
+
 def shell(folder: Path, command: str) -> tuple[int, str]:
     """Run one line as a person types it."""
     verifier = folder / "bin" / "agtp-verify"
@@ -80,7 +84,14 @@ def shell(folder: Path, command: str) -> tuple[int, str]:
         "NO_COLOR": "1",
     }
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, cwd=folder, timeout=300, env=environment
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=300,
+        env=environment,
+        input=PASSWORD if "pkcs12 -export" in command else "",
+        start_new_session=True,
     )
     return done.returncode, done.stdout + done.stderr
 
