@@ -105,7 +105,9 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
         volatile=old.volatile,
     )
     if loaded is None:
-        raise ConfigurationError([problem for part in parts.values() for problem in part])
+        problems = [problem for part in parts.values() for problem in part]
+        stale = not config.endpoints.reload and changed(running.files, inventory(config, old.tls), HANDLERS)
+        raise ConfigurationError([_hinted(problem) for problem in problems] if stale else problems)
     https = renewed(config)
     files = inventory(config, fresh[0], () if modules is None else modules.files)
     if _kept(inventory(config, old.tls)) != before:
@@ -129,6 +131,13 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
         digest=digest_of(config, files),
         outcome=outcome,
     )
+
+
+def _hinted(problem: Problem) -> Problem:
+    """Of a function that a module may have by now, whose file has changed since it was imported: what to do."""
+    if "the module " not in problem.message:
+        return problem
+    return replace(problem, hint="modules have changed since they were imported: set [endpoints] reload = true")
 
 
 def _kept(files: Inventory) -> Inventory:

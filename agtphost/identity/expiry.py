@@ -25,7 +25,7 @@ KINDS = (HOST, HTTPS, AGENT, CLIENT, AUTHORITY, LIST, GRANT)
 
 REMEDIES = {
     HOST: "put a renewed one in its place: the host takes it within seconds",
-    HTTPS: "put a renewed one in its place, and send the host SIGHUP",
+    HTTPS: "put a renewed one in its place, and run `agtp reload`",
     AGENT: "agtp agent renew {name}",
     AUTHORITY: "nothing that it issued is believed after that: issue with another one in time",
     LIST: "agtp cert crl writes the next",

@@ -117,6 +117,26 @@ def test_a_list_of_operators(host: Host) -> None:
         assert listed(person, host)
 
 
+def test_a_function_that_came_later(host: Host) -> None:
+    """The module was imported without it: refused with what to do, and taken once that is done."""
+    folder, good = host.config.parent, host.config.read_text()
+    module, declared = folder / "handlers" / "text.py", folder / "endpoints" / "late.toml"
+    module.write_text(f"{module.read_text()}\n\ndef late(context):\n    return {{'text': 'late', 'words': 1}}\n")
+    text = (
+        (folder / "endpoints" / "text.toml").read_text().replace('"/text"', '"/late"').replace("text.echo", "text.late")
+    )
+    declared.write_text(text.replace('approval = "required"', "").replace('"/text"', '"/late"'))
+    done = host.agtp("reload", "--json")
+    assert done.returncode == 1
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert "has no late" in problem["message"] and "[endpoints] reload = true" in problem["hint"]
+    host.config.write_text(good.replace('python_path = ["."]', 'python_path = ["."]\nreload = true'))
+    taken = reload(host)["taken"]
+    assert any("handlers (text.py" in each for each in taken), taken
+    with caller(host) as client:
+        assert client.call(host.uri, "ECHO", "/late", {"text": "x"}).result["text"] == "late"
+
+
 def test_reloads_at_once_take_turns(host: Host) -> None:
     """Several signals and commands in a row: each is answered, one after the other, and the last state counts."""
     good, seen = host.config.read_text(), len(host.lines)

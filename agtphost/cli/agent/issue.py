@@ -128,7 +128,7 @@ def new_command(
     if not hosted and fields["certificate"] is None:
         click.echo("the authority's key is not here: `agtp cert issue agent` makes the certificate", err=True)
     if not runs:
-        click.echo("send the host SIGHUP, or restart it, to admit it", err=True)
+        click.echo("a running host admits it on `agtp reload`", err=True)
 
 
 def issue_caller(config: Config, name: str, *, description: str, scopes: Sequence[str]) -> IssuedAgent:
