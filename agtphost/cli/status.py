@@ -70,14 +70,17 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
     state = READY
     try:
         while True:
-            state = _once_more(look(target, where), as_json)
+            seen = look(target, where)
+            # Before it is shown: whoever has read it may interrupt at once.
+            state = str(seen["state"])
+            _once_more(seen, as_json)
             time.sleep(every)
     except KeyboardInterrupt:
         raise click.exceptions.Exit(int(STATUS[state])) from None
 
 
-def _once_more(seen: Mapping[str, Any], as_json: bool) -> str:
-    """One look of several; its state."""
+def _once_more(seen: Mapping[str, Any], as_json: bool) -> None:
+    """One look of several."""
     if as_json:
         click.echo(jsontext.encode(seen))
     else:
@@ -86,7 +89,6 @@ def _once_more(seen: Mapping[str, Any], as_json: bool) -> str:
         _show(seen, as_json)
         click.echo("")
     sys.stdout.flush()
-    return str(seen["state"])
 
 
 def look(target: Target, where: Connection) -> dict[str, Any]:
