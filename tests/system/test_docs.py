@@ -24,7 +24,7 @@ VERIFIER = DOCS.parent / "packages" / "agtp-verify" / "agtp_verify.py"
 PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
 
 
-PLAYED = {"approvals.rst", "client.rst", "runbook.rst", "first-minutes.rst", "grants.rst"}
+PLAYED = {"approvals.rst", "client.rst", "runbook.rst", "first-minutes.rst", "grants.rst", "journeys.rst"}
 """Pages with tests of their own: their names are in those of ``test_*_page.py``, or the whole of one's."""
 
 
