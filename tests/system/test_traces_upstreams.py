@@ -33,7 +33,7 @@ from tests.system.peers import TASK_ID, Pair
 from tests.system.peers import demo as pair_demo
 from tests.system.scraping import scrape
 from tests.system.test_check_agrees import hidden
-from tests.system.test_traces import GIVEN, PARENT, SERVER, TRACE, traces
+from tests.system.test_traces import GIVEN, PARENT, TRACE, servers, traces
 
 A2A, ACP = "application/a2a+json", "application/vnd.acp.run+json"
 PLACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01")
@@ -206,7 +206,7 @@ def host(config: Path, upstream: Noting, front: int, collector: Collector) -> It
     (endpoints / "text.toml").write_text('min_assurance = "header"\n' + text)
     (endpoints / "weather.toml").write_text(SERVICE.format(secure=upstream.secure))
     more = UPSTREAMS.format(plain=upstream.plain, front=front, agent_id=agent_id)
-    config.write_text(config.read_text() + traces(collector) + SERVER + more)
+    config.write_text(config.read_text() + traces(collector) + servers() + more)
     with running(config) as started:
         until(lambda: "the A2A front is served" in started.output)
         yield started
