@@ -30,6 +30,19 @@ _HELD: deque[socket.socket] = deque(maxlen=100)
 """Bound, and listened on by nobody: the system gives their ports to no other process that asks for any."""
 
 
+def newcomer(home: Path, *places: Path | str) -> dict[str, str]:
+    """
+    The environment of somebody who has just come: an empty home, the system's programs, and ours; nothing else.
+
+    :param home: made, if it is not there.
+    :param places: further directories for ``PATH``, before all others.
+    """
+    home.mkdir(exist_ok=True)
+    programs = Path(shutil.which("npm") or "/usr/bin/npm").parent
+    path = (*places, forking.path(), BIN, programs, "/usr/bin", "/bin")
+    return {"PATH": ":".join(map(str, path)), "HOME": str(home), "NO_COLOR": "1", "LANG": "C.UTF-8"}
+
+
 def free_port() -> int:
     """A port that nothing listens on, and that only a listener gets who names it."""
     probe = socket.socket()

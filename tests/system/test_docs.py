@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -15,9 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agtphost.cli.root import agtp as command
-from tests import forking
 from tests.rows import each_row
-from tests.system.hosting import BIN, Host, free_port, running, sample
+from tests.system.hosting import Host, free_port, newcomer, running, sample
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 VERIFIER = DOCS.parent / "packages" / "agtp-verify" / "agtp_verify.py"
@@ -77,12 +75,7 @@ def shell(folder: Path, command: str) -> tuple[int, str]:
         verifier.parent.mkdir(exist_ok=True)
         verifier.write_text(f'#!/bin/sh\nexec {sys.executable} -I {VERIFIER} "$@"\n')
         verifier.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": f"{verifier.parent}:{forking.path()}:{BIN}:{os.environ['PATH']}",
-        "HOME": str(folder),
-        "NO_COLOR": "1",
-    }
+    environment = newcomer(folder / "home", verifier.parent)
     done = subprocess.run(
         ["bash", "-c", command],
         capture_output=True,

@@ -18,10 +18,10 @@ import pytest
 
 from tests import forking
 from tests.programmes import CHOSEN
-from tests.system.hosting import BIN
+from tests.system.hosting import BIN, newcomer
 from tests.system.test_docs import DOCS, blocks, steps
 from tests.system.test_first_minutes import HOME, told
-from tests.system.up_host import Up, second_host
+from tests.system.up_host import Up, beside, second_host
 
 PAGE = "journeys.rst"
 
@@ -56,7 +56,7 @@ VARYING = (
 
 def plain(text: str, folder: Path) -> list[str]:
     """The lines of an output, with what differs between two runs taken out."""
-    text = text.replace(forking.path(), str(BIN)).replace(str(folder / "home"), HOME)
+    text = text.replace(forking.path(), str(BIN)).replace(str(beside(folder)), HOME)
     for pattern, word in VARYING:
         text = re.sub(pattern, word, text, flags=re.MULTILINE)
     return [line.strip() for line in told(text, folder, 0)]
@@ -85,16 +85,14 @@ class Said:
 
 def played(folder: Path) -> Iterator[Said]:
     """Every command of the page, one after the other, in a directory where nothing is yet."""
-    home = folder / "home"
-    home.mkdir()
-    bare = {"PATH": f"{forking.path()}:{BIN}:/usr/bin:/bin", "HOME": str(home), "NO_COLOR": "1", "LANG": "C.UTF-8"}
+    bare = newcomer(beside(folder))
     with ExitStack() as hosts:
         bare |= hosts.enter_context(second_host())
         for step in steps(PAGE):
             BEFORE.get(step.command, lambda _: None)(folder)
             words = shlex.split(step.command)
             if words[:2] == ["agtp", "up"]:
-                up = Up(folder, *words[2:], environ=bare, last='  "agtp": {')
+                up = Up(folder, *words[2:], environ={**bare, **newcomer(beside(folder), BIN)}, last='  "agtp": {')
                 hosts.callback(up.stop)
                 up.wait()
                 output, status = "\n".join(up.lines), 0

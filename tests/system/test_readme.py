@@ -15,7 +15,7 @@ import pytest
 
 from tests import forking
 from tests.system.bridging import FIXTURE
-from tests.system.hosting import BIN, running, sample
+from tests.system.hosting import BIN, newcomer, running, sample
 from tests.system.test_docs import checked
 from tests.system.up_host import Up, second_host, typed, up
 
@@ -88,7 +88,7 @@ def shell(checkout: Path, *commands: str) -> list[tuple[int, str]]:
         text=True,
         cwd=checkout,
         timeout=120,
-        env={**os.environ, "HOME": str(checkout), "NO_COLOR": "1"},
+        env=newcomer(checkout / "home"),
     )
     parts = done.stdout.split("\0")
     return [(int(status), output) for output, status in zip(parts[0:-1:2], parts[1::2], strict=True)]

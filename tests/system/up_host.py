@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import forking
-from tests.system.hosting import BIN, until
+from tests.system.hosting import BIN, newcomer, until
 
 
 @contextmanager
@@ -20,6 +19,11 @@ def second_host() -> Iterator[dict[str, str]]:
     """Somebody listens on the usual port: the environment in which that one is the usual one."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         yield {"AGTPHOST_PORT": str(taken.getsockname()[1])}
+
+
+def beside(folder: Path) -> Path:
+    """A home that is no part of what is looked at."""
+    return folder.with_name(f"{folder.name}-home")
 
 
 class Up:
@@ -35,7 +39,7 @@ class Up:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             cwd=folder,
-            env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", **(environ or {})},
+            env={**newcomer(beside(folder), BIN), **(environ or {})},
         )
         self.errors: list[str] = []
         self._beside = threading.Thread(target=self._read_errors, daemon=True)
@@ -90,6 +94,6 @@ def up(folder: Path, *words: str, last: str = '  "agtp": {', environ: dict[str, 
 
 def typed(folder: Path, line: str, environ: dict[str, str] | None = None) -> tuple[int, str]:
     """Run one line as a person types it; with a ``PATH`` of its own it is that."""
-    given = {**os.environ, "PATH": f"{forking.path()}:{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", **(environ or {})}
+    given = {**newcomer(beside(folder)), **(environ or {})}
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=folder, timeout=120, env=given)
     return done.returncode, done.stdout + done.stderr
