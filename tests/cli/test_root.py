@@ -8,6 +8,7 @@ import sys
 import click
 import pytest
 
+from agtphost.cli.options import HOST_TOML
 from agtphost.cli.root import COMMANDS, agtp
 from tests.cli.conftest import Run
 
@@ -45,6 +46,17 @@ def test_no_help_text_is_cut(run: Run, words: tuple[str, ...]) -> None:
     """Summaries of commands fit on their lines."""
     _, _, listed = run(*words, "--help").stdout.partition("Commands:")
     assert "..." not in listed
+
+
+def test_a_host_is_named_by_its_directory_too() -> None:
+    """Wherever ``--config`` names a host: whoever made one with ``agtp up work`` says ``--config work``."""
+    for words in every_command():
+        command: click.Command = agtp
+        for word in words:
+            assert isinstance(command, click.Group)
+            command = command.get_command(click.Context(command), word) or command
+        for option in command.params:
+            assert "--config" not in option.opts or option.type is HOST_TOML, words
 
 
 def test_the_table_of_commands_matches_the_modules() -> None:

@@ -13,7 +13,7 @@ from agtphost.cli.agent.issue import authority_of
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.client.local_identities import identities
 from agtphost.identity import certificates, files, renewal, revocation
@@ -31,7 +31,7 @@ RETIRED = "retired"
 @click.command("renew")
 @agent_argument
 @click.option("--days", type=click.IntRange(1, certificates.AGENT_CERTIFICATE_DAYS), help="Valid for; default: 90.")
-@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 @json_option
 def renew_command(agent: str, days: int | None, config: Path | None, as_json: bool) -> None:
     """

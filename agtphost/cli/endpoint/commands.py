@@ -10,7 +10,7 @@ import click
 from agtphost.cli.configured import require_config
 from agtphost.cli.endpoint.scaffold import Plan
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.paths import template_faults
@@ -28,7 +28,7 @@ def command() -> None:
 @click.argument("method", metavar="METHOD")
 @click.argument("path", metavar="/PATH")
 @click.option("--function", required=True, metavar="MODULE.NAME", help="The Python function, such as orders.find.")
-@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 @json_option
 def new(method: str, path: str, function: str, config: Path | None, as_json: bool) -> None:
     """
