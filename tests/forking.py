@@ -12,6 +12,7 @@ import atexit
 import os
 import select
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -163,6 +164,10 @@ class Popen(subprocess.Popen[Any]):
         return int(self.returncode)
 
     def _internal_poll(self, *_: object, **__: object) -> int | None:
+        if self.returncode is None and self._connection.fileno() < 0:
+            # Collected before anybody waited for it, its socket first: its parent reaps it, and nobody is told more.
+            self.returncode = -signal.SIGKILL
+            return int(self.returncode)
         try:
             return self._wait(0)
         except subprocess.TimeoutExpired:

@@ -168,3 +168,13 @@ def test_it_inherits_what_a_child_would(tmp_path: Path) -> None:
     finally:
         os.sched_setaffinity(0, cores)
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+
+
+def test_a_command_that_nobody_waited_for_breaks_no_later_one() -> None:
+    """It is collected with its socket; :mod:`subprocess` keeps it, and asks after it whenever it starts another."""
+    left = forking.start([BIN / "agtp", "--help"], stdout=subprocess.DEVNULL)
+    assert isinstance(left, forking.Popen)
+    left._connection.close()
+    left._answers.close()
+    assert left.poll() is not None
+    assert subprocess.run(["true"], check=False).returncode == 0
