@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +26,10 @@ settings.load_profile("suite")
 # Images often set this. Hundreds of hosts and commands would compile every module anew, half of what a start costs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background by a shell that has no jobs: commands that tests interrupt would not notice.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FIRST = ("attacks", "crash", "bench", "system", "conformance", "supply", "test_collection", "test_static", "adapters")
 """What a worker begins with, as it takes longest: small modules fill up what time is left at the end."""

@@ -341,6 +341,7 @@ LOADS = {
     "host/revision",  # the host's own state
     "identity/cose",  # in the table
     "identity/key_history",  # the host's own state
+    "vocabulary/jsonc",  # configuration of a person's own MCP clients, read by commands
     "vocabulary/jsontext",
     "vocabulary/tomltext",
 }
