@@ -101,7 +101,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
-    Workers for ``-n auto``, which pyproject.toml gives: two to a core, as many tests mostly wait.
+    Workers for ``-n auto``, which pyproject.toml gives: three to a core, as many tests mostly wait.
 
     None where they would cost more than they save: for single files and tests, for ``-k``, and to collect. ``-n 2``
     on the command line wins.
@@ -109,4 +109,4 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     narrow = config.option.collectonly or config.option.keyword
     if narrow or not all(Path(named).is_dir() for named in config.known_args_namespace.file_or_dir):
         return 0
-    return 2 * len(os.sched_getaffinity(0))
+    return 3 * len(os.sched_getaffinity(0))
