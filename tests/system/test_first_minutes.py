@@ -13,6 +13,8 @@ PAGE = "first-minutes.rst"
 HOME = "/home/me"
 TOKENS = (
     (r"\b[0-9a-f]{64}\b", "AUDIT-ID"),
+    # As the interpreter was called that runs the tests.
+    (r"\bbin/python3?(\.\d+)?\b", "bin/python"),
     (r"\d{8}T\d{6}\.\d+Z", "TIME"),
     (r"\(\d+\.\d s\)", "(1.2 s)"),
     (r"\d\.\d+s\b", "0.12s"),
