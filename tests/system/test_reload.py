@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client
 
 from tests.programmes import length
+from tests.system.bridging import stdio
 from tests.system.hosting import Host, running, until
 from tests.system.raw_link import RawLink, client_context, request
 from tests.system.reload_host import changing, generation, refused, reload, server, upstreams
@@ -83,6 +86,35 @@ def test_a_schema_and_a_scope(host: Host) -> None:
         assert link.ask("BOOK", "/room", ROOM, Authority_Scope="booking:room").status == 200
 
 
+def test_a_recipe_a_policy_and_a_limit(host: Host) -> None:
+    """A recipe answers otherwise, a method is not admitted any more, a rate is another; all on the same connection."""
+    recipes, text = host.config.with_name("recipes.toml"), host.config.read_text()
+    good = recipes.read_text()
+    asked = {"isbn": "9780141439518", "room": "garden", "arrival": "2027-03-01", "departure": "2027-03-02"}
+    scopes = {"Authority_Scope": "documents:query, booking:room"}
+    with RawLink(host) as link:
+        before = link.ask("BOOK", "/reading", asked, **scopes)
+        assert before.status == 200, before.body
+        recipes.write_text(good.replace('title = "=book.title"', 'title = "=book.author"'))
+        assert any(each.startswith("recipes") for each in reload(host)["taken"])
+        after = link.ask("BOOK", "/reading", {**asked, "arrival": "2027-03-02", "departure": "2027-03-03"}, **scopes)
+        assert after.status == 200, after.body
+        assert after.json()["result"]["title"] == before.json()["result"]["author"]
+        recipes.write_text(good)
+        host.config.write_text(text + '\n[policies.methods]\ndisallow = ["ECHO"]\n')
+        try:
+            assert link.ask("ECHO", "/text", {"text": "before"}).status == 200
+            reload(host)
+            assert link.ask("ECHO", "/text", {"text": "after"}).status in (405, 459)
+            host.config.write_text(text + "\n[limits]\nrequests_per_minute = 1\n")
+            reload(host)
+            assert {link.ask("ECHO", "/text", {"text": "again"}).status for _ in range(4)} >= {429}
+        finally:
+            host.config.write_text(text)
+        reload(host)
+        assert link.ask("ECHO", "/text", {"text": "as before"}).status == 200
+
+
 def test_servers_behind_the_host(host: Host) -> None:
     """A new one is up, a changed one is another, one taken out is gone; what did not change goes on as it was."""
     good = host.config.read_text()
@@ -111,6 +143,30 @@ def test_servers_behind_the_host(host: Host) -> None:
     reload(host)
     assert set(upstreams(host)) == {"files"}
     assert host.agtp("tools", "call", "steady.list_files").returncode == 1
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_session_of_an_mcp_client_lives_on(host: Host, mode: str) -> None:
+    """The official client at the bridge: the same session calls what was there, and finds what is new."""
+    good = host.config.read_text()
+
+    async def story() -> None:
+        async with Client(stdio(host, "--as", "demo"), mode=mode) as mcp:
+            before = {tool.name for tool in (await mcp.list_tools()).tools}
+            host.config.write_text(good + server("later"))
+            await anyio.to_thread.run_sync(reload, host)
+            # A list may be kept for five seconds, the bridge says.
+            after = {tool.name for tool in (await mcp.list_tools(cache_mode="refresh")).tools}
+            assert {name for name in after - before if name.startswith("later__")}, (before, after)
+            for name in ("files__list_files", "later__list_files"):
+                answer = await mcp.call_tool(name, {})
+                assert not answer.is_error and "welcome.txt" in str(answer.content), answer
+
+    try:
+        anyio.run(story)
+    finally:
+        host.config.write_text(good)
+    reload(host)
 
 
 def test_a_call_that_runs_ends_by_what_it_began_under(host: Host, tmp_path: Path) -> None:
