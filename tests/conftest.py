@@ -7,7 +7,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +30,9 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background by a shell that has no jobs: commands that tests interrupt would not notice.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+OPERATORS = "handlers"
+"""The package of operators' modules in every sample."""
 
 FIRST = ("attacks", "crash", "bench", "system", "conformance", "supply", "test_collection", "test_static", "adapters")
 """What a worker begins with, as it takes longest: small modules fill up what time is left at the end."""
@@ -96,6 +99,20 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
     """Workers of a whole run share the processes that fork hosts and servers for them."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         forking.share()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def of_no_other_operator() -> Iterator[None]:
+    """
+    Hosts in this process import an operator's modules, all of one name, from directories of their own.
+
+    What one test module has imported is not there for the next one, whichever that is in this worker.
+    """
+    places = list(sys.path)
+    yield
+    sys.path[:] = places
+    for name in [each for each in sys.modules if each.partition(".")[0] == OPERATORS]:
+        del sys.modules[name]
 
 
 @pytest.hookimpl(optionalhook=True)
