@@ -84,12 +84,16 @@ def launched(server: str, program: str | Path, *words: str | Path) -> list[str]:
 
 @cache
 def path() -> str:
-    """A directory for ``PATH`` with both scripts, for a shell to start."""
+    """A directory for ``PATH`` with both scripts, for a shell to start; and ``python``, which forks for a file."""
     folder = Path(tempfile.mkdtemp(dir=Path(product()).parent))
     for script in SCRIPTS:
         file = folder / script.name
         file.write_text(f'#!/bin/sh\nexec {shlex.join(launched(product(), script))} "$@"\n')
         file.chmod(0o755)
+    file = folder / "python"
+    forked = shlex.join([sys.executable, "-I", "-S", str(LAUNCHER), product()])
+    file.write_text(f'#!/bin/sh\ncase "$1" in *.py) exec {forked} "$@";; esac\nexec {sys.executable} "$@"\n')
+    file.chmod(0o755)
     return str(folder)
 
 

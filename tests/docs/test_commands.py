@@ -72,8 +72,7 @@ RUN_BY: dict[tuple[str, str], str] = {
         ("docs/client.rst", beginning): "tests/system/test_client_page.py::test_a_program_prints_what_the_page_shows"
         for beginning in ("from agtphost", "from pathlib", "from threading", "import asyncio")
     },
-    ("docs/client.rst", "from twisted"): "tests/system/test_client_page.py::"
-    "test_the_twisted_program_prints_what_the_page_shows",
+    ("docs/client.rst", "from twisted"): "tests/system/test_client_page.py::test_a_program_prints_what_the_page_shows",
     ("docs/operations.rst", "agtp agent new desk --hosted --package"): "tests/cli/test_identity_commands.py::",
     ("docs/operations.rst", "AGTPHOST_LOG_FILE="): "tests/system/test_operation.py::"
     "test_the_log_is_for_the_hosts_user_alone",

@@ -26,7 +26,7 @@ from tests.supply.imports import imports
 from tests.supply.lock import ROOT, locked, read
 from tests.supply.sbom import normal
 from tests.system.hosting import BIN, Host, agtp, free_port
-from tests.system.up_host import second_host, typed, up
+from tests.system.up_host import typed, up
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORTED_AS = {
@@ -330,7 +330,7 @@ def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_plain_install_is_worth_starting(plain: dict[str, str], tmp_path: Path) -> None:
     """`agtp up` without any extra: the sample's endpoints, calls that are verified, and what brings the rest."""
-    with second_host() as port, up(tmp_path, environ={**plain, **port}) as host:
+    with up(tmp_path, environ=plain) as host:
         assert "without the MCP server, recipes and negotiation: pip install 'agtphost[samples]'" in host.text
         assert "The bridge needs: pip install 'agtphost[bridge]'" in host.text
         lines = [line.strip() for line in host.lines if line.startswith("  agtp ")]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,16 @@ READY = re.compile(r"agtphost ready: agtp://(\S+):([0-9]+)")
 START_TIMEOUT = 60.0
 
 
+_LISTENING: list[socket.socket] = []
+
 _HELD: deque[socket.socket] = deque(maxlen=100)
 """Bound, and listened on by nobody: the system gives their ports to no other process that asks for any."""
 
 
 def newcomer(home: Path, *places: Path | str) -> dict[str, str]:
     """
-    The environment of somebody who has just come: an empty home, the system's programs, and ours; nothing else.
+    The environment of somebody who has just come: an empty home, the system's programs, and ours; nothing else. Another
+    host has the usual port.
 
     :param home: made, if it is not there.
     :param places: further directories for ``PATH``, before all others.
@@ -40,7 +44,22 @@ def newcomer(home: Path, *places: Path | str) -> dict[str, str]:
     home.mkdir(exist_ok=True)
     programs = Path(shutil.which("npm") or "/usr/bin/npm").parent
     path = (*places, forking.path(), BIN, programs, "/usr/bin", "/bin")
-    return {"PATH": ":".join(map(str, path)), "HOME": str(home), "NO_COLOR": "1", "LANG": "C.UTF-8"}
+    found = {"PATH": ":".join(map(str, path)), "HOME": str(home), "NO_COLOR": "1", "LANG": "C.UTF-8"}
+    return {**found, "AGTPHOST_PORT": str(usual_port())}
+
+
+@cache
+def _home() -> Path:
+    """One for the hosts and commands that keep nothing there."""
+    return Path(tempfile.mkdtemp(dir=Path(forking.path()).parent))
+
+
+@cache
+def usual_port() -> int:
+    """Somebody listens there as long as the tests run, and it is the usual port for who is told so."""
+    taken = socket.create_server(("127.0.0.1", 0))
+    _LISTENING.append(taken)
+    return int(taken.getsockname()[1])
 
 
 def free_port() -> int:
@@ -92,7 +111,7 @@ class Host:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=config.parent,
-            env={**os.environ, **(environ or {})},
+            env={**newcomer(_home()), **(environ or {})},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -149,7 +168,7 @@ class Host:
 
 def agtp(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the ``agtp`` command."""
-    return forking.run([BIN / "agtp", *words], timeout=60, env={**os.environ, "NO_COLOR": "1"}, cwd=cwd)
+    return forking.run([BIN / "agtp", *words], timeout=60, env=newcomer(_home()), cwd=cwd)
 
 
 @contextmanager

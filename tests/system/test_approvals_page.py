@@ -15,7 +15,7 @@ import pytest
 from tests import forking
 from tests.system.held_calls import decide, fingerprint, held_sample, note, operator
 from tests.system.hosting import Host, running, until
-from tests.system.test_docs import DOCS, blocks, shell
+from tests.system.pages import DOCS, Player, Step, blocks, playing, steps, steps_of
 
 pytestmark = pytest.mark.slow
 
@@ -30,14 +30,15 @@ RETRIED = ("agtp approvals ls", "agtp explain")
 """Looks that are repeated until they show what the page shows: time has to pass."""
 
 
-class Player:
+class Story:
     """
     Plays the page.
 
     :param folder: where its host is.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, player: Player) -> None:
+        self._player = player
         self.config = held_sample(folder)
         self._base = self.config.read_text().partition("\n# A real MCP server over stdio.")[0]
         self._server = re.search(r"^command = .*$", self.config.read_text(), re.MULTILINE)
@@ -57,17 +58,17 @@ class Player:
         self._more += f"{block}\n\n"
         self.config.write_text(f"{self._base}\n\n{self._more}")
 
-    def play(self, command: str, shown: list[str]) -> None:
-        """Run one command, and compare."""
-        command, _, status = command.partition("  # ")
+    def play(self, step: Step) -> None:
+        """Type one command, and compare."""
+        command, shown = step.command, [*step.shown]
         for named, real in self._names.items():
             command = command.replace(named, real)
 
         def same() -> bool:
-            found, output = shell(self.config.parent, command)
+            found, output = self._player.type(step, self.config.parent, line=command)
             lines = [line.rstrip() for line in output.splitlines()]
             self._seen = found, lines
-            return found == int(status or 0) and _matches(shown, lines)
+            return found == step.status and _matches(shown, lines)
 
         if command.startswith(RETRIED):
             with suppress(AssertionError):  # Below it is told what is not as the page has it.
@@ -75,7 +76,7 @@ class Player:
         else:
             same()
         found, lines = self._seen
-        assert found == int(status or 0), f"{command}\n" + "\n".join(lines)
+        assert found == step.status, f"{command}\n" + "\n".join(lines)
         assert _matches(shown, lines), f"$ {command}\n" + "\n".join(lines) + "\n-- the page has --\n" + "\n".join(shown)
         for expected, line in zip(shown, lines, strict=False):
             self._names.update(zip(TOKENS.findall(expected), TOKENS.findall(line), strict=False))
@@ -97,35 +98,32 @@ def _plain(line: str) -> str:
     return re.sub(r" {2,}", "  ", TOKENS.sub("*", line)).rstrip()
 
 
-def scenes() -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
-    """Each piece of configuration, with the commands up to the next one and the lines that each shows."""
-    scene: tuple[str, list[tuple[str, list[str]]]] = ("", [])
+def scenes() -> Iterator[tuple[str, list[Step]]]:
+    """Each piece of configuration, with the commands up to the next one."""
+    scene: tuple[str, list[Step]] = ("", [])
     for block in blocks(PAGE):
-        configuration, _, story = f"\n{block}".partition("\n$ ")
+        configuration, dollar, story = f"\n{block}".partition("\n$ ")
         if re.match(r"\[\[?[a-z]", configuration.strip()):
             if scene[0]:
                 yield scene
             scene = (configuration.strip(), [])
-        if story:
-            for part in f"{story}".split("\n$ "):
-                command, *shown = part.split("\n")
-                scene[1].append((command, [line.rstrip() for line in shown if line.strip()]))
+        scene[1].extend(steps_of(f"{dollar}{story}".strip("\n")))
     yield scene
 
 
 def test_the_page_is_played(tmp_path: Path) -> None:
     """Held, listed, shown, approved, made and explained; rejected; expired."""
-    player = Player(tmp_path)
-    played = 0
-    for configuration, steps in scenes():
-        player.configure(configuration)
-        with ExitStack() as stack:
-            if steps:
-                stack.enter_context(running(player.config))
-            for command, shown in steps:
-                player.play(command, shown)
-                played += 1
-    assert played >= 15
+    every = [step for _, scene in scenes() for step in scene]
+    assert len(every) >= 15 and {*steps(PAGE)} <= {*every}
+    with playing(every) as player:
+        story = Story(tmp_path, player)
+        for configuration, scene in scenes():
+            story.configure(configuration)
+            with ExitStack() as stack:
+                if scene:
+                    stack.enter_context(running(story.config))
+                for step in scene:
+                    story.play(step)
 
 
 def test_another_output_is_noticed() -> None:

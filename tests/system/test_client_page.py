@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import re
-import runpy
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +14,7 @@ from tests.programmes import length
 from tests.supply.test_supply import PROJECT
 from tests.system.held_calls import SETTINGS, fingerprint
 from tests.system.hosting import Host, running, sample
+from tests.system.pages import playing, steps
 
 PAGE = (ROOT / "docs" / "client.rst").read_text()
 FOUND = re.findall(
@@ -57,41 +51,26 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 def test_the_page_has_programs() -> None:
     """All that are told of are found."""
     assert len(PROGRAMS) == PAGE.count("It prints::") == 10
+    assert [step.command for step in steps("client.rst")] == [f"python {name}.py" for name in PROGRAMS]
     assert set(FRAMEWORKS) < set(PROGRAMS)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in FRAMEWORKS and "twisted" not in name])
-def test_a_program_prints_what_the_page_shows(
-    name: str, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Run where the host's host.toml is."""
+def run(name: str, host: Host, environ: dict[str, str] | None = None) -> str:
+    """Type the command of a program, which lies beside the host; what it says is what the page shows."""
     program, printed = PROGRAMS[name]
-    file = tmp_path / f"{name}.py"
-    file.write_text(program)
-    monkeypatch.chdir(host.config.parent)
-    with contextlib.redirect_stdout(io.StringIO()) as shown:
-        runpy.run_path(str(file), run_name="__main__")
-    assert masked(shown.getvalue()) == masked(printed)
+    (host.config.parent / f"{name}.py").write_text(program)
+    (step,) = [step for step in steps("client.rst") if step.command == f"python {name}.py"]
+    with playing([step]) as player:
+        status, said = player.type(step, host.config.parent, environ=environ)
+    assert status == 0, said
+    assert masked(said) == masked("\n".join(step.shown)) == masked(printed)
+    return said
 
 
-def run(python: Path, program: str, host: Host) -> str:
-    """What a program prints in a process of its own, beside the host."""
-    done = subprocess.run(
-        [str(python), "-W", "error::ResourceWarning", "-c", program],
-        cwd=host.config.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_the_twisted_program_prints_what_the_page_shows(host: Host) -> None:
-    """It starts a reactor, and so has a process of its own."""
-    program, printed = PROGRAMS["twisted_program"]
-    assert masked(run(Path(sys.executable), program, host)) == masked(printed)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in FRAMEWORKS])
+def test_a_program_prints_what_the_page_shows(name: str, host: Host) -> None:
+    """Typed where the host's host.toml is."""
+    run(name, host)
 
 
 @pytest.mark.programme
@@ -102,11 +81,11 @@ def test_a_framework_uses_governed_tools(name: str, host: Host) -> None:
 
     What the host did for it is on record, as the agent, and verifies.
     """
-    program, printed = PROGRAMS[name]
     needed = [each for each in PROJECT["dependencies"] if not each.startswith(("twisted", "automat"))]
     python = pypi.environment(name, *FRAMEWORKS[name], *needed) / "python"
-    shown = run(python, program, host)
-    assert masked(shown) == masked(printed)
+    # Where the host is installed there is a package; here there is its tree.
+    path = f"{python.parent}:/usr/bin:/bin"
+    shown = run(name, host, {"PATH": path, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"})
     demo = str(host.agtp_json("agent", "show", "demo")["agent_id"])
     told = re.findall(r"[0-9a-f]{64}", shown)
     assert told

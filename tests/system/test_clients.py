@@ -17,7 +17,7 @@ from mcp.client import Client
 from agtphost.vocabulary import jsonc
 from tests import forking
 from tests.system.bridging import FIXTURE
-from tests.system.up_host import Up, second_host, typed, up
+from tests.system.up_host import Up, typed, up
 
 MINE = """\
 {
@@ -35,7 +35,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("clients")
     command = shlex.join(forking.mcp_server(FIXTURE))
     words = ("work", "--json", "--mcp", f"one={command}", "--mcp", f"two={command}")
-    with second_host() as environ, up(folder, *words, last="}", environ=environ) as started:
+    with up(folder, *words, last="}") as started:
         yield started
 
 

@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 from click.testing import CliRunner, Result
 
 from agtphost.cli.root import agtp as command
 from tests.rows import each_row
-from tests.system.hosting import Host, free_port, newcomer, running, sample
+from tests.system.hosting import Host, free_port, running, sample
+from tests.system.pages import DOCS, PAGES, Step, blocks, blocks_of, playing, shows, steps, steps_of
+from tests.system.up_host import typed
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-VERIFIER = DOCS.parent / "packages" / "agtp-verify" / "agtp_verify.py"
-PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
-
-
-PLAYED = {"approvals.rst", "client.rst", "runbook.rst", "first-minutes.rst", "grants.rst", "journeys.rst"}
-"""Pages with tests of their own: their names are in those of ``test_*_page.py``, or the whole of one's."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One command of a page, the exit status it should have, and what its output should show, in order."""
-
-    command: str
-    status: int
-    shown: tuple[str, ...]
-
-
-def blocks(page: str) -> list[str]:
-    """The literal blocks of a page, without their indentation."""
-    text = (DOCS / page).read_text()
-    return [dedent(block).strip("\n") for block in re.findall(r"::\n\n((?:(?: {4}.*)?\n)+?)(?=\S|\Z)", text + "\n")]
-
-
-def steps(page: str) -> list[Step]:
-    """The commands of a page: ``$ command  # status``, then lines that its output has."""
-    found: list[Step] = []
-    for block in blocks(page):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.startswith("$ "):
-                command, _, status = line[2:].partition("  # ")
-                found.append(Step(command, int(status or 0), ()))
-            elif found and block.startswith("$ ") and line:
-                last = found.pop()
-                found.append(Step(last.command, last.status, (*last.shown, line.strip())))
-    return found
+PLAYED = {
+    "approvals.rst": "test_approvals_page.py",
+    "client.rst": "test_client_page.py",
+    "first-minutes.rst": "test_first_minutes.py",
+    "grants.rst": "test_grants.py",
+    "journeys.rst": "test_journeys.py",
+    "runbook.rst": "test_runbook.py",
+}
+"""Pages that need more than the sample host, and the modules that play them."""
 
 
 @pytest.fixture(scope="module")
@@ -61,32 +32,6 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     page = f'\n[admin]\nlisten = "ssl:{free_port()}:interface=127.0.0.1"\n'
     with running(sample(tmp_path_factory.mktemp("docs"), append=page)) as started:
         yield started
-
-
-PASSWORD = "a password\n" * 2
-"""What a person types who is asked for a new one: without a terminal, openssl reads it from the standard input."""
-
-
-def shell(folder: Path, command: str) -> tuple[int, str]:
-    """Run one line as a person types it."""
-    verifier = folder / "bin" / "agtp-verify"
-    if not verifier.exists():
-        # A distribution of its own, which tests/supply/test_verifier.py installs; here, as it lies in the source.
-        verifier.parent.mkdir(exist_ok=True)
-        verifier.write_text(f'#!/bin/sh\nexec {sys.executable} -I {VERIFIER} "$@"\n')
-        verifier.chmod(0o755)
-    environment = newcomer(folder / "home", verifier.parent)
-    done = subprocess.run(
-        ["bash", "-c", command],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=300,
-        env=environment,
-        input=PASSWORD if "pkcs12 -export" in command else "",
-        start_new_session=True,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_there_are_pages() -> None:
@@ -98,13 +43,68 @@ def test_there_are_pages() -> None:
 @each_row("page", [page for page in PAGES if steps(page) and page not in PLAYED])
 def test_the_commands_of_a_page(page: str, host: Host) -> None:
     """One after the other, in the deployment's directory."""
-    for step in steps(page):
-        status, output = shell(host.config.parent, step.command)
-        assert status == step.status, f"{step.command}\n{output}"
-        at = 0
-        for part in step.shown:
-            at = output.find(part, at)
-            assert at >= 0, f"{part!r} is not shown by\n{step.command}\n{output}"
+    with playing(steps(page)) as player:
+        for step in steps(page):
+            shows(step, *player.type(step, host.config.parent))
+
+
+def unplayed(pages: dict[str, str], players: dict[str, str]) -> list[str]:
+    """
+    Pages with commands that are typed neither by the test above nor by a module of their own in the same way.
+
+    :param pages: names, and texts.
+    :param players: the same of the modules of :data:`PLAYED`.
+    """
+    return [
+        page
+        for page, text in pages.items()
+        if any(steps_of(block) for block in blocks_of(text))
+        and page in PLAYED
+        and not (" playing(" in (module := players.get(PLAYED[page], "")) and f'"{page}"' in module)
+    ]
+
+
+def test_every_page_is_typed_in_the_one_way() -> None:
+    """
+    As by somebody who has just come: :func:`playing` fails where a command of the page was not typed so, and nothing
+    else has a page's commands. A page that nobody names is played by the test above.
+    """
+    players = {name: (Path(__file__).parent / name).read_text() for name in PLAYED.values()}
+    pages = {name: (DOCS / name).read_text() for name in PAGES}
+    assert unplayed(pages, players) == []
+    assert set(PLAYED) <= {page for page in PAGES if steps(page)}
+    # The control: a module that has the page and types it in another way, and one that types another page.
+    other = {**players, "test_grants.py": 'PAGE = "grants.rst"\nfor step in steps(PAGE):\n    agtp(step.command)\n'}
+    assert unplayed(pages, other) == ["grants.rst"]
+    assert unplayed(pages, {**players, "test_grants.py": players["test_journeys.py"]}) == ["grants.rst"]
+
+
+def test_a_command_that_is_not_typed_is_noticed(tmp_path: Path) -> None:
+    """The control: one is left out, one is typed too early; again may be what had to be waited for."""
+    one, two = steps_of("$ true\n$ echo two\ntwo")
+    with playing([one, two]) as player:
+        assert player.type(one, tmp_path) == (0, "")
+        assert player.type(two, tmp_path) == player.type(two, tmp_path) == (0, "two\n")
+    for wrong in ([one], [two, one], []):
+        with pytest.raises(AssertionError, match="not every command"), playing([one, two]) as player:
+            for step in wrong:
+                player.type(step, tmp_path)
+
+
+def test_who_types_has_just_come(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of who runs the tests: no variable, no home, no program; and the usual port is another host's."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    monkeypatch.setenv("AGTPHOST_STATE_DIR", "/nowhere")
+    assert host.agtp("audit", "verify").returncode == 0, "so are all that tests/system/hosting.py starts"
+    ((step),) = steps_of("$ env && ls -A ~ && exec 3<>/dev/tcp/127.0.0.1/$AGTPHOST_PORT")
+    with playing([step]) as player:
+        status, said = player.type(step, folder)
+    assert status == 0, said
+    told = dict(line.partition("=")[::2] for line in said.splitlines())
+    assert {*told} - {"PWD", "SHLVL", "_"} == {"PATH", "HOME", "NO_COLOR", "LANG", "AGTPHOST_PORT"}
+    assert Path(told["HOME"]) not in (Path.home(), folder) and not told["PATH"].count(str(Path.home() / ".local"))
+    assert {"/usr/bin", "/bin"} < set(told["PATH"].split(":")) and len(told["PATH"].split(":")) <= 6
 
 
 def snippets() -> list[tuple[str, str]]:
@@ -132,5 +132,7 @@ def test_every_piece_of_configuration_is_read(page: str, snippet: str, tmp_path:
 
 def test_control_an_output_that_is_not_shown_is_noticed(host: Host) -> None:
     """The comparison fails where a page promises what no command says."""
-    status, output = shell(host.config.parent, "agtp can demo DISCOVER /methods")
+    status, output = typed(host.config.parent, "agtp can demo DISCOVER /methods")
     assert status == 0 and "no: demo may not" not in output
+    with pytest.raises(AssertionError, match="is not shown by"):
+        shows(Step("agtp can demo DISCOVER /methods", 0, ("no: demo may not",)), status, output)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.system.hosting import BIN, free_port
-from tests.system.test_docs import blocks
-from tests.system.up_host import typed, up
+from tests.system.hosting import BIN
+from tests.system.pages import blocks, playing, steps
 
 PAGE = "first-minutes.rst"
 HOME = "/home/me"
@@ -34,31 +33,26 @@ def told(text: str, folder: Path, port: int) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
-def commands() -> list[tuple[str, int, list[str]]]:
-    """Each line after ``$``, its exit status, and the lines below it."""
-    found: list[tuple[str, int, list[str]]] = []
-    for block in blocks(PAGE):
-        for line in block.splitlines() if block.startswith("$ ") else ():
-            if line.startswith("$ "):
-                command, _, status = line[2:].partition("  # ")
-                found.append((command, int(status or 0), []))
-            elif line.strip():
-                found[-1][2].append(line.rstrip())
-    return found
-
-
 def test_the_page_line_by_line(tmp_path: Path) -> None:
-    """The host of the first command runs while the others are typed in another terminal; all say what the page says."""
+    """
+    The host of the first command runs while the others are typed in another terminal; all say what the page says.
+
+    The page's host has the usual port. Here another one has that, and so one line more is said.
+    """
     (tmp_path / ".vscode").mkdir()
     (configuration,) = [block for block in blocks(PAGE) if block.startswith("{")]
     (tmp_path / ".vscode" / "mcp.json").write_text(configuration)
-    (first, _, shown), *others = commands()
-    assert first == "agtp up demo" and len(others) >= 9
-    port = free_port()
-    environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "AGTPHOST_PORT": str(port)}
-    with up(tmp_path, "demo", environ=environ) as host:
-        assert told(host.text, tmp_path, port) == shown
-        for command, status, lines in others:
-            got, output = typed(tmp_path, command, environ)
-            assert got == status, f"{command}\n{output}"
-            assert told(output, tmp_path, port) == lines, command
+    environ = {"HOME": str(tmp_path)}
+    with playing(steps(PAGE)) as player:
+        first, *others = steps(PAGE)
+        assert first.command == "agtp up demo" and len(others) >= 9
+        host = player.up(first, tmp_path, last='  "agtp": {', environ=environ)
+        try:
+            port = int(host.wait().value("port"))
+            assert told(host.text.replace(f"port       {port}  (a free one)\n", ""), tmp_path, port) == [*first.shown]
+            for step in others:
+                got, output = player.type(step, tmp_path, environ=environ)
+                assert got == step.status, f"{step.command}\n{output}"
+                assert told(output, tmp_path, port) == [*step.shown], step.command
+        finally:
+            host.stop()

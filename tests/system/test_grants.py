@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from tests.system.bridging import stdio
 from tests.system.hosting import Host, agtp, running, sample, until
 from tests.system.mcp_sessions import ERAS
-from tests.system.test_docs import blocks, shell
+from tests.system.pages import playing, steps
 
 MCP = "payload_type=application/vnd.mcp.tools+json"
 
@@ -138,16 +138,14 @@ def plain(text: str) -> list[str]:
 
 def test_the_page_shows_what_the_commands_say(host: Host) -> None:
     """``docs/grants.rst``: each command of it, with its exit status and every line of its output."""
-    played = 0
-    for block in blocks("grants.rst"):
-        for part in f"\n{block}".split("\n$ ")[1:] if block.startswith("$ ") else ():
-            line, _, shown = part.partition("\n")
-            command, _, status = line.partition("  # ")
-            found, output = shell(host.config.parent, command)
-            assert found == int(status or 0), f"{command}\n{output}"
-            assert plain(output.replace(f"{host.config.parent}/", "")) == plain(shown), command
-            played += 1
-    assert played >= 12
+    every = steps("grants.rst")
+    assert len(every) >= 12
+    with playing(every) as player:
+        for step in every:
+            found, output = player.type(step, host.config.parent)
+            assert found == step.status, f"{step.command}\n{output}"
+            shown = plain("\n".join(step.shown))
+            assert plain(output.replace(f"{host.config.parent}/", "")) == shown, step.command
 
 
 def hang_up(host: Host, word: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -19,9 +18,9 @@ import pytest
 from tests import forking
 from tests.programmes import CHOSEN
 from tests.system.hosting import BIN, newcomer
-from tests.system.test_docs import DOCS, blocks, steps
+from tests.system.pages import DOCS, blocks, playing, steps
 from tests.system.test_first_minutes import HOME, told
-from tests.system.up_host import Up, beside, second_host
+from tests.system.up_host import beside
 
 PAGE = "journeys.rst"
 
@@ -85,22 +84,16 @@ class Said:
 
 def played(folder: Path) -> Iterator[Said]:
     """Every command of the page, one after the other, in a directory where nothing is yet."""
-    bare = newcomer(beside(folder))
-    with ExitStack() as hosts:
-        bare |= hosts.enter_context(second_host())
+    with ExitStack() as hosts, playing(steps(PAGE)) as player:
         for step in steps(PAGE):
             BEFORE.get(step.command, lambda _: None)(folder)
-            words = shlex.split(step.command)
-            if words[:2] == ["agtp", "up"]:
-                up = Up(folder, *words[2:], environ={**bare, **newcomer(beside(folder), BIN)}, last='  "agtp": {')
+            if step.command.startswith("agtp up "):
+                up = player.up(step, folder, last='  "agtp": {')
                 hosts.callback(up.stop)
                 up.wait()
                 output, status = "\n".join(up.lines), 0
             else:
-                done = subprocess.run(
-                    ["bash", "-c", step.command], capture_output=True, text=True, cwd=folder, timeout=120, env=bare
-                )
-                output, status = done.stdout + done.stderr, done.returncode
+                status, output = player.type(step, folder)
             yield Said(step.command, status, step.status, output, step.shown)
 
 
@@ -131,22 +124,21 @@ def test_from_nothing_to_the_first_verified_call(tmp_path: Path) -> None:
     """
     home = tmp_path / "home"
     home.mkdir()
-    with second_host() as usual:
-        bare = {"PATH": "/usr/bin:/bin", "HOME": str(home), "NO_COLOR": "1", **usual}
-        began, agtp = time.monotonic(), BIN / "agtp"
-        if CHOSEN.whole:
-            room = tmp_path / ".venv"
-            subprocess.run([sys.executable, "-m", "venv", str(room)], check=True, env=bare, timeout=300)
-            pip = [str(room / "bin" / "pip"), "install", "-q", f"{DOCS.parent}[samples]"]
-            subprocess.run(pip, check=True, env={**os.environ, "HOME": str(home)}, timeout=600)
-            agtp = room / "bin" / "agtp"
-        host = subprocess.Popen([agtp, "up", "work"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=bare)
-        try:
-            assert host.stdout is not None and any(line.startswith("ready") for line in host.stdout)
-            call = [agtp, "tools", "call", "files.read_file", "path=welcome.txt", "--config", "work"]
-            done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, env=bare, timeout=60)
-            assert done.returncode == 0 and "record verified" in done.stderr + done.stdout, done.stdout + done.stderr
-            assert time.monotonic() - began < MOST
-        finally:
-            host.send_signal(signal.SIGINT)
-            host.communicate(timeout=60)
+    bare = {**newcomer(home), "PATH": "/usr/bin:/bin"}
+    began, agtp = time.monotonic(), BIN / "agtp"
+    if CHOSEN.whole:
+        room = tmp_path / ".venv"
+        subprocess.run([sys.executable, "-m", "venv", str(room)], check=True, env=bare, timeout=300)
+        pip = [str(room / "bin" / "pip"), "install", "-q", f"{DOCS.parent}[samples]"]
+        subprocess.run(pip, check=True, env={**os.environ, "HOME": str(home)}, timeout=600)
+        agtp = room / "bin" / "agtp"
+    host = subprocess.Popen([agtp, "up", "work"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=bare)
+    try:
+        assert host.stdout is not None and any(line.startswith("ready") for line in host.stdout)
+        call = [agtp, "tools", "call", "files.read_file", "path=welcome.txt", "--config", "work"]
+        done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, env=bare, timeout=60)
+        assert done.returncode == 0 and "record verified" in done.stderr + done.stdout, done.stdout + done.stderr
+        assert time.monotonic() - began < MOST
+    finally:
+        host.send_signal(signal.SIGINT)
+        host.communicate(timeout=60)

@@ -17,7 +17,7 @@ from tests import forking
 from tests.system.bridging import FIXTURE
 from tests.system.hosting import BIN, newcomer, running, sample
 from tests.system.test_docs import checked
-from tests.system.up_host import Up, second_host, typed, up
+from tests.system.up_host import Up, typed, up
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.rst").read_text()
@@ -75,22 +75,14 @@ def host(checkout: Path) -> Iterator[Up]:
     """The host to try, started by the README's own command, while another one has the usual port."""
     start = lines(section("Try it"))[0].rpartition(" && ")[2].split()
     assert start == [".venv/bin/agtp", "up", "demo"]
-    with second_host() as environ, up(checkout, "demo", environ=environ) as started:
+    with up(checkout, "demo") as started:
         yield started
 
 
 def shell(checkout: Path, *commands: str) -> list[tuple[int, str]]:
     """Run lines one after another in one shell, as a person types them; each line's status and output."""
     script = "\n".join(f"{{ {command}\n}} 2>&1; printf '\\0%d\\0' $?" for command in commands)
-    done = subprocess.run(
-        ["bash", "-c", script],
-        capture_output=True,
-        text=True,
-        cwd=checkout,
-        timeout=120,
-        env=newcomer(checkout / "home"),
-    )
-    parts = done.stdout.split("\0")
+    parts = typed(checkout, script)[1].split("\0")
     return [(int(status), output) for output, status in zip(parts[0:-1:2], parts[1::2], strict=True)]
 
 
@@ -196,9 +188,9 @@ def test_two_commands_to_an_editor(tmp_path: Path) -> None:
     npx.parent.mkdir()
     npx.write_text(f"#!/bin/sh\nexec {shlex.join(forking.mcp_server(FIXTURE))}\n")
     npx.chmod(0o755)
-    environ = {"PATH": f"{npx.parent}:{forking.path()}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    environ = newcomer(tmp_path, npx.parent)
     entry = first.partition("--mcp ")[2].replace("$HOME", str(tmp_path))
-    with second_host() as port, up(tmp_path, "my-tools", "--mcp", *shlex.split(entry), environ=environ | port) as host:
+    with up(tmp_path, "my-tools", "--mcp", *shlex.split(entry), environ=environ) as host:
         assert f"npx -y @modelcontextprotocol/server-filesystem {tmp_path}/notes" in host.text
         status, said = typed(tmp_path, second, {**environ, "XDG_CONFIG_HOME": ""})
         assert status == 0, said

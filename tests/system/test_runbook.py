@@ -13,7 +13,7 @@ import pytest
 
 from agtphost.stores import upgrade
 from tests.system.hosting import Host, agtp, free_port
-from tests.system.test_docs import DOCS, Step, shell, steps
+from tests.system.pages import DOCS, Player, Step, playing, shows, steps
 
 
 def sections() -> dict[str, list[Step]]:
@@ -51,23 +51,19 @@ class Machine:
         assert self.host is not None and self.host.stop() == 0
         self.host = None
 
-    def play(self, step: Step, disaster: Callable[[Machine], None]) -> None:
+    def play(self, player: Player, step: Step, disaster: Callable[[Machine], None]) -> None:
         """One command; after a stop the disaster happens."""
-        words = step.command.split()
-        if words[0] != "systemctl":
-            status, output = shell(self.folder.parent, f"cd {self.folder} && {step.command}")
-            assert status == step.status, f"{step.command}\n{output}"
-            at = 0
-            for part in step.shown:
-                at = output.find(part, at)
-                assert at >= 0, f"{part!r} is not shown by\n{step.command}\n{output}"
+        if not step.command.startswith("systemctl "):
+            line = f"cd {self.folder} && {step.command}"
+            shows(step, *player.type(step, self.folder.parent, line=line))
             return
-        assert words[2:] == ["agtphost"]
-        if words[1] in ("stop", "restart"):
+        word, service = player.system(step)
+        assert service == "agtphost"
+        if word in ("stop", "restart"):
             self.stop()
-            if words[1] == "stop":
+            if word == "stop":
                 disaster(self)
-        if words[1] in ("start", "restart"):
+        if word in ("start", "restart"):
             self.start()
 
 
@@ -113,8 +109,9 @@ DISASTERS: dict[str, Callable[[Machine], None]] = {
 @pytest.mark.parametrize("title", DISASTERS)
 def test_a_disaster_is_overcome(machine: Machine, title: str) -> None:
     """As the page says, one after the other: what is made in one section is used in the next."""
-    for step in SECTIONS[title]:
-        machine.play(step, DISASTERS[title])
+    with playing(SECTIONS[title]) as player:
+        for step in SECTIONS[title]:
+            machine.play(player, step, DISASTERS[title])
 
 
 def test_nothing_on_the_page_is_left_out() -> None:

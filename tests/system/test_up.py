@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests import forking
 from tests.system.bridging import FIXTURE
-from tests.system.hosting import BIN, agtp
-from tests.system.up_host import second_host, typed, up
+from tests.system.hosting import BIN, agtp, usual_port
+from tests.system.up_host import typed, up
 
 
 def test_it_says_what_to_try_and_that_works(tmp_path: Path) -> None:
@@ -24,10 +24,10 @@ def test_it_says_what_to_try_and_that_works(tmp_path: Path) -> None:
     The sample's commands are those of ``docs/first-minutes.rst``, which ``test_first_minutes.py`` plays.
     """
     words = ("--mcp", "own=" + shlex.join(forking.mcp_server(FIXTURE)))
-    with second_host() as environ, up(tmp_path, *words, environ=environ) as host:
+    with up(tmp_path, *words) as host:
         folder = Path(host.value("directory"))
         port = int(host.value("ready").rpartition(":")[2])
-        assert str(port) != environ["AGTPHOST_PORT"] and f"port       {port}  (a free one)" in host.text
+        assert port != usual_port() and f"port       {port}  (a free one)" in host.text
         lines = [line.strip() for line in host.lines if line.startswith("  agtp ")]
         assert len(lines) == 3
         told = [typed(tmp_path, line) for line in lines]
@@ -44,7 +44,7 @@ def test_it_says_what_to_try_and_that_works(tmp_path: Path) -> None:
 def test_a_named_directory_is_kept(tmp_path: Path) -> None:
     """The same agent at the same address the next time; while it runs, a second is refused and says what to do."""
     words = ("work", "--json", "--mcp", "kept=" + shlex.join(forking.mcp_server(FIXTURE)))
-    with second_host() as environ, up(tmp_path, *words, last="}", environ=environ) as host:
+    with up(tmp_path, *words, last="}") as host:
         first = json.loads(host.text)
         again = agtp("up", "work", "--json", cwd=tmp_path)
         assert again.returncode == 2 and f"runs already, pid {host.process.pid}" in again.stderr
@@ -71,19 +71,18 @@ def test_a_named_directory_is_kept(tmp_path: Path) -> None:
 
 def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
     """A window that is closed leaves neither the host nor its directory, though SIGHUP has hosts read files again."""
-    with second_host() as environ:
-        pid, terminal = pty.fork()
-        if not pid:
-            os.chdir(tmp_path)
-            program = str(BIN / "agtp")
-            os.execve(program, [program, "demo", "--json"], {**os.environ, **environ})
-        said = b""
-        while b"}\r\n}\r\n" not in said.replace(b" ", b""):
-            said += os.read(terminal, 65_536)
-        (folder,) = re.findall(rb'"directory": "(.*?)"', said)
-        assert Path(folder.decode()).is_dir()
-        os.close(terminal)
-        _, status = os.waitpid(pid, 0)
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(tmp_path)
+        program = str(BIN / "agtp")
+        os.execve(program, [program, "demo", "--json"], {**os.environ, "AGTPHOST_PORT": str(usual_port())})
+    said = b""
+    while b"}\r\n}\r\n" not in said.replace(b" ", b""):
+        said += os.read(terminal, 65_536)
+    (folder,) = re.findall(rb'"directory": "(.*?)"', said)
+    assert Path(folder.decode()).is_dir()
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert not Path(folder.decode()).exists()
 
@@ -94,18 +93,16 @@ def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:
     assert agtp("init", "live", "--production", "--server-id", "localhost", cwd=tmp_path).returncode == 0
     (tmp_path / "tmp").mkdir()
     environ = {"TMPDIR": str(tmp_path / "tmp")}
-    with second_host() as usual:
-        port = usual["AGTPHOST_PORT"]
-        for line, told in (
-            (f"--port {port}", "cannot listen"),
-            ("--mcp files=no-such-program-4480", "names a program that cannot be run"),
-            ("--mcp files", "is not NAME=COMMAND"),
-            ("file", "file"),
-            ("live", "twistd -n agtp --config"),
-            ("--import absent.json", "absent.json"),
-        ):
-            status, said = typed(tmp_path, f"agtp up {line}", environ | usual)
-            assert status == 2 and told in said and "Traceback" not in said, said
+    for line, told in (
+        (f"--port {usual_port()}", "cannot listen"),
+        ("--mcp files=no-such-program-4480", "names a program that cannot be run"),
+        ("--mcp files", "is not NAME=COMMAND"),
+        ("file", "file"),
+        ("live", "twistd -n agtp --config"),
+        ("--import absent.json", "absent.json"),
+    ):
+        status, said = typed(tmp_path, f"agtp up {line}", environ)
+        assert status == 2 and told in said and "Traceback" not in said, said
     status, said = typed(tmp_path, "agtp up", environ | {"AGTPHOST_PORT": "many"})
     assert status == 2 and "AGTPHOST_PORT is not a port" in said
     assert {*tmp_path.iterdir()} == {tmp_path / name for name in ("file", "live", "tmp")}

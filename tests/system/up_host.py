@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from tests import forking
 from tests.system.hosting import BIN, newcomer, until
 
+VERIFIER = Path(__file__).resolve().parents[2] / "packages" / "agtp-verify" / "agtp_verify.py"
 
-@contextmanager
-def second_host() -> Iterator[dict[str, str]]:
-    """Somebody listens on the usual port: the environment in which that one is the usual one."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        yield {"AGTPHOST_PORT": str(taken.getsockname()[1])}
+PASSWORD = "a password\n" * 2
+"""What a person types who is asked for a new one: without a terminal, openssl reads it from the standard input."""
 
 
 def beside(folder: Path) -> Path:
@@ -93,7 +92,34 @@ def up(folder: Path, *words: str, last: str = '  "agtp": {', environ: dict[str, 
 
 
 def typed(folder: Path, line: str, environ: dict[str, str] | None = None) -> tuple[int, str]:
-    """Run one line as a person types it; with a ``PATH`` of its own it is that."""
-    given = {**newcomer(beside(folder)), **(environ or {})}
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=folder, timeout=120, env=given)
+    """
+    Run one line as a person types it who has just come: :func:`newcomer`.
+
+    :param environ: what is otherwise for this person.
+    :return: exit status, and all that it said.
+    """
+    done = subprocess.run(
+        ["bash", "-c", line],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=300,
+        env={**newcomer(beside(folder), _verifier()), **(environ or {})},
+        input=PASSWORD if "pkcs12 -export" in line else "",
+        start_new_session=True,
+    )
     return done.returncode, done.stdout + done.stderr
+
+
+@cache
+def _verifier() -> Path:
+    """
+    A directory with ``agtp-verify``.
+
+    It is a distribution of its own, which tests/supply/test_verifier.py installs; here, as it lies in the source.
+    """
+    file = Path(forking.path()).parent / "verifier" / "agtp-verify"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f'#!/bin/sh\nexec {sys.executable} -I {VERIFIER} "$@"\n')
+    file.chmod(0o755)
+    return file.parent
