@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import termios
@@ -15,8 +16,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.rows import each_row
 from tests.system.hosting import BIN, Host, running, sample
 
+CLEAR = "\r\x1b[K"
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -28,8 +31,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield started
 
 
-def terminal(host: Host, *words: str, columns: int = 120, **environ: str) -> str:
-    """What a command writes to a terminal of that width, both streams, with its escapes."""
+def terminal(host: Host, *words: str, columns: int = 120, piped: bool = False, **environ: str) -> str:
+    """
+    What a command writes to a terminal of that width, with its escapes.
+
+    :param piped: only standard error goes there.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     inherited = {**os.environ}
@@ -38,7 +45,7 @@ def terminal(host: Host, *words: str, columns: int = 120, **environ: str) -> str
     process = subprocess.Popen(
         [BIN / "agtp", *words],
         stdin=theirs,
-        stdout=theirs,
+        stdout=subprocess.DEVNULL if piped else theirs,
         stderr=theirs,
         cwd=host.config.parent,
         env={**inherited, "TERM": "xterm", **environ},
@@ -105,12 +112,47 @@ def test_the_beginning_of_an_audit_id_is_enough(host: Host) -> None:
         assert refused.returncode == 2 and said in refused.stderr, refused.stderr
 
 
-def test_progress_is_for_people(host: Host) -> None:
+LONG = {
+    "verify": ("audit", "verify"),
+    "export": ("audit", "export", "--output", "records.jsonl"),
+    "import": ("openapi", "import", "service.json", "--out", "imported"),
+    "conformance": ("conformance", "--only", "wire.line-http"),
+}
+"""Commands that may take long, and what makes them short here."""
+
+SERVICE = json.dumps(
+    {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "paths": {"/orders": {"get": {"operationId": "listOrders", "responses": {"200": {"description": "All."}}}}},
+    }
+)
+
+
+@each_row("command", LONG)
+def test_progress_is_for_people(host: Host, command: str) -> None:
     """None where nobody watches, and none with --json; a line that is gone at the end, on a terminal."""
-    assert "records verified" not in host.agtp("audit", "verify").stderr
-    assert "\r" not in terminal(host, "audit", "verify", "--json").replace("\r\n", "")
-    said = terminal(host, "audit", "verify")
-    assert "\r\x1b[K" in said and "\x1b[32mverified: " in said
+    folder, words = host.config.parent, LONG[command]
+    (folder / "service.json").write_text(SERVICE)
+
+    def again() -> None:
+        (folder / "records.jsonl").unlink(missing_ok=True)
+        shutil.rmtree(folder / "imported", ignore_errors=True)
+
+    again()
+    assert "\r" not in host.agtp(*words).stderr
+    again()
+    assert CLEAR not in terminal(host, *words, "--json", piped=True)
+    again()
+    *lines, after = terminal(host, *words, piped=True).split(CLEAR)
+    assert lines and re.fullmatch(r"(wrote \S+\n)?", after), "the line is gone at the end"
+    again()
+
+
+def test_a_verdict_follows_the_progress(host: Host) -> None:
+    """On a line that is clean."""
+    _, verdict = terminal(host, "audit", "verify").rsplit(CLEAR, 1)
+    assert verdict.startswith("\x1b[1mCHAIN") and "\x1b[32mverified: " in verdict
 
 
 def completed(host: Host, *words: str, shell: str = "bash") -> list[str]:
