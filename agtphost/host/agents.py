@@ -11,11 +11,8 @@ from agtphost.errors import Problem
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
-from agtphost.identity.provisioning import descriptions_in
+from agtphost.identity.provisioning import HOSTED, descriptions_in
 from agtphost.identity.trust import TrustedIssuers, trusted_issuers
-
-HOSTED = "hosted"
-"""Folder of the state directory that holds the development profile's issued agents."""
 
 
 def descriptions(config: Config) -> list[Path]:

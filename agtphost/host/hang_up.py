@@ -20,6 +20,7 @@ from agtphost.config.surfaces import surfaces
 from agtphost.errors import Problem
 from agtphost.host.rotation import Stamp, stamps
 from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS
 
 TAKEN = (
@@ -58,7 +59,7 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
         "signing key": [config.audit.key] if config.audit.signing else [],
         "agents' files": [
             *_in(config.identity.agents, "**/*.json"),
-            *_in(config.host.state_dir / "hosted", "**/*.json"),
+            *_in(config.host.state_dir / HOSTED, "**/*.json"),
             *_in(config.identity.known_agents, "**/*.json"),
         ],
         "TLS files": list(tls.files.files),

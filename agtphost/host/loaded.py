@@ -27,6 +27,7 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
+from agtphost.identity.redescribing import follow_descriptions
 from agtphost.identity.trust import issuer_keys
 from agtphost.methods.cognitive.documents import Document, read_documents
 from agtphost.protocols.tls import ServerTLS
@@ -222,16 +223,16 @@ def provision(config: Config, problems: list[Problem]) -> bool:
     :return: whether the host's own keys and certificates are there.
     """
     try:
-        provision_development(
-            config.host.state_dir, server_id=config.host.server_id, hosted=agents.descriptions(config)
-        )
+        state_dir, server_id, described = config.host.state_dir, config.host.server_id, agents.descriptions(config)
+        provision_development(state_dir, server_id=server_id, hosted=described)
+        follow_descriptions(state_dir, server_id=server_id, hosted=described)
     except (ProvisioningError, OSError) as error:
-        described = error.descriptions if isinstance(error, ProvisioningError) else ()
-        problems.extend(Problem(message=why, file=str(path), hint=AS_ISSUED) for path, why in described)
-        if not described:
+        faulty = error.descriptions if isinstance(error, ProvisioningError) else ()
+        problems.extend(Problem(message=why, file=str(path), hint=AS_ISSUED) for path, why in faulty)
+        if not faulty:
             hint = "restore the file from a backup; what is not there at all is made anew in development"
             problems.append(Problem(message=str(error), file=str(config.host.state_dir), hint=hint))
-        return bool(described)
+        return bool(faulty)
     return True
 
 

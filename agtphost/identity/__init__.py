@@ -9,7 +9,8 @@ Who agents are, and how that is proven. No Twisted, no network; files are read b
 - :mod:`.agents`: everything above of an agent; :mod:`.agent_files` loads all of a host, :mod:`.directory` finds them
 - :mod:`.peer`: the other end of a connection
 - :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions
-- :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.files`: writing them whole
+- :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.redescribing`: descriptions that were
+  edited since; :mod:`.files`: writing them whole
 - :mod:`.anchoring`: what a Tier 1 Genesis rests on, as far as the DNS can show it
 - :mod:`.authorities`: which client authority may vouch for which agents: what ``[[tls.client_authority]]`` gives it,
   and no others

@@ -63,6 +63,10 @@ class ProvisioningError(Exception):
         self.descriptions = descriptions
 
 
+HOSTED = "hosted"
+"""Folder of the state directory that holds the development profile's issued agents."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentDescription:
     """What somebody says about an agent that is to be issued."""
@@ -474,7 +478,7 @@ def provision_development(
     faulty: list[tuple[Path, str]] = []
     for path in hosted:
         try:
-            _issue_hosted(state_dir / "hosted", path, registrar, issuer, moment)
+            _issue_hosted(state_dir / HOSTED, path, registrar, issuer, moment)
         except ProvisioningError as error:
             faulty.append((path, str(error)))
     if faulty:

@@ -14,16 +14,19 @@ from tests.adapters.acp.environment import interpreter
 from tests.adapters.acp.test_sdk import SCRIPT, run, said
 from tests.adapters.peers import process
 from tests.system.hosting import Host, running, sample
+from tests.system.reload_host import reload
 
 ACP = "application/vnd.acp.run+json"
+
+
+ENTRY = '\n[[acp.agent]]\nname = "bee"\nurl = "http://127.0.0.1:%d"\nscopes = ["mcp:tools:execute"]\n'
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     config = sample(tmp_path_factory.mktemp("acp"))
     with process(interpreter(), str(SCRIPT)) as upstream:
-        entry = f'\n[[acp.agent]]\nname = "bee"\nurl = "http://127.0.0.1:{upstream}"\nscopes = ["mcp:tools:execute"]\n'
-        config.write_text(config.read_text() + entry)
+        config.write_text(config.read_text() + ENTRY % upstream)
         with running(config) as host:
             yield host
 
@@ -73,3 +76,19 @@ def test_a_missing_scope_is_455(host: Host) -> None:
             host.uri, "EXECUTE", "/acp/bee", execute("acp.runs.create", run("echo", "x")), scopes=["documents:query"]
         )
         assert (reply.status, reply.json()["reason"]) == (455, "scope-required")
+
+
+def test_a_server_comes_and_goes_while_the_host_runs(host: Host) -> None:
+    """Taken out, it is called no more; put back, it is, over the same connection."""
+    whole = host.config.read_text()
+    asked = ("EXECUTE", "/acp/bee", execute("acp.runs.create", run("echo", "again")))
+    with client(host) as agtp:
+        assert agtp.call(host.uri, *asked).status == 200
+        host.config.write_text(whole[: whole.index("[[acp.agent]]")])
+        try:
+            assert any("[acp]" in each for each in reload(host)["taken"])
+            assert agtp.call(host.uri, *asked).status == 404
+        finally:
+            host.config.write_text(whole)
+        assert any("[acp]" in each for each in reload(host)["taken"])
+        assert agtp.call(host.uri, *asked).status == 200

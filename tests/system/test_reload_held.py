@@ -11,14 +11,19 @@ from collections.abc import Iterator
 import pytest
 
 from agtphost.client.reply import Reply
+from agtphost.identity import documents
+from agtphost.identity.canonical import canonical
+from agtphost.identity.keys import SigningKey
 from tests.adapters.peers import python
 from tests.system.a2a_sides import SCRIPT
 from tests.system.held_calls import caller, decide, held_sample, listed, operator
 from tests.system.hosting import Host, running, until
 from tests.system.raw_link import RawLink
-from tests.system.reload_host import reload, server
+from tests.system.reload_host import refused, reload, server
 
 TEXT = {"text": "to be approved"}
+ROOM: dict[str, str] = {}
+"""A booking that says nothing: 422 for who may book."""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +92,47 @@ def test_an_agent_of_another_protocol(host: Host) -> None:
             host.config.write_text(good)
         reload(host)
         assert "whole" not in host.agtp("upstreams", "ls", "--as", "registrar", "--json").stdout
+
+
+def test_an_edited_description_of_an_agent(host: Host) -> None:
+    """The same agent has another document; what its Genesis settled is refused, and nothing of it is taken."""
+    file = host.config.parent / "agents" / "librarian.agent.json"
+    good, before = file.read_text(), host.agtp_json("agent", "show", "librarian")
+    try:
+        file.write_text(good.replace("Looks after", "Watches over"))
+        assert any("librarian.agent.json" in each for each in reload(host)["taken"])
+        after = host.agtp_json("agent", "show", "librarian")
+        assert after["description"].startswith("Watches over")
+        assert after["agent_id"] == before["agent_id"]
+        file.write_text(good.replace('"knowledge:query", ', ""))
+        (problem,) = refused(host)
+        assert "scopes_accepted: the agent was issued with" in problem["message"], problem
+        assert host.agtp_json("agent", "show", "librarian") == after
+    finally:
+        file.write_text(good)
+    reload(host)
+    assert host.agtp_json("agent", "show", "librarian")["description"] == before["description"]
+
+
+def test_a_document_that_was_signed_anew(host: Host) -> None:
+    """What its caller may do is another from the next request on, over a connection that is open."""
+    file = host.state / "agents" / "demo" / "document.json"
+    good = file.read_bytes()
+    document, registrar = json.loads(good), SigningKey.load(host.state / "registrar.key")
+    document["scopes_accepted"].remove("booking:*")
+    narrowed = documents.sign(document, document["issuer"], registrar)
+    booking = ("BOOK", "/room", ROOM)
+    with caller(host) as client:
+        assert client.call(host.uri, *booking).status == 422
+        file.write_bytes(canonical(narrowed))
+        assert any("document.json" in each for each in reload(host)["taken"])
+        assert client.call(host.uri, *booking).status == 262
+        file.write_bytes(canonical({**narrowed, "description": "Somebody else."}))
+        (problem,) = refused(host)
+        assert "manifest_signature" in problem["message"], problem
+        file.write_bytes(good)
+        reload(host)
+        assert client.call(host.uri, *booking).status == 422
 
 
 def _listed(text: str) -> list[dict[str, str]]:
