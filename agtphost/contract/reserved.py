@@ -5,6 +5,12 @@ from __future__ import annotations
 DISCOVERY = ("/", "/agents", "/genesis", "/methods", "/tools", "/apis", "/patterns", "/contracts")
 """The reserved DISCOVER paths that this host serves."""
 
+FETCHED = ("/agents", "/agents/{name}", "/agents/{name}/status")
+"""
+The documents about agents, one by one: FETCH answers what DESCRIBE does, and so does GET, which is FETCH by its alias
+(AGTP-API section 9.2). Where the operator has a ``FETCH /`` or a ``FETCH /status``, that is what the last two reach.
+"""
+
 LIFECYCLE = ("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE")
 """The lifecycle methods of core v08 sections 7.2.14 to 7.2.18, each on ``/``."""
 
@@ -62,6 +68,7 @@ RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
     ("QUERY", "/agents"),
+    *(("FETCH", path) for path in FETCHED),
     ("INSPECT", "/"),
     ("EXECUTE", "/"),
     ("EXECUTE", "/mcp/{server}"),

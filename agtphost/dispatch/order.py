@@ -105,8 +105,9 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         identity.CallerGate(given.directory, given.states, given.authorities, given.narrowings),
         *((given.rate,) if given.rate is not None else ()),
         identity.AddresseeGate(
-            *(given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)),
+            *(given.directory, given.states, given.by_server_name, given.agents_at, _verbs(given.policy, METHOD)),
             own=given.own,
+            documents=_documents(given.policy, given.table),
         ),
         method.ReservedHeadersGate(),
         method.AliasGate(given.policy),
@@ -139,8 +140,20 @@ def gates(given: Collaborators) -> Sequence[IGate]:
     )
 
 
-def _purchase_verbs(policy: MethodPolicy) -> frozenset[str]:
-    """The wire verbs that may turn out to be a PURCHASE."""
-    aliases = {name for name, method in policy.aliases.items() if method == METHOD}
-    redirected = {redirect.from_method for redirect in policy.redirects if redirect.to_method == METHOD}
-    return frozenset({METHOD} | aliases | redirected)
+def _verbs(policy: MethodPolicy, method: str) -> frozenset[str]:
+    """The wire verbs that may turn out to be a method."""
+    aliases = {name for name, target in policy.aliases.items() if target == method}
+    redirected = {redirect.from_method for redirect in policy.redirects if redirect.to_method == method}
+    return frozenset({method} | aliases | redirected)
+
+
+def _documents(policy: MethodPolicy, table: EndpointTable) -> identity.Documents:
+    """Which requests are FETCH of a document about agents; the operator's own at that place goes before it."""
+    verbs, places = _verbs(policy, identity.FETCH), (None, "", "status")
+
+    def documents(verb: str, rest: str | None) -> bool:
+        if verb not in verbs or rest not in places:
+            return False
+        return rest is None or table.match(identity.FETCH, f"/{rest}") is None
+
+    return documents

@@ -54,6 +54,7 @@ def built_ins(
         read("QUERY", "/agents", describe),
         read("DESCRIBE", "/agents/{name}", describe, server_level=False),
         read("DESCRIBE", "/agents/{name}/status", describe, server_level=False),
+        *(read("FETCH", path, describe, server_level="{" not in path) for path in reserved.FETCHED),
         read("INSPECT", "/", inspect),
         # Who may change a lifecycle is decided by the client certificate's key, not by a calling agent.
         *(replace(read(method, "/", change), state_changing=True, vital=True) for method in reserved.LIFECYCLE),

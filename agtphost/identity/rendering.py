@@ -50,11 +50,12 @@ def text(value: object) -> str:
     return html.escape(shown, quote=True)
 
 
-def page(document: Mapping[str, Any]) -> str:
+def page(document: Mapping[str, Any], digest: str = "") -> str:
     """
-    The page of an Identity Document without faults.
+    The page of an Identity Document without faults: first whose word it is, what it may do, and until when.
 
     :param document: in the core shape, as it is served.
+    :param digest: SHA-256, hex, of the document as ``format=json`` gives it; empty: nothing is said of it.
     """
     name = text(document.get("name", ""))
     domain = text(document.get("org_domain") or document.get("principal_id") or "no domain stated")
@@ -64,14 +65,19 @@ def page(document: Mapping[str, Any]) -> str:
         f'<p class="domain">{domain}</p>',
         _tier(document),
         f'<p>Lifecycle: <span class="state {state if state in STATES else "unknown"}">{text(state)}</span></p>',
-        f"<h2>What it does</h2><p>{text(document.get('description') or 'Nothing is stated.')}</p>",
-        _list(_facts(document)),
+        "<h2>Who says so</h2>",
+        _list(_issuers(document)),
         "<h2>Scopes</h2>",
         _list(_scopes(document)),
+        "<h2>Validity</h2>",
+        _list(_validity(document)),
+        f"<h2>What it does</h2><p>{text(document.get('description') or 'Nothing is stated.')}</p>",
+        _list(_facts(document)),
         "<h2>Capabilities</h2>",
         _items(document.get("capabilities")),
         "<h2>Methods</h2>",
         _items(document.get("methods")),
+        *((_verifying(digest, document),) if digest else ()),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -98,21 +104,40 @@ def _tier(document: Mapping[str, Any]) -> str:
     return f'<div class="tier {look}" role="note">{"".join(parts)}</div>'
 
 
-def _facts(document: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
+def _verifying(digest: str, document: Mapping[str, Any]) -> str:
+    """How a person finds out that nobody has changed it: this page is drawn from the document, and proves nothing."""
+    agent_id = text(document.get("agent_id", ""))
+    return (
+        "<h2>How to verify it</h2>"
+        "<p>This page was drawn from a JSON document, which is what is signed: this address with "
+        "<code>?format=json</code>. Its SHA-256 is</p>"
+        f"<p><code>{text(digest)}</code></p>"
+        "<p>The field <code>Document-Signature</code> of that answer covers its octets, and "
+        f"<code>agtp resolve agtp://{agent_id}</code> checks the document, its signatures and who made them.</p>"
+    )
+
+
+def _issuers(document: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
+    yield "Issuer", document.get("issuer")
+    yield "Document signed by", document.get("manifest_issuer")
     yield "Principal organization", document.get("principal")
     yield "Owner", document.get("owner_id")
+
+
+def _validity(document: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
     yield "Active since", document.get("issued_at")
     yield "Last changed", document.get("updated_at")
+    yield "Certificate", document.get("cert_status")
+    yield "Successor", document.get("successor_agent_id")
+    yield "Migrate before", document.get("migration_deadline")
+
+
+def _facts(document: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
     yield "Trust score", document.get("trust_score")
     yield "Governance zone", document.get("governance_zone")
     yield "Role", document.get("role")
-    yield "Successor", document.get("successor_agent_id")
-    yield "Migrate before", document.get("migration_deadline")
-    yield "Certificate", document.get("cert_status")
     yield "Package", document.get("package_integrity_hash")
     yield "Agent-ID", document.get("agent_id")
-    yield "Issuer", document.get("issuer")
-    yield "Document signed by", document.get("manifest_issuer")
 
 
 def _scopes(document: Mapping[str, Any]) -> Iterable[tuple[str, object]]:

@@ -66,7 +66,7 @@ def test_only_methods_that_something_is_bound_to_are_named() -> None:
     """A method of the floor that nothing answers is not promised."""
     result = described(MethodHost(agents=ONE))
     for method in result["methods"]:
-        path = {"QUERY": "/agents", "AUTHORIZE": "/grants"}.get(method, "/")
+        path = {"QUERY": "/agents", "FETCH": "/agents", "AUTHORIZE": "/grants"}.get(method, "/")
         assert MethodHost(agents=ONE).ask(method, path).status not in (404, 405), method
     without = MethodHost(agents=ONE, policy=MethodPolicy(disallow=frozenset({"PLAN"})))
     assert without.ask("PLAN").status == 405

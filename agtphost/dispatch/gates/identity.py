@@ -33,6 +33,15 @@ REACHABLE_WHEN_STOPPED = frozenset(
 
 _RENEWAL = "Its owner renews the org_domain, and tells this host's operator."
 
+FETCH = "FETCH"
+"""Of the host's own it gives documents about agents, as DESCRIBE does."""
+
+Documents = Callable[[str, str | None], bool]
+"""
+Whether a wire verb asks for a document about agents: at what follows an agent's name in a path, or, with None, at
+``/agents`` itself.
+"""
+
 States = Callable[[Agent], LifecycleState]
 """The present lifecycle state of an agent."""
 
@@ -48,7 +57,7 @@ class StoppedAgent(Refusal):
 
 def reaches_stopped(binding: Binding) -> bool:
     """Whether a binding may be called at an agent that is stopped: the protocol's own methods, no operator's."""
-    return binding.tier == "A" and binding.method in REACHABLE_WHEN_STOPPED
+    return binding.tier == "A" and (binding.method in REACHABLE_WHEN_STOPPED or binding.method == FETCH)
 
 
 def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
@@ -276,6 +285,7 @@ class AddresseeGate:
 
     :param own_refusal: wire verbs whose calls of stopped agents are refused later, with a status of their own.
     :param own: where this host is reached, for addresses that it tells.
+    :param documents: which requests besides those of DESCRIBE ask for a document about an agent.
     """
 
     name = "addressee and lifecycle"
@@ -288,8 +298,10 @@ class AddresseeGate:
         moved_to: str = "",
         own_refusal: Collection[str] = (),
         own: addressing.Authority = addressing.NOWHERE,
+        documents: Documents = lambda verb, rest: False,
     ) -> None:
         self._own = own
+        self._documents = documents
         self._reaching = REACHABLE_WHEN_STOPPED.union(own_refusal)
         self._moved_to = moved_to
         self._directory = directory
@@ -297,24 +309,31 @@ class AddresseeGate:
         self._by_server_name = by_server_name
 
     def check(self, exchange: Exchange) -> None:
+        method = exchange.request.method
         path = exchange.path = exchange.request.path
         if self._moved_to and (path.startswith("/agents/") or path == "/agents"):
             self._refuse_moved(exchange, path)
+        reaching = method in self._reaching
         if path.startswith("/agents/"):
             agent: Agent | None = self._named(exchange, path)
-        elif path == "/agents" and exchange.request.method == "QUERY":
+            rest = path[len("/agents/") :].partition("/")[2]
+            if method != "DESCRIBE":
+                if self._documents(method, rest):
+                    reaching = True
+                else:
+                    exchange.path = f"/{rest}"
+        elif path == "/agents" and (method == "QUERY" or self._documents(method, None)):
             # The namespace is the host's own, and is there whatever becomes of the only agent in it.
             agent = None
         else:
             agent = self._fallback(exchange)
         exchange.agent = agent
-        method = exchange.request.method
         if agent is None:
             return
         state = self._states(agent)
         if state.status is LifecycleStatus.DEPRECATED:
             exchange.deprecated = state
-        if method not in self._reaching:
+        if not reaching:
             refuse_stopped(state, "agent", agent.agent_id)
         else:
             exchange.agent_state = state
@@ -345,8 +364,6 @@ class AddresseeGate:
         ):
             # Deployed clients name the agent they mean by Agent-ID: an alias then has to mean the same one.
             raise addressing.alias_conflict(label, caller.agent_id)
-        if exchange.request.method != "DESCRIBE":
-            exchange.path = f"/{rest}"
         return agent
 
     def _fallback(self, exchange: Exchange) -> Agent | None:

@@ -6,7 +6,8 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import yaml
@@ -40,7 +41,7 @@ def _yaml(document: Mapping[str, Any]) -> bytes:
 
 
 def _page(document: Mapping[str, Any]) -> bytes:
-    return rendering.page(document).encode()
+    return rendering.page(document, digest=sha256(compact(document)).hexdigest()).encode()
 
 
 FORMS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], bytes]]] = {
@@ -86,6 +87,13 @@ def accepted(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCE
         if found is not None and weight is not None and float(weight[1] or 1) > best:
             best, form = float(weight[1] or 1), found or otherwise
     return form
+
+
+def validated(answer: Answer) -> Answer:
+    """With what an HTTP client asks again with: which octets it has, and what else they depend on."""
+    tag = f'"{sha256(answer.body or b"").hexdigest()[:40]}"'
+    fields = (("ETag", tag), ("Cache-Control", "private, no-cache"), ("Vary", "Accept"))
+    return replace(answer, headers=(*answer.headers, *fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +166,7 @@ class DocumentPublisher:
         ):
             return kept.answer
         content_type, write = FORMS[form]
-        answer = self.answer(write(self._document(agent, state, methods, certificate)), content_type)
+        answer = validated(self.answer(write(self._document(agent, state, methods, certificate)), content_type))
         self._kept[agent.agent_id, form] = _Kept(agent.document, state, methods, certificate, answer)
         return answer
 
