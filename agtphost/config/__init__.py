@@ -14,6 +14,7 @@
 - :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise
 - :mod:`.bounds`: what bounds calls: ``[[policies.scope_dimensions]]``
 - :mod:`.delegation`: ``[delegation]``: how far callers may hand on what they may do
+- :mod:`.gateway`: ``[gateway]``: where any HTTP client calls what AGTP's own clients call
 - :mod:`.grants`: ``[[grant]]``: what the host lets an agent call, from the file
 - :mod:`.http`: what the sections have in common that serve HTTP
 - :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener

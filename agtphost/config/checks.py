@@ -13,6 +13,7 @@ from agtphost import extras
 from agtphost.config.admin import admin_faults
 from agtphost.config.delegation import delegation_faults
 from agtphost.config.faults import Fault
+from agtphost.config.gateway import gateway_faults
 from agtphost.config.merchant import merchant_faults
 from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
@@ -52,6 +53,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from web_upstream_faults(config)
     yield from published_faults(config)
     yield from http_faults(config)
+    yield from gateway_faults(config.gateway)
     yield from admin_faults(config.admin, config.audit.operators)
     yield from oauth_faults(config.policies.oauth, development=config.host.development)
     yield from merchant_faults(config.merchant)

@@ -23,7 +23,6 @@ from agtphost.config.values import LoadContext
 from agtphost.vocabulary.tomltext import Location
 
 LATER = {
-    "gateway": "the HTTP gateway",
     "registry": "the discovery registry",
     "workers": "several workers",
 }

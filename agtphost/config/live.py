@@ -44,6 +44,9 @@ RESTART: Mapping[str, frozenset[str]] = {
     "endpoints": frozenset({"threads"}),
     "delegation": WHOLE,
     "a2a": frozenset({"front"}),
+    "gateway": frozenset(
+        {*("listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "client_certificates")}
+    ),
     "gate": WHOLE,
     "adapter": WHOLE,
     "observer": WHOLE,

@@ -17,6 +17,7 @@ from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.approvals import ApprovalsSection
 from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
+from agtphost.config.gateway import GatewaySection, absent_gateway
 from agtphost.config.grants import GrantSection
 from agtphost.config.http import Http
 from agtphost.config.limits import Limits
@@ -384,6 +385,7 @@ class Config(Section):
     observer: Items[PluginSection] = ()
     manifest: ManifestSection = Field(default_factory=ManifestSection)
     admin: Admin = Field(default_factory=Admin)
+    gateway: GatewaySection = Field(default_factory=absent_gateway)
     wellknown: WellKnown = Field(default_factory=WellKnown)
     metrics: MetricsSection | None = None
     witness: WitnessSection = Field(default_factory=WitnessSection)

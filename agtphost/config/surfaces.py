@@ -16,11 +16,13 @@ WELLKNOWN = "wellknown"
 FRONT = "a2a"
 ADMIN = "admin"
 METRICS = "metrics"
+GATEWAY = "gateway"
 
 CARD = MountPath("/.well-known/agent-card.json", below=False)
 BOOTSTRAP = MountPath("/.well-known/agtp", below=False)
 AGENTS = MountPath("/agents")
 WATCHED = tuple(MountPath(path, below=False) for path in ("/metrics", "/healthz", "/readyz"))
+REST = MountPath("/", rest=True)
 AT_HOME = (
     *(MountPath("/", below=False), CARD, MountPath("/tasks")),
     *(MountPath(f"/{name}", below=False) for name in ("message:send", "message:stream", "extendedAgentCard")),
@@ -90,6 +92,24 @@ def surfaces(config: Config) -> Iterator[Surface]:
         )
     if config.metrics is not None and config.metrics.listen is not None:
         yield Surface(name=METRICS, location=("metrics",), section=config.metrics, paths=WATCHED)
+    gateway = config.gateway
+    if gateway.listen is not None:
+        # The last one, because it has what the others leave; but agents have their addresses here, and nowhere else.
+        yield Surface(
+            name=GATEWAY,
+            location=("gateway",),
+            section=gateway,
+            paths=(AGENTS, REST),
+            url=gateway.url,
+            client_certificates=gateway_certificates(config),
+        )
+
+
+def gateway_certificates(config: Config) -> bool:
+    """Whether clients of the gateway can prove by certificate who they are."""
+    given = config.gateway
+    secure = given.listen is not None and listener_of(given.listen).secure
+    return secure and given.client_certificates and config.tls.client_auth != "none"
 
 
 def http_faults(config: Config) -> Iterator[Fault]:

@@ -73,6 +73,7 @@ class BuiltInContext(EndpointContext):
             task_id=self.task_id,
             request_id=self.request_id,
             idempotency_key=self.idempotency_key,
+            forwarded=self.forwarded,
             deadline=self.deadline,
             emit=self.emit,
             invoke=self.invoke,

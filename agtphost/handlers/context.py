@@ -61,6 +61,9 @@ class EndpointContext:
     idempotency_key: str | None = None
     """The caller's, where it sent one; unique for that caller alone."""
 
+    forwarded: Mapping[str, str] = field(default_factory=dict)
+    """Header fields of a call over HTTP, by name in lower case: those of ``[gateway] forward``, and no others."""
+
     deadline: float = 0.0
     """Reactor time by which the call ends with 408."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from twisted.application.service import IService, MultiService
 from twisted.logger import Logger
 
-from agtphost.host import a2a_front
+from agtphost.host import a2a_front, gateway
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.anchors import anchors, judge_anew
@@ -166,7 +166,7 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     generations.prepare(lambda core: tell_vitals(core.on, look))
     manager.look_with(look)
     operated = page(on, front, lambda: generations.core.on.config)
-    served = (bootstrap(config), _a2a_front(on, generations), operated, metrics(on, look))
+    served = (bootstrap(config), _a2a_front(on, generations), operated, metrics(on, look), _gateway(on, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None))
     yield listening
 
@@ -194,3 +194,17 @@ def _a2a_front(on: Foundation, generations: Generations) -> Served | None:
 
     generations.when_turned(turned)
     return a2a_front.surface(resource)
+
+
+def _gateway(on: Foundation, generations: Generations) -> Served | None:
+    facts = generations.core.gateway
+    if facts is None:
+        return None
+    resource = gateway.gateway(facts, generations.front, on.config)
+
+    def turned(core: Core) -> None:
+        if core.gateway is not None:
+            resource.turn_to(core.gateway)
+
+    generations.when_turned(turned)
+    return gateway.surface(resource)

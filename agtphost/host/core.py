@@ -9,6 +9,7 @@ from agtphost.contract.binding import Binding
 from agtphost.host.a2a_front import front_facts
 from agtphost.host.admission import Admission, admitting
 from agtphost.host.foundation import Foundation
+from agtphost.host.gateway import gateway_facts
 from agtphost.host.granting import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
@@ -17,6 +18,7 @@ from agtphost.host.negotiation import negotiator
 from agtphost.host.page import restarting
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import FrontFacts
+from agtphost.http.gateway import GatewayFacts
 from agtphost.negotiation.negotiator import Negotiator
 
 
@@ -36,6 +38,9 @@ class Core:
 
     front: FrontFacts | None
     """What the A2A front is about; None where there is none."""
+
+    gateway: GatewayFacts | None
+    """What the HTTP gateway goes by; None where there is none."""
 
     def announce(self) -> None:
         """Every response carries the version of what can be called here, from now on."""
@@ -97,4 +102,5 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         admission=admission,
         bound=bound,
         front=front,
+        gateway=gateway_facts(config, loaded, admission.principal),
     )

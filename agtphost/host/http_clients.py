@@ -32,7 +32,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
     found: list[Keyholder] = []
     problems: list[Problem] = []
     for index, client in enumerate(config.http.client):
-        agent, objection = _agent(directory, client.agent)
+        agent, objection = agent_named(directory, client.agent)
         if agent is None or client.token is None:
             problems.append(
                 Problem(
@@ -50,7 +50,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
     return tuple(found)
 
 
-def _agent(directory: AgentDirectory, named: str) -> tuple[Agent | None, str]:
+def agent_named(directory: AgentDirectory, named: str) -> tuple[Agent | None, str]:
     """An agent by its Agent-ID or its name, or why there is none."""
     known = directory.by_id(named) or directory.by_name(named)
     if known is not None:

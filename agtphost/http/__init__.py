@@ -8,7 +8,7 @@ HTTP beside AGTP.
 - :mod:`.a2a_card`: the Agent Card of a hosted agent, derived from its Identity Document
 - :mod:`.clients`: who an HTTP client is, for every surface: by its certificate, by a token, or by an identity
   provider's token
-- :mod:`.a2a_events`: one answer of the A2A front that comes event by event, and clients that leave before it is whole
+- :mod:`.a2a_events`: one answer of the A2A front that comes event by event
 - :mod:`.a2a_front`: the A2A front: HTTP clients of A2A 1.0 and 0.3 reach hosted agents through the dispatcher
 - :mod:`.a2a_legacy`: A2A 0.3 at the front: its requests in the shapes of 1.0, and answers of 1.0 in its shapes
 - :mod:`.a2a_messages`: between A2A's messages and tasks and the input and result of an endpoint
@@ -17,11 +17,15 @@ HTTP beside AGTP.
 - :mod:`.a2a_rest`: HTTP+JSON of the A2A front: one request read, its answers written
 - :mod:`.a2a_rpc`: JSON-RPC of the A2A front: one request read, its answers written, in A2A 1.0 and 0.3
 - :mod:`.a2a_runs`: calls of A2A clients under way: each becomes one request to the dispatcher, and its outcome a task
+- :mod:`.event_stream`: answers that come event by event, and clients that leave before they are whole
+- :mod:`.gateway`: the HTTP gateway: any HTTP client calls every endpoint and every tool
+- :mod:`.gateway_events`: answers of the gateway that come event by event
 - :mod:`.channel`: the server's side of one HTTP connection: Twisted's HTTP/1.1, with an end to all waiting and a
   bound on all keeping
 - :mod:`.exchange`: one HTTP request and its answer: admitted before its body is taken, its body of bounded length
 - :mod:`.fetch`: documents fetched over HTTPS on the operator's word: bounded, verified, never redirected
 - :mod:`.site`: where this host speaks HTTP: one service for every such listener
+- :mod:`.translation`: between HTTP and AGTP, for the gateway: one request, one answer
 - :mod:`.status`: what an answer of AGTP is to HTTP: the one table for every surface that gives such answers
 - :mod:`.tls`: the TLS side of listeners that speak HTTP: from PEM files, and renewable while the listener runs
 """

@@ -1,4 +1,4 @@
-"""One answer of the A2A front that comes event by event, and clients that leave before it is whole."""
+"""One answer of the A2A front that comes event by event."""
 
 from __future__ import annotations
 
@@ -10,99 +10,28 @@ from twisted.web.server import Request
 from agtphost.http.a2a_messages import RpcFault
 from agtphost.http.a2a_rest import RestCall
 from agtphost.http.a2a_rpc import RpcCall
-from agtphost.protocols.limits import UNREAD
+from agtphost.http.event_stream import EventWriter
 
 
-class Gone:
-    """Notices that a client left."""
-
-    def __init__(self, request: Request, then: Callable[[], None] = lambda: None) -> None:
-        self.yet = False
-        self._then = then
-        request.notifyFinish().addErrback(self._left)
-
-    def _left(self, _: object) -> None:
-        self.yet = True
-        self._then()
-
-
-class EventStream:
-    """Answers one call with a stream of events; a client that does not read is let go."""
-
-    MOST_UNREAD = UNREAD
-    """Octets."""
+class EventStream(EventWriter):
+    """Answers one call with a stream of events."""
 
     def __init__(self, request: Request, call: RpcCall | RestCall, left: Callable[[], None] = lambda: None) -> None:
-        self._gone = Gone(request, left)
-        self._request = request
+        super().__init__(request, left)
         self._call = call
-        self._begun = False
-        self._unread = 0
-        self._paused = False
-
-    @property
-    def gone(self) -> bool:
-        """Whether nobody reads on."""
-        return self._gone.yet
 
     @property
     def old(self) -> bool:
         """Whether it is one of A2A 0.3, where errors are part of the stream from the first event on."""
         return isinstance(self._call, RpcCall) and self._call.old
 
-    @property
-    def begun(self) -> bool:
-        """Whether something of it is sent already."""
-        return self._begun
-
     def send(self, event: Mapping[str, Any]) -> None:
         """One event."""
-        if not self._gone.yet:
-            self._write(b"data: " + self._call.event(event) + b"\r\n\r\n")
+        if not self.gone:
+            self.write(b"data: " + self._call.event(event) + b"\r\n\r\n")
 
     def fail(self, fault: RpcFault) -> None:
         """An error: its last event, and in 1.0 one of type ``error``."""
-        if not self._gone.yet:
+        if not self.gone:
             kind = b"" if self.old else b"event: error\r\n"
-            self._write(kind + b"data: " + self._call.fault(fault)[1] + b"\r\n\r\n")
-
-    def begin(self) -> None:
-        """It is a stream, whatever comes of it."""
-        if self._begun or self._gone.yet:
-            return
-        self._begun = True
-        self._request.responseHeaders.setRawHeaders("Content-Type", ["text/event-stream"])
-        self._request.responseHeaders.setRawHeaders("Cache-Control", ["no-store"])
-        self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
-        self._request.write(b"")  # type: ignore[no-untyped-call]
-
-    def _write(self, octets: bytes) -> None:
-        self.begin()
-        self._unread = self._unread + len(octets) if self._paused else 0
-        if self._unread > self.MOST_UNREAD:
-            self._gone.yet = True
-            self._request.loseConnection()  # type: ignore[no-untyped-call]
-            return
-        self._request.write(octets)  # type: ignore[no-untyped-call]
-
-    def finish(self) -> None:
-        """That was all."""
-        if not self._gone.yet:
-            self._gone.yet = True
-            if self._begun:
-                self._request.unregisterProducer()  # type: ignore[no-untyped-call]
-            self._request.finish()  # type: ignore[no-untyped-call]
-
-    # IPushProducer
-
-    def pauseProducing(self) -> None:
-        """The client reads slowly."""
-        self._paused = True
-
-    def resumeProducing(self) -> None:
-        """It has caught up."""
-        self._paused, self._unread = False, 0
-
-    def stopProducing(self) -> None:
-        """It is gone."""
-        self._gone.yet = True
+            self.write(kind + b"data: " + self._call.fault(fault)[1] + b"\r\n\r\n")

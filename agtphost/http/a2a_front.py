@@ -24,7 +24,7 @@ from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
 from agtphost.http import a2a_rest as rest
 from agtphost.http.a2a_card import PATH, card_of, relayed_card
-from agtphost.http.a2a_events import EventStream, Gone
+from agtphost.http.a2a_events import EventStream
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
 from agtphost.http.a2a_relay import Relay, Relayed
 from agtphost.http.a2a_rpc import (
@@ -38,6 +38,7 @@ from agtphost.http.a2a_rpc import (
 )
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
 from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.event_stream import Gone
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher

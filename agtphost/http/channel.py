@@ -49,6 +49,9 @@ LONGEST_HEAD = 16_384
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32} [!-~]+ HTTP/1\.[01]")
 _LENGTH = re.compile(rb"[0-9]{1,12}")
 
+SPELLED = {b"Agtp-Status": b"AGTP-Status", b"Audit-Id": b"Audit-ID"}
+"""Names of fields, by how Twisted writes them."""
+
 FORGOTTEN = 4 << 20
 """Octets that are read and forgotten after the last answer."""
 
@@ -92,6 +95,9 @@ class BoundedChannel(HTTPChannel):
     totalHeadersSize = LONGEST_HEAD
     requestFactory: Any = BoundedRequest
     site: Any
+
+    greeted = False
+    """Whether an answer with Supported-Methods went out here: see :class:`agtphost.identity.peer.Peer`."""
 
     def __init__(
         self,
@@ -345,15 +351,21 @@ class BoundedChannel(HTTPChannel):
         self.write(b"".join(iovec))
 
     def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> None:
-        """The head of an answer."""
-        if self._spent or self._served + 1 >= self._limits.requests_per_connection:
+        """The head of an answer; AGTP's own fields are spelled as the drafts spell them, which Twisted does not."""
+        if self.last:
             headers.setRawHeaders(b"Connection", [b"close"])
         lines = [version, b" ", code, b" ", reason, b"\r\n"]
         for name, values in headers.getAllRawHeaders():
+            spelled = SPELLED.get(name, name)
             for value in values:
-                lines += (name, b": ", value, b"\r\n")
+                lines += (spelled, b": ", value, b"\r\n")
         lines.append(b"\r\n")
         self.writeSequence(lines)
+
+    @property
+    def last(self) -> bool:
+        """Whether the answer that is about to be written is the last one of the connection."""
+        return self._spent or self._served + 1 >= self._limits.requests_per_connection
 
     def loseConnection(self) -> None:
         """End the connection once everything is written; nothing that arrives is a request any more."""

@@ -111,6 +111,7 @@ class Clients:
     :param keyholders: clients whose tokens are agents.
     :param certified: None where certificates count for nothing.
     :param principal: None where no provider's tokens are accepted.
+    :param anonymous: whether who shows no credential calls in that agent's name although others have one.
     """
 
     def __init__(
@@ -123,10 +124,12 @@ class Clients:
         keyholders: Sequence[Keyholder] = (),
         certified: Certified | None = None,
         principal: Principal | None = None,
+        anonymous: bool = False,
     ) -> None:
         self._surface = surface
         self._fields = _named(agent_id, claimed)
         self._vouched = bool(agent_id)
+        self._anonymous = anonymous and bool(agent_id)
         self._tokens = tuple((_digest(token), None) for token in tokens)
         self._held = tuple((_digest(holder.token), holder) for holder in keyholders)
         self._certified = certified
@@ -155,6 +158,8 @@ class Clients:
         certificate = self._certificate(request, came["address"])
         if certificate is not None:
             return self._agent(certificate, came, token)
+        if self._anonymous and field_of(request, "authorization") is None:
+            return Client(key="anybody", fields=self._fields, proven=False, **came)
         if not self._vouched and not self._held:
             raise NotAdmitted("A client certificate with an AGTP identity is needed")
         if not self.guarded and not self.certified:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from twisted.web.http import NO_BODY_CODES
 from twisted.web.server import Request
 
-from agtphost.vocabulary.status import phrase_of
+from agtphost.vocabulary import status as status_text
 
 LONGEST_BODY = 1 << 20
 """Octets of a request's body."""
@@ -101,6 +103,12 @@ class BoundedRequest(Request):
     admitted: Any = None
     """What the resource found out when it admitted the request; None before."""
 
+    left: Callable[[], None] | None = None
+    """Called when the client leaves before its answer is complete."""
+
+    departed: bool = False
+    """Whether it has."""
+
     def __init__(self, channel: Any, queued: object = False) -> None:
         # Forms are nothing that is served here: their parsers meet no stranger's octets.
         super().__init__(channel, queued, parsePOSTFormSubmission=False)  # type: ignore[no-untyped-call]
@@ -145,6 +153,31 @@ class BoundedRequest(Request):
             self.write(self.refusal)  # type: ignore[no-untyped-call]
             self.finish()  # type: ignore[no-untyped-call]
 
+    def answer(self, status: int, fields: Iterable[tuple[str, str]], body: bytes) -> None:
+        """
+        The whole answer, in one piece, its fields spelled as they are given; HEAD gets all but the body.
+
+        :raises ValueError: a field would not be one line.
+        """
+        self.startedWriting = 1
+        if self.channel.last:
+            self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
+        set_status(self, status)
+        lines = [f"HTTP/1.1 {status} ".encode("ascii") + self.code_message]
+        for name, values in self.responseHeaders.getAllRawHeaders():
+            lines += [b": ".join((name, value)) for value in values]
+        said = [f"{name}: {value}" for name, value in fields]
+        if status not in NO_BODY_CODES:
+            said.append(f"Content-Length: {len(body)}")
+        lines.append("\r\n".join(said).encode("latin-1"))
+        head = b"\r\n".join((*lines, b"\r\n"))
+        if head.count(b"\n") != len(lines) + len(said) or head.count(b"\r") != head.count(b"\n"):
+            raise ValueError("a field of the answer is more than one line")
+        whole = self.method != b"HEAD" and status not in NO_BODY_CODES
+        self.channel.write(head + body if whole else head)
+        self.sentLength = len(body) if whole else 0
+        self.finish()  # type: ignore[no-untyped-call]
+
     def turn_away(self, status: int, text: bytes, *fields: tuple[str, str]) -> None:
         """Answer before the body is whole, and end the connection."""
         self._end(tail_of(self, status, text, *fields))
@@ -169,6 +202,9 @@ class BoundedRequest(Request):
         self.release()
         if not self.finished and self.arrived is not None:
             self.channel.factory.log(self, answered=False)
+        self.departed = True
+        if self.left is not None:
+            self.left()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
 
@@ -181,19 +217,24 @@ def tail_of(
     cache: str = "no-store",
 ) -> bytes:
     """Set the head of an answer; its body, for the caller to return or write."""
-    request.setResponseCode(status, _phrase(status))
+    set_status(request, status)
     everything = (("Content-Type", kind), ("Content-Length", str(len(octets))), ("Cache-Control", cache), *fields)
     for name, value in everything:
         request.responseHeaders.setRawHeaders(name, [value])
     return b"" if request.method == b"HEAD" else octets
 
 
-def _phrase(status: int) -> bytes:
+def set_status(request: Request, status: int) -> None:
+    """Set the status of an answer, with the text that belongs to it."""
+    request.setResponseCode(status, phrase_of(status).encode("ascii"))
+
+
+def phrase_of(status: int) -> str:
     """The text beside a status: HTTP's own, where Twisted knows none too; AGTP's for AGTP's."""
     try:
-        return HTTPStatus(status).phrase.encode("ascii")
+        return HTTPStatus(status).phrase
     except ValueError:
-        return phrase_of(status).encode("ascii")
+        return status_text.phrase_of(status)
 
 
 def field_of(request: Request, name: str) -> str | None:

@@ -106,7 +106,7 @@ class Mounts(Resource):
             for other in mounts[:number]:
                 if mount.path.overlaps(other.path):
                     raise ValueError(f"{mount.path} of {mount.surface} overlaps {other.path} of {other.surface}")
-        self._mounts = tuple(mounts)
+        self._mounts = tuple(sorted(mounts, key=lambda mount: mount.path.rest))
         self.names = frozenset(names)
 
     def admit(self, request: BoundedRequest) -> bytes | None:

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agtphost.identity.delegation import Lineage
     from agtphost.identity.keys import VerifyingKey
+
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Assurance(IntEnum):
@@ -162,6 +166,12 @@ class Peer:
     For the record, of a request that came over HTTP: ``surface``, ``client``, and ``method``, or ``browser``: the
     SHA-256 of the certificate that a browser has shown.
     """
+
+    stream: bool = False
+    """With ``http``: whether interim messages are heard, as where the body's context has ``stream``."""
+
+    forwarded: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    """With ``http``: the fields that the operator lets endpoints see, by name in lower case."""
 
     server_name: str | None = None
     """The name the client asked for by SNI."""

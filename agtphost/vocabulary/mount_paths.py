@@ -20,6 +20,9 @@ class MountPath:
     below: bool = True
     """Whether what is below it belongs to it."""
 
+    rest: bool = False
+    """Whether it is what no other surface of the listener has: then it comes last, and overlaps the whole alone."""
+
     def __post_init__(self) -> None:
         wrong = not self.path.startswith("/") or (self.path != "/" and self.path.endswith("/"))
         if wrong or not self.path.isascii() or not self.path.isprintable() or any(sign in self.path for sign in " ?#%"):
@@ -31,6 +34,8 @@ class MountPath:
 
     def overlaps(self, other: MountPath) -> bool:
         """Whether there is a path that both cover."""
+        if self.rest or other.rest:
+            return self.path == other.path
         return self.covers(other.path) or other.covers(self.path)
 
     def __str__(self) -> str:

@@ -200,6 +200,8 @@ class BodyGate:
                 exchange.session_id = self._named(exchange, exchange.session_id, value["session_id"], "session_id")
         else:
             exchange.parameters = {}
+        if exchange.peer.stream:
+            exchange.context = {**exchange.context, "stream": True}
         exchange.input = _input(exchange)
 
     def _named(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:

@@ -1,0 +1,81 @@
+"""``[gateway]`` becomes the HTTP gateway."""
+
+from __future__ import annotations
+
+from agtphost.config import Config, line_of
+from agtphost.config.surfaces import GATEWAY, gateway_certificates
+from agtphost.contract.policy import MethodPolicy
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
+from agtphost.host.loaded import Loaded
+from agtphost.host.surfaces import Served
+from agtphost.http.clients import Clients
+from agtphost.http.gateway import GatewayFacts, GatewayResource
+from agtphost.http.translation import Rules
+from agtphost.iagtp import IDispatcher, IGate
+from agtphost.identity.directory import AgentDirectory
+
+AGENT = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
+
+
+def gateway_facts(config: Config, loaded: Loaded, oauth: IGate | None) -> GatewayFacts | None:
+    """
+    What the gateway goes by under a configuration; None where there is none.
+
+    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :raises ConfigurationError: for agents that this host does not know.
+    """
+    given = config.gateway
+    if given.listen is None:
+        return None
+    return GatewayFacts(
+        clients=Clients(
+            GATEWAY,
+            agent_id=_agent(config, loaded.directory),
+            keyholders=keyholders(config, loaded.directory),
+            certified=certified if gateway_certificates(config) else None,
+            principal=None if oauth is None else principal_of(oauth),
+            anonymous=True,
+        ),
+        rules=_rules(config, loaded, loaded.policy),
+        stream=given.stream,
+    )
+
+
+def _rules(config: Config, loaded: Loaded, policy: MethodPolicy) -> Rules:
+    names = (config.host.server_id, config.manifest.domain, config.wellknown.domain)
+    return Rules(
+        catalog=loaded.catalog,
+        forward={name.encode("ascii"): name for name in config.gateway.forward},
+        namespaces=frozenset(name.lower() for name in names if name),
+        aliases=policy.aliases,
+        longest_line=config.limits.request_line,
+    )
+
+
+def _agent(config: Config, directory: AgentDirectory) -> str:
+    named = config.gateway.agent
+    if not named:
+        return ""
+    agent, objection = agent_named(directory, named)
+    if agent is None:
+        line = line_of(config.file, ("gateway", "agent"))
+        message = f"[gateway] agent {objection}"
+        raise ConfigurationError([Problem(message=message, file=str(config.file), line=line, hint=AGENT)])
+    return agent.agent_id
+
+
+def gateway(facts: GatewayFacts, dispatcher: IDispatcher, config: Config) -> GatewayResource:
+    """
+    What serves ``[gateway]``.
+
+    :param facts: at the start; others take their place by :meth:`GatewayResource.turn_to`.
+    """
+    return GatewayResource(facts, dispatcher, config.limits.body)
+
+
+def surface(resource: GatewayResource) -> Served:
+    """The surface of ``[gateway]``."""
+    return Served(
+        name=GATEWAY, what="the HTTP gateway", resource=resource, fields=(("X-Content-Type-Options", "nosniff"),)
+    )

@@ -1,0 +1,227 @@
+"""
+The HTTP gateway: any HTTP client calls every endpoint and every tool, as AGTP's own clients do.
+
+A request becomes one request to the dispatcher (:mod:`.translation` says how), made by whom the client has proven to
+be (:mod:`.clients`); its answer, sealed and durable, becomes the response. What is below ``/.well-known/`` the gateway
+answers itself, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
+
+from agtphost.http import translation
+from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, phrase_of, tail_of
+from agtphost.http.gateway_events import GatewayEvents, wanted
+from agtphost.http.status import FIELD
+from agtphost.http.translation import Asked, Rules, Unreadable
+from agtphost.iagtp import IDispatcher
+from agtphost.identity.peer import Peer
+from agtphost.protocols.driving import drive
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.reasons import Reason
+from agtphost.wire.events import Response
+
+log = Logger()
+
+OWN = "/.well-known/"
+"""What paths begin with that the gateway answers itself."""
+
+HOST = "agtphost"
+"""What hosts call themselves in ``User-Agent``: a gateway is for clients, and none of the hops between hosts."""
+
+TAKEN = "GET, HEAD, POST, PUT, PATCH, DELETE"
+"""Of HTTP's methods, beside those of AGTP."""
+
+
+PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show a client certificate."
+
+
+class OwnDocument(Protocol):
+    """Answers one path below ``/.well-known/``; GET and HEAD of it get here."""
+
+    def answer(self, request: BoundedRequest, client: Client | None) -> bytes | int:
+        """
+        The body, by :func:`agtphost.http.exchange.tail_of`; or ``NOT_DONE_YET``.
+
+        :param client: None for somebody who may not call.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayFacts:
+    """What the gateway goes by: other facts may take their place while it serves."""
+
+    clients: Clients
+    rules: Rules
+    stream: bool = True
+    """Whether answers come event by event where clients ask for that."""
+
+    own: Mapping[str, OwnDocument] = field(default_factory=dict)
+    """By path."""
+
+
+class GatewayResource(Resource):
+    """
+    Answers every path of its listener that no other surface has.
+
+    :param facts: at the start; others take their place by :meth:`turn_to`.
+    :param longest_body: in octets, of a request.
+    """
+
+    isLeaf = True
+
+    def __init__(self, facts: GatewayFacts, dispatcher: IDispatcher, longest_body: int = LONGEST_BODY) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.longest_body = min(longest_body, LONGEST_BODY)
+        self._dispatcher = dispatcher
+        self._facts = facts
+
+    def turn_to(self, facts: GatewayFacts) -> None:
+        """Go by these from the next request on."""
+        self._facts = facts
+
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
+        method = request.method.decode("ascii", "replace")
+        if method in translation.REFUSED_HERE:
+            said = f"{method} is not taken here: it is about HTTP, not about what is called."
+            return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", TAKEN))
+        if _is_host(field_of(request, "user-agent")):
+            said = "A host of AGTP asked. This is for clients of HTTP: hosts speak AGTP to each other."
+            return refused(request, 421, Reason.NOT_ENTITLED, said)
+        own = request.path.startswith(OWN.encode())
+        try:
+            client = self._facts.clients.of(request)
+        except NotAdmitted as error:
+            if own:
+                return self._own(request, None)
+            fields = (("WWW-Authenticate", "Bearer"),)
+            return refused(request, 401, Reason.AGENT_UNAUTHENTICATED, f"{error}.", *fields, remedy=PROOF)
+        if client.proven:
+            request.channel.proven()
+        if own:
+            return self._own(request, client)
+        request.admitted = client
+        return None
+
+    def _own(self, request: BoundedRequest, client: Client | None) -> bytes | None:
+        document = self._facts.own.get(request.path.decode("ascii", "replace"))
+        if document is None:
+            said = "Nothing is there: the gateway keeps /.well-known for itself."
+            return refused(request, 404, Reason.NOT_FOUND, said)
+        if request.method not in (b"GET", b"HEAD"):
+            said = "The gateway's own documents are read by GET."
+            return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
+        request.admitted = document, client
+        return None
+
+    def render(self, request: BoundedRequest) -> bytes | int:
+        """One request of HTTP."""
+        if request.admitted is None:
+            refusal = self.admit(request)  # One without a body was not asked about before.
+            if refusal is not None:
+                return refusal
+        admitted = request.admitted
+        if type(admitted) is tuple:
+            document, client = admitted
+            answered: bytes | int = document.answer(request, client)
+            return answered
+        drive(self._call(request, admitted))
+        return NOT_DONE_YET
+
+    async def _call(self, request: BoundedRequest, client: Client) -> None:
+        facts, peer = self._facts, _peer(request, client)
+        try:
+            try:
+                asked = _read(request, client, facts.rules)
+            except Unreadable as fault:
+                refusal = self._dispatcher.refuse(fault.reason, fault.explanation, peer, fault.line)
+                self._answer(request, client, await refusal, facts.rules)
+                return
+            if asked.warning:
+                request.responseHeaders.setRawHeaders("Warning", [asked.warning])
+            if asked.forwarded:
+                peer.forwarded = asked.forwarded
+            if facts.stream and wanted(request):
+                await self._stream(request, client, asked, peer, facts.rules)
+                return
+            response = await self._dispatcher.dispatch(asked.request, peer)
+            self._answer(request, client, response, facts.rules)
+        except Exception:
+            log.failure("a request over HTTP could not be answered; its connection is cut")
+            request.channel.cut()
+
+    async def _stream(self, request: BoundedRequest, client: Client, asked: Asked, peer: Peer, rules: Rules) -> None:
+        """Answer event by event, once there is one; what is refused before that is answered as everything is."""
+        peer.stream = True
+        events = GatewayEvents(request, rules)
+        response = await self._dispatcher.dispatch(asked.request, peer, events.interim)
+        request.channel.greeted = request.channel.greeted or peer.greeted
+        client.note(response.status, response.headers.get("audit-id"))
+        if not events.begun and (response.status >= 400 or response.status in (204, 262, 304)):
+            if not events.gone:
+                self._answer(request, client, response, rules)
+        else:
+            events.result(response)
+
+    def _answer(self, request: BoundedRequest, client: Client, response: Response, rules: Rules) -> None:
+        client.note(response.status, response.headers.get("audit-id"))
+        if request.departed:
+            return
+        request.answer(*translation.answer(response, rules), response.body)
+
+
+def refused(
+    request: BoundedRequest, status: int, reason: Reason, explanation: str, *fields: tuple[str, str], remedy: str = ""
+) -> bytes:
+    """
+    What the gateway refuses itself, before anything is called: in the shape of a refusal of AGTP, and no record of it.
+
+    :return: the body.
+    """
+    token = str(reason)
+    body: dict[str, Any] = {"status": status, "reason": token, "type": token, "code": token}
+    body |= {"error": {"code": token, "message": explanation}, "explanation": explanation}
+    if remedy or reason.remedy:
+        body["remedy"] = remedy or reason.remedy
+    said = (FIELD, translation.agtp_status(status, phrase_of(status)))
+    return tail_of(request, status, jsontext.encode(body), *fields, said, kind=media_types.AGTP_JSON)
+
+
+def _read(request: BoundedRequest, client: Client, rules: Rules) -> Asked:
+    content = request.content
+    assert content is not None, "it is complete"
+    return translation.read(
+        request.method.decode("ascii"),
+        request.uri.decode("ascii"),
+        request.requestHeaders.getRawHeaders,
+        content.read(),
+        client.headers,
+        rules,
+        certified=client.certificate is not None,
+    )
+
+
+def _peer(request: BoundedRequest, client: Client) -> Peer:
+    """The other end of a call; a client that leaves leaves the call, as one of AGTP does."""
+    peer = client.peer()
+    peer.greeted, request.channel.greeted = request.channel.greeted, True
+
+    def left() -> None:
+        for leave in tuple(peer.leaving):
+            leave()
+
+    request.left = left
+    return peer
+
+
+def _is_host(agent: str | None) -> bool:
+    return agent is not None and agent.strip().lower().partition("/")[0].partition(" ")[0] == HOST

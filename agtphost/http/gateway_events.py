@@ -1,0 +1,72 @@
+"""Answers of the gateway that come event by event: interim messages as they come, and the final answer as the last."""
+
+from __future__ import annotations
+
+from agtphost.http.event_stream import EventWriter
+from agtphost.http.exchange import BoundedRequest, field_of, set_status
+from agtphost.http.status import over_http
+from agtphost.http.translation import Rules
+from agtphost.vocabulary import jsontext
+from agtphost.wire.events import Response
+
+KIND = "text/event-stream"
+
+
+def wanted(request: BoundedRequest) -> bool:
+    """Whether a client asks for events, by name."""
+    accept = field_of(request, "accept")
+    if accept is None or KIND not in accept.lower():
+        return False
+    for each in accept.lower().split(","):
+        kind, *parameters = (part.strip() for part in each.split(";"))
+        if kind == KIND:
+            return not any(part.replace(" ", "") in ("q=0", "q=0.0", "q=0.00", "q=0.000") for part in parameters)
+    return False
+
+
+class GatewayEvents(EventWriter):
+    """
+    The events of one call.
+
+    Each is an object with the status of the message, its fields and its body; its id is the Audit-ID.
+    """
+
+    def __init__(self, request: BoundedRequest, rules: Rules) -> None:
+        super().__init__(request, self._left)
+        self._asked = request
+        self._rules = rules
+
+    def _left(self) -> None:
+        left = self._asked.left
+        if left is not None:
+            left()
+
+    def interim(self, response: Response) -> None:
+        """An interim message."""
+        self._send("interim", response)
+
+    def result(self, response: Response) -> None:
+        """The final answer, after which there is nothing."""
+        if not self.begun:
+            set_status(self._asked, over_http(response.status))
+        self._send("result", response)
+        self.finish()
+
+    def _send(self, kind: str, response: Response) -> None:
+        if self.gone:
+            return
+        audit_id = response.headers.get("audit-id") or ""
+        self.write(b"".join((f"id: {audit_id}\nevent: {kind}\ndata: ".encode("ascii"), _told(response), b"\n\n")))
+
+
+def _told(response: Response) -> bytes:
+    """A message as one value. A body of JSON is there octet for octet, since records have its hash; another as text."""
+    body = response.body
+    try:
+        jsontext.decode(body)
+    except jsontext.JSONTextError:
+        body = jsontext.encode(body.decode("utf-8", "replace"))
+    if b"\n" in body or b"\r" in body:
+        body = jsontext.encode(jsontext.decode(body))
+    head = jsontext.encode({"status": response.status, "headers": dict(response.headers)})
+    return b"".join((head[:-1], b',"body":', body, b"}"))

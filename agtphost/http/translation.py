@@ -1,0 +1,238 @@
+"""
+Between HTTP and AGTP, for the gateway: a request of HTTP read as one of AGTP, an answer of AGTP as HTTP has it.
+
+There is no input or output here. What goes on of a request is what is named here, and nothing else: its method, its
+target as it was sent, its body, and the fields of :data:`FORWARDED`. Who calls is never among them: that is what
+proves the client. AGIS v01 section 6 has the fields that name another method than HTTP's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from agtphost.http.status import FIELD, over_http
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.catalog import Catalog, Entry
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import phrase_of
+from agtphost.wire import grammar
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+
+Fields = tuple[tuple[str, str], ...]
+
+Values = Callable[[bytes], Sequence[bytes] | None]
+"""All values of a field of HTTP, by its name in lower case."""
+
+FORWARDED: Mapping[bytes, str] = MappingProxyType(
+    {
+        name.lower().encode("ascii"): name
+        for name in (
+            *("Content-Type", "Idempotency-Key", "Request-ID", "Task-ID", "Session-ID"),
+            *("Budget-Limit", "AGTP-Catalog-Version", "If-None-Match"),
+        )
+    }
+)
+"""What goes on of every request, besides the trace that it belongs to, which :mod:`.clients` reads."""
+
+OF_CERTIFIED: Mapping[bytes, str] = MappingProxyType({**FORWARDED, b"authority-scope": "Authority-Scope"})
+"""What goes on of who has shown a certificate: like a client of AGTP it says itself what it claims."""
+
+_HOP = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("content-length", "agtp-status", "date", "server", "allow", "www-authenticate"),
+    )
+)
+"""Fields of an answer that are HTTP's own: about this connection, or said here."""
+
+REFUSED_HERE = frozenset({"OPTIONS", "TRACE", "CONNECT"})
+"""Methods that are about HTTP itself."""
+
+GRAMMAR = "agis/1.0"
+READING = frozenset({"discovery", "retrieval", "analysis"})
+"""Categories of methods that change nothing."""
+
+UNREAD_GRAMMAR = '199 agtphost "X-AGIS-Method counts with X-AGIS-Grammar: AGIS/1.0 alone, and was ignored"'
+
+_FORM = "application/x-www-form-urlencoded"
+_BEARER = ("WWW-Authenticate", "Bearer")
+_KEPT = ("Cache-Control", "no-store")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the operator and the host's vocabulary say of translating."""
+
+    catalog: Catalog
+    forward: Mapping[bytes, str] = field(default_factory=dict)
+    """Further fields that go on, by name in lower case."""
+
+    namespaces: frozenset[str] = frozenset()
+    """What ``X-AGIS-Namespace`` may say, in lower case."""
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """HTTP's verbs, and what each stands for here."""
+
+    longest_line: int = 8192
+    """Octets of the request line of AGTP, as for AGTP's own clients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request of AGTP, and what is to be said of how it was read."""
+
+    request: Request
+    warning: str = ""
+    forwarded: Mapping[str, str] = field(default_factory=dict)
+    """Those of the operator's further fields that it has."""
+
+
+class Unreadable(Exception):
+    """
+    A request that becomes none of AGTP.
+
+    :param line: the line that it would have had, as far as there is one.
+    """
+
+    def __init__(self, reason: Reason, explanation: str, line: bytes) -> None:
+        super().__init__(explanation)
+        self.reason, self.explanation, self.line = reason, explanation, line
+
+
+def read(method: str, target: str, values: Values, body: bytes, own: Fields, rules: Rules, *, certified: bool) -> Asked:
+    """
+    One request of HTTP as one of AGTP.
+
+    :param target: the path and the query, as they were sent.
+    :param own: the fields that say who calls.
+    :param certified: whether a certificate does.
+    :raises Unreadable: it becomes none.
+    """
+    warning, verb = "", "GET" if method == "HEAD" else method
+    named = values(b"x-agis-method")
+    if named is not None:
+        said = values(b"x-agis-grammar")
+        if said is not None and [each.strip().lower() for each in said] == [GRAMMAR.encode()]:
+            verb = _named(verb, named, values, rules)
+        else:
+            warning = UNREAD_GRAMMAR
+    line = f"AGTP/1.0 {verb} {target}\r\n".encode("latin-1", "replace")
+    fault = grammar.fault_of_method(verb) or grammar.fault_of_target(target)
+    if fault:
+        raise Unreadable(Reason.INVALID_REQUEST_LINE, fault, line)
+    if len(line) - 2 > rules.longest_line:
+        most = f"This host takes at most {rules.longest_line} octets there."
+        raise Unreadable(Reason.REQUEST_LINE_TOO_LARGE, most, line)
+    fields = list(own)
+    for name, spelled in (OF_CERTIFIED if certified else FORWARDED).items():
+        given = values(name)
+        if given is not None:
+            fields.append((spelled, _value(spelled, given, line)))
+    forwarded: dict[str, str] = {}
+    for name, spelled in rules.forward.items():
+        given = values(name)
+        if given is not None:
+            forwarded[spelled] = value = _value(spelled, given, line)
+            fields.append((spelled, value))
+    if body:
+        _say_json(fields, body)
+    path, mark, query = target.partition("?")
+    headers = Headers(fields)
+    return Asked(
+        request=Request(method=verb, path=path, query=query if mark else None, headers=headers, body=body, line=line),
+        warning=warning,
+        forwarded=forwarded,
+    )
+
+
+def _value(name: str, given: Sequence[bytes], line: bytes) -> str:
+    if len(given) > 1:
+        raise Unreadable(Reason.REPEATED_HEADER, f"The field {name} stands twice.", line)
+    value = given[0]
+    if value.translate(None, grammar.FIELD_OCTETS):
+        fault = f"{name} has octets that no field of AGTP has: it takes visible ASCII, spaces and tabs."
+        raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
+    return value.decode("ascii").strip(" \t")
+
+
+def _say_json(fields: list[tuple[str, str]], body: bytes) -> None:
+    """
+    What ``curl -d`` and its like call everything, a form, is what it looks like: no form begins with a brace.
+
+    Pages elsewhere that post forms are refused before this, by :meth:`agtphost.http.mounts.Mount.foreign`.
+    """
+    for place, (name, value) in enumerate(fields):
+        if name == "Content-Type" and value.lower() == _FORM and body.lstrip()[:1] == b"{":
+            fields[place] = (name, media_types.JSON)
+
+
+def _named(verb: str, named: Sequence[bytes], values: Values, rules: Rules) -> str:
+    """The method that ``X-AGIS-Method`` names."""
+    line = f"AGTP/1.0 {verb}\r\n".encode()
+    method = _value("X-AGIS-Method", named, line)
+    space = values(b"x-agis-namespace")
+    if space is not None:
+        namespace = _value("X-AGIS-Namespace", space, line)
+        if namespace.lower() not in rules.namespaces:
+            here = ", ".join(sorted(rules.namespaces)) or "none"
+            fault = f"X-AGIS-Namespace is none of this host's: {namespace[:64]}; here: {here}."
+            raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
+    if verb == "GET" and not reads(rules.catalog.entry(method)):
+        fault = f"GET and HEAD only read, and {method[:32]} does more, or is not known: send it by POST."
+        raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
+    return method
+
+
+def reads(entry: Entry | None) -> bool:
+    """Whether a method of the catalog changes nothing."""
+    if entry is None:
+        return False
+    for told in (entry.floor, entry.standard):
+        if told is not None:
+            return told.get("state_modifying") is False
+    return READING.issuperset(entry.categories)
+
+
+def answer(response: Response, rules: Rules) -> tuple[int, list[tuple[str, str]]]:
+    """
+    The status and the fields of the response of HTTP that carries one of AGTP; its body is the same.
+
+    Every field of AGTP keeps its name. ``AGTP-Status`` has the status as AGTP has it, for it may be another one here.
+    """
+    status = response.status
+    fields = [(FIELD, agtp_status(status, response.text))]
+    cached = False
+    for name, value in response.headers:
+        key = name.lower()
+        if key not in _HOP:
+            cached = cached or key == "cache-control"
+            fields.append((name, value))
+    if not cached:
+        fields.append(_KEPT)
+    if status == 401:
+        fields.append(_BEARER)
+    elif status == 405:
+        fields.append(("Allow", ", ".join(allowed(response.body, rules.aliases))))
+    return over_http(status), fields
+
+
+def agtp_status(status: int, text: str = "") -> str:
+    """The value of ``AGTP-Status``."""
+    return f"{status} {text or phrase_of(status)}"
+
+
+def allowed(body: bytes, aliases: Mapping[str, str]) -> list[str]:
+    """What ``Allow`` says: HTTP's verbs that stand for a method which a 405 names, then these methods."""
+    try:
+        told = jsontext.decode(body)
+    except jsontext.JSONTextError:
+        return []
+    named = told.get("allowed_methods_for_path") if isinstance(told, dict) else None
+    methods = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+    verbs = [verb for verb, target in aliases.items() if target in methods and verb not in methods]
+    if "GET" in verbs:
+        verbs.insert(verbs.index("GET") + 1, "HEAD")
+    return [*verbs, *methods]
