@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attack import Attack
-from tests.attacks.catalogue import attacks
+from tests.attacks.catalogue import attacks, crowds, held, parsers, schemas, unread, upstreams
 from tests.attacks.cores import cores
 from tests.attacks.runner import NICE, Result, Stand, attempt, standing
 from tests.attacks.site import made
-from tests.programmes import length
+from tests.programmes import CHOSEN, length
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS, QUIET, LEAST = length((0.15, 0.1, 0.2), (5.0, 2.0, 5.0))
@@ -36,21 +36,59 @@ UNREACHED = "messages reached the host"
 
 ATTACKS = attacks()
 
+Configure = Callable[[Path], None]
 
-def sharing(attack: Attack) -> tuple[str, str]:
-    """Attacks for which this is the same, one after the other, are made on one host; the names are for the order."""
-    configured = "" if attack.configure is None else attack.configure.__qualname__
-    return configured, attack.name if attack.alone else ""
+
+HOSTS: dict[str, tuple[Configure, ...]] = {
+    "as it is made": (),
+    "with more to call": (
+        parsers.asking_for_yaml,
+        schemas.endpoints,
+        unread.with_large_answers,
+        unread.with_streams,
+        upstreams.beside,
+    ),
+    "with a server that does as it is told": (upstreams.shared,),
+    "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
+    "filled by many": (crowds.crowd,),
+}
+"""The hosts of the shortened run, and how each is configured."""
+
+LAST = ("crowded-keys", "revoked-meanwhile")
+"""After which another attack on the same host would find nothing to fill, or no caller."""
+
+
+def sharing(attack: Attack) -> str:
+    """The name of a host: attacks for which it is the same are made on it, one after the other."""
+    if CHOSEN.whole:
+        return f"{getattr(attack.configure, '__qualname__', '')} {attack.name if attack.alone else ''}"
+    if attack.alone and attack.configure is not crowds.crowd:
+        return "filled by one"
+    if attack.alone:
+        return "filled by many"
+    return next(name for name, configured in HOSTS.items() if not attack.configure or attack.configure in configured)
+
+
+def configuring(attack: Attack) -> Configure:
+    """What is done to the host of an attack before it starts."""
+    own = () if attack.configure is None else (attack.configure,)
+    parts = own if CHOSEN.whole else HOSTS[sharing(attack)]
+
+    def configure(folder: Path) -> None:
+        for part in parts:
+            part(folder)
+
+    return configure
 
 
 class Hosts:
-    """One host at a time: for all attacks of one configuration that leave it as it was, or for one of the others."""
+    """One host at a time: of one name, or a new one where an attack has ended it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._template = made(folder)
         self._stand: Stand | None = None
-        self._of = ("", "")
+        self._of = ""
         self.open = ExitStack()
 
     def attacked(self, attack: Attack) -> Result:
@@ -58,7 +96,8 @@ class Hosts:
         if stand is None or self._of != sharing(attack) or stand.site.host.process.poll() is not None:
             self.open.close()
             place = self._folder / attack.name
-            stand = self.open.enter_context(standing(self._template, place, cores(), attack.configure, share=SHARE))
+            configure = configuring(attack)
+            stand = self.open.enter_context(standing(self._template, place, cores(), configure, share=SHARE))
             self._stand, self._of = stand, sharing(attack)
         return self._attempt(stand, attack)
 
@@ -73,7 +112,9 @@ class Hosts:
         return result
 
 
-SHORT = sorted((attack for attack in ATTACKS if not attack.lasts), key=sharing)
+SHORT = sorted(
+    (attack for attack in ATTACKS if not attack.lasts), key=lambda attack: (sharing(attack), attack.name in LAST)
+)
 
 
 @pytest.fixture(scope="module")
