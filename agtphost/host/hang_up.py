@@ -8,6 +8,7 @@ so believes that it is in force.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -77,10 +78,11 @@ def _in(folder: Path | None, pattern: str) -> list[Path]:
 
 def _handlers(folders: Iterable[Path]) -> Iterator[Path]:
     """The operator's modules that this process has imported."""
-    roots = tuple(folders)
+    # As text: thousands of modules, at each start and each reload, are too many to be taken apart as paths.
+    roots = tuple(os.path.join(os.path.normpath(folder), "") for folder in folders)
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
-        if isinstance(name, str) and any(Path(name).is_relative_to(root) for root in roots):
+        if isinstance(name, str) and os.path.normpath(name).startswith(roots):
             yield Path(name)
 
 
