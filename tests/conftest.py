@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests import forking
 from tests.programmes import CHOSEN
@@ -34,7 +36,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 OPERATORS = "handlers"
 """The package of operators' modules in every sample."""
 
-FIRST = ("attacks", "crash", "bench", "system", "conformance", "supply", "test_collection", "test_static", "adapters")
+FIRST = (
+    "attacks",
+    "page",
+    "crash",
+    "bench",
+    "system",
+    "conformance",
+    "supply",
+    "test_collection",
+    "test_static",
+    "adapters",
+)
 """What a worker begins with, as it takes longest: small modules fill up what time is left at the end."""
 
 
@@ -92,6 +105,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """As ``--dist loadfile``, but that modules with a browser count as one: they share it."""
+    return _Modules(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class _Modules(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return "a browser" if nodeid.startswith("tests/page/test_browser_") else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from cryptography import x509
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from websocket import create_connection
 
 from tests import npm
 from tests.system.hosting import until
@@ -69,53 +71,15 @@ class Browser:
     """
     One window.
 
-    :param certificate: of the host that is looked at; None for plain HTTP on loopback.
-    :param folder: the browser's own.
-    :param scripts: False for a browser that runs none.
-    :param names: addresses that names of others are bound to.
-    :param home: of whoever looks, where certificates of the browser's own are kept.
-    :param shows: the origin that it shows one to, without asking which.
-    :param any_certificate: for a window that is shown several hosts, one after the other.
+    :param driver: whose present window it is.
+    :param scripts: False where none run.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        certificate: Path | None = None,
-        *,
-        scripts: bool = True,
-        names: Mapping[str, str] | None = None,
-        any_certificate: bool = False,
-        home: Path | None = None,
-        shows: str = "",
-    ) -> None:
-        browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-        if browser is None or driver is None:
-            pytest.skip("chromium and chromium-driver are not installed")
-        options = ChromeOptions()
-        options.binary_location = browser
-        trust = () if certificate is None else (f"--ignore-certificate-errors-spki-list={spki(certificate)}",)
-        trust = ("--ignore-certificate-errors",) if any_certificate else trust
-        bound = ", ".join(f"MAP {name} {address}" for name, address in (names or {}).items())
-        for word in (*QUIET, *trust, f"--host-resolver-rules={bound}", f"--user-data-dir={folder}"):
-            options.add_argument(word)
-        chosen: dict[str, Any] = {} if scripts else {"profile.managed_default_content_settings.javascript": 2}
-        if shows:
-            rule = {"pattern": shows, "filter": {}}
-            chosen["profile.managed_auto_select_certificate_for_urls"] = [json.dumps(rule)]
-        if chosen:
-            options.add_experimental_option("prefs", chosen)
-        environ = None if home is None else {**os.environ, "HOME": str(home)}
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = Chrome(options, ChromeService(driver, env=environ))
-        self.driver.set_script_timeout(120)
+    def __init__(self, driver: Chrome, *, scripts: bool = True) -> None:
+        self.driver = driver
         self.driver.set_window_size(1280, 900)
         if scripts:
             self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": VIOLATIONS})
-
-    def quit(self) -> None:
-        """End it."""
-        self.driver.quit()
 
     def forget(self) -> None:
         """Its cookies: a session of nobody."""
@@ -204,14 +168,105 @@ class Browser:
         (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
 
 
+def started(
+    folder: Path,
+    certificate: Path | None = None,
+    *,
+    scripts: bool = True,
+    names: Mapping[str, str] | None = None,
+    any_certificate: bool = False,
+    home: Path | None = None,
+    shows: str = "",
+) -> Chrome:
+    """
+    A process, with one window.
+
+    :param certificate: of the host that is looked at; None for plain HTTP on loopback.
+    :param folder: the browser's own.
+    :param scripts: False for a browser that runs none.
+    :param names: addresses that names of others are bound to.
+    :param home: of whoever looks, where certificates of the browser's own are kept.
+    :param shows: the origin that it shows one to, without asking which.
+    :param any_certificate: for a browser that is shown several hosts, one after the other.
+    """
+    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("chromium and chromium-driver are not installed")
+    options = ChromeOptions()
+    options.binary_location = browser
+    trust = () if certificate is None else (f"--ignore-certificate-errors-spki-list={spki(certificate)}",)
+    trust = ("--ignore-certificate-errors",) if any_certificate else trust
+    bound = ", ".join(f"MAP {name} {address}" for name, address in (names or {}).items())
+    for word in (*QUIET, *trust, f"--host-resolver-rules={bound}", f"--user-data-dir={folder}"):
+        options.add_argument(word)
+    chosen: dict[str, Any] = {} if scripts else {"profile.managed_default_content_settings.javascript": 2}
+    if shows:
+        rule = {"pattern": shows, "filter": {}}
+        chosen["profile.managed_auto_select_certificate_for_urls"] = [json.dumps(rule)]
+    if chosen:
+        options.add_experimental_option("prefs", chosen)
+    environ = None if home is None else {**os.environ, "HOME": str(home)}
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = Chrome(options, ChromeService(driver, env=environ))
+    made.set_script_timeout(120)
+    return made
+
+
 @contextmanager
-def chromium(folder: Path, certificate: Path | None = None, **options: Any) -> Iterator[Browser]:
-    """A browser, gone afterwards."""
-    browser = Browser(folder, certificate, **options)
+def chromium(
+    folder: Path, certificate: Path | None = None, *, scripts: bool = True, **options: Any
+) -> Iterator[Browser]:
+    """A browser with a process of its own, gone afterwards; the options are those of :func:`started`."""
+    driver = started(folder, certificate, scripts=scripts, **options)
     try:
-        yield browser
+        yield Browser(driver, scripts=scripts)
     finally:
-        browser.quit()
+        driver.quit()
+
+
+class Windows:
+    """
+    One process for many modules: each has a window with a profile of its own, of which nothing stays.
+
+    It takes any certificate, as it sees many hosts; that a page shows its own host's is seen by browsers that trust
+    no other, which are processes of their own.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._driver = started(folder, any_certificate=True, names={"evil.test": "127.0.0.1"})
+        self._first = self._driver.current_window_handle
+        address = self._driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
+        with urlopen(f"http://{address}/json/version") as answer:
+            place = json.load(answer)["webSocketDebuggerUrl"]
+        # A driver's own connection is to a window, which makes no profiles.
+        self._link = create_connection(place, suppress_origin=True)
+        self._asked = 0
+
+    def _ask(self, method: str, **given: Any) -> Any:
+        self._asked += 1
+        self._link.send(json.dumps({"id": self._asked, "method": method, "params": given}))
+        while True:
+            answer = json.loads(self._link.recv())
+            if answer.get("id") == self._asked:
+                return answer["result"]
+
+    @contextmanager
+    def window(self) -> Iterator[Browser]:
+        """A new one, gone afterwards with its cookies, its storage and what it had open."""
+        profile = self._ask("Target.createBrowserContext")["browserContextId"]
+        target = self._ask("Target.createTarget", url="about:blank", browserContextId=profile)["targetId"]
+        self._driver.switch_to.window(target)
+        browser = Browser(self._driver)
+        browser.said()
+        try:
+            yield browser
+        finally:
+            self._driver.switch_to.window(self._first)
+            self._ask("Target.disposeBrowserContext", browserContextId=profile)
+
+    def quit(self) -> None:
+        self._link.close()
+        self._driver.quit()
 
 
 def policy_of(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> str:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.page.browser import Browser
+from tests.page.browser import Browser, Windows
+
+
+@pytest.fixture(scope="session")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Windows]:
+    """Of the modules ``test_browser_*``, which are all on one worker: see ``tests/conftest.py``."""
+    windows = Windows(tmp_path_factory.mktemp("chromium"))
+    yield windows
+    windows.quit()
+
+
+@pytest.fixture(scope="module")
+def window(windows: Windows) -> Iterator[Browser]:
+    """Of one module."""
+    with windows.window() as browser:
+        yield browser
 
 
 @pytest.fixture(autouse=True)

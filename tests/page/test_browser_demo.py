@@ -11,7 +11,7 @@ from textwrap import dedent
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.page.browser import ROOT, Browser, chromium
+from tests.page.browser import ROOT, Browser
 from tests.page.browsing import Site
 from tests.page.stage import Assistant, assistant, edited, flip, signed_of
 from tests.page.test_browser_evidence import verify
@@ -48,9 +48,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("chromium"), site.certificate) as one:
-        yield one
+def browser(window: Browser) -> Browser:
+    return window
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import rfc8785
 from agtphost.identity import jws
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from tests.identity.samples import key_of
-from tests.page.browser import Browser, chromium
+from tests.page.browser import Browser
 from tests.page.browsing import SECTION, Site, served
 from tests.page.stage import edited, flip, signed_of
 from tests.page.test_browser_journeys import address, enter
@@ -22,24 +23,28 @@ from tests.system.test_approving import execute
 from tests.system.test_witness import Pair
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """Each test has a host of its own: what was damaged stays damaged."""
-    with served(tmp_path) as site:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Whoever damages something mends it."""
+    with served(tmp_path_factory.mktemp("page")) as site:
         yield site
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("chromium"), any_certificate=True) as one:
-        yield one
-
-
 @pytest.fixture
-def browser(opened: Browser, site: Site) -> Browser:
-    opened.said()
-    enter(opened, site)
-    return opened
+def browser(window: Browser, site: Site) -> Browser:
+    window.said()
+    enter(window, site)
+    return window
+
+
+@contextmanager
+def flipped(site: Site, audit_id: str) -> Iterator[None]:
+    """With one bit of a record changed."""
+    flip(site.host, audit_id)
+    try:
+        yield
+    finally:
+        flip(site.host, audit_id)
 
 
 def called(site: Site, count: int = 1) -> list[str]:
@@ -87,16 +92,18 @@ def test_a_flipped_bit_is_red_and_named(browser: Browser, site: Site) -> None:
     browser.open(address(site, f"/calls/{audit_id}"))
     assert verify(browser, "[data-verify]")[0]
     browser.quiet()
-    flip(site.host, audit_id)
-    good, _, text = verify(browser, "[data-verify]")
-    browser.screenshot("flipped")
-    assert not good and "NOT verified" in text and audit_id in text
-    browser.quiet("status of 500")
+    with flipped(site, audit_id):
+        good, _, text = verify(browser, "[data-verify]")
+        browser.screenshot("flipped")
+        assert not good and "NOT verified" in text and audit_id in text
+        browser.quiet("status of 500")
 
 
-def forged(site: Site, audit_id: str, key: SigningKey) -> str:
-    """A record that says something else, as somebody with the database and without the host's key would leave it."""
-    parts = jws.parse(signed_of(site.host, audit_id).decode("ascii"))
+@contextmanager
+def forged(site: Site, audit_id: str, key: SigningKey) -> Iterator[str]:
+    """With a record that says something else, as somebody with the database and without the host's key leaves it."""
+    signed = signed_of(site.host, audit_id)
+    parts = jws.parse(signed.decode("ascii"))
     payload = {**parts.payload, "status": 200, "method": "FORGED"}
     # Under the host's own kid: only the signature can tell.
     header = rfc8785.dumps(parts.header)
@@ -104,7 +111,10 @@ def forged(site: Site, audit_id: str, key: SigningKey) -> str:
     made = sha256(text.encode()).hexdigest()
     statement = "UPDATE record SET signed = ?, audit_id = ? WHERE audit_id = ?"
     edited(site.host, statement, text.encode(), bytes.fromhex(made), bytes.fromhex(audit_id))
-    return made
+    try:
+        yield made
+    finally:
+        edited(site.host, statement, signed, bytes.fromhex(audit_id), bytes.fromhex(made))
 
 
 def test_a_forged_record_is_red_though_its_hash_is_right(browser: Browser, site: Site) -> None:
@@ -112,10 +122,10 @@ def test_a_forged_record_is_red_though_its_hash_is_right(browser: Browser, site:
     audit_id, _ = called(site, 2)
     browser.open(address(site, f"/calls/{audit_id}"))
     assert verify(browser, "[data-verify]")[0], "it is in the tree"
-    made = forged(site, audit_id, key_of("a forger"))
-    browser.open(address(site, f"/calls/{made}"))
-    good, lines, text = verify(browser, "[data-verify]")
-    browser.screenshot("forged")
+    with forged(site, audit_id, key_of("a forger")) as made:
+        browser.open(address(site, f"/calls/{made}"))
+        good, lines, text = verify(browser, "[data-verify]")
+        browser.screenshot("forged")
     assert not good and made in text
     assert lines["hash"].startswith("ok ") and lines["signature"].startswith("bad ")
     assert "does not match" in lines["signature"] and lines["proof"].startswith("bad ")
@@ -124,15 +134,22 @@ def test_a_forged_record_is_red_though_its_hash_is_right(browser: Browser, site:
 def test_a_record_is_red_whose_neighbour_was_changed(browser: Browser, site: Site) -> None:
     """The link to the record before leads nowhere any more."""
     before, audit_id = called(site, 2)
-    flip(site.host, before)
-    browser.open(address(site, f"/calls/{audit_id}"))
-    good, lines, text = verify(browser, "[data-verify]")
+    with flipped(site, before):
+        browser.open(address(site, f"/calls/{audit_id}"))
+        good, lines, text = verify(browser, "[data-verify]")
     assert not good and lines["link"].startswith("bad ") and before in text
     assert lines["signature"].startswith("ok ")
 
 
-def test_a_range_is_green_and_names_the_one_that_is_not(browser: Browser, site: Site) -> None:
+def test_a_range_is_green_and_names_the_one_that_is_not(window: Browser, tmp_path: Path) -> None:
     """Sixty records of a chain; one of them changed is found among them, and those after it still hold."""
+    with served(tmp_path) as site:
+        enter(window, site)
+        ranged(window, site)
+
+
+def ranged(browser: Browser, site: Site) -> None:
+    """On a host that nobody has called before."""
     made = called(site, 60)
     browser.open(address(site, "/evidence"))
     agent = '[data-verify-range]:not([data-verify-range="host"])'
@@ -184,7 +201,7 @@ def test_a_kept_proof_is_verified_without_the_host(browser: Browser, site: Site,
     assert done.returncode == 0 and "proven" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_witness_that_cosigned_is_named(opened: Browser, tmp_path: Path) -> None:
+def test_a_witness_that_cosigned_is_named(window: Browser, tmp_path: Path) -> None:
     """Of two hosts one witnesses the other: the line about it is green, and has the witness's name and key."""
     for name in ("log", "witness"):
         (tmp_path / name).mkdir()
@@ -195,18 +212,18 @@ def test_a_witness_that_cosigned_is_named(opened: Browser, tmp_path: Path) -> No
     with running(pair.witness) as witness, running(config) as log:
         site = Site(log, port)
         audit_id, _ = called(site, 2)
-        enter(opened, site)
-        opened.open(address(site, f"/calls/{audit_id}"))
+        enter(window, site)
+        window.open(address(site, f"/calls/{audit_id}"))
 
         def cosigned() -> bool:
             # A witness answers a moment after the checkpoint that it is sent.
-            good, lines, text = verify(opened, "[data-verify]")
+            good, lines, text = verify(window, "[data-verify]")
             assert good, text
             return lines["witness"].startswith("ok ")
 
         until(cosigned, pause=0.5)
-        _, lines, _ = verify(opened, "[data-verify]")
+        _, lines, _ = verify(window, "[data-verify]")
         key = VerifyingKey.load(witness.state / "signing.pub")
         assert "that witness.test" in lines["witness"] and key.kid in lines["witness"]
-        opened.screenshot("cosigned")
-        opened.quiet()
+        window.screenshot("cosigned")
+        window.quiet()

@@ -30,10 +30,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Browser]:
-    folder = tmp_path_factory.mktemp("chromium")
-    with chromium(folder, site.certificate, names={"evil.test": "127.0.0.1"}) as one:
-        yield one
+def browser(window: Browser) -> Browser:
+    return window
 
 
 def address(site: Site, path: str = "/", name: str = "127.0.0.1") -> str:
@@ -296,7 +294,7 @@ def test_an_agent_is_stopped_by_the_keyboard_alone(browser: Browser, site: Site)
     browser.quiet()
 
 
-def test_a_changed_tool_is_approved_as_it_was_shown(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_changed_tool_is_approved_as_it_was_shown(browser: Browser, tmp_path: Path) -> None:
     """Both definitions side by side; the one that was looked at is approved, and the tool is called again."""
     config, words = deployed(tmp_path)
     port = free_port()
@@ -307,13 +305,12 @@ def test_a_changed_tool_is_approved_as_it_was_shown(tmp_path: Path, tmp_path_fac
     with running(config) as host:
         site = Site(host, port)
         until(lambda: called(host, amount=1) == 503)
-        with chromium(tmp_path_factory.mktemp("chromium"), site.certificate) as browser:
-            enter(browser, site, "--as", "demo")
-            browser.one('header nav a[href="/inbox"]').click()
-            card = browser.one('article:has(form[action="/do/approve-definition"])')
-            assert "Nothing else." in card.text and "everything to another host" in card.text
-            browser.screenshot("changed-tool")
-            card.find_element("css selector", 'button[value="approve"]').click()
-            assert "changing.work is approved" in browser.one(".said").text
-            assert called(host, amount=1) == 200
-            browser.quiet()
+        enter(browser, site, "--as", "demo")
+        browser.one('header nav a[href="/inbox"]').click()
+        card = browser.one('article:has(form[action="/do/approve-definition"])')
+        assert "Nothing else." in card.text and "everything to another host" in card.text
+        browser.screenshot("changed-tool")
+        card.find_element("css selector", 'button[value="approve"]').click()
+        assert "changing.work is approved" in browser.one(".said").text
+        assert called(host, amount=1) == 200
+        browser.quiet()

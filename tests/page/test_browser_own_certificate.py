@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.page.browser import Browser
+from tests.page.browser import Browser, chromium
 from tests.page.browsing import Site, served
 from tests.page.test_browser_certificates import operator_of
 
@@ -63,9 +64,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, good: Documented) -> Iterator
         yield site
 
 
-def opened(site: Site, home: Path) -> Browser:
+def opened(site: Site, home: Path) -> AbstractContextManager[Browser]:
     """A window of whoever has that home, which shows its certificate to this host without asking."""
-    return Browser(home / "chromium", site.certificate, home=home, shows=f"https://127.0.0.1:{site.port}")
+    return chromium(home / "chromium", site.certificate, home=home, shows=f"https://127.0.0.1:{site.port}")
 
 
 def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
@@ -73,8 +74,7 @@ def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
 ) -> None:
     """One key opens the page; the feed and the next views come over the same certificate, and nothing is amiss."""
     imported(tmp_path, good)
-    browser = opened(site, tmp_path)
-    try:
+    with opened(site, tmp_path) as browser:
         browser.open(f"https://127.0.0.1:{site.port}/enter")
         assert "stands for" in browser.text and browser.findings() == []
         browser.screenshot("enter-with-certificate")
@@ -88,16 +88,11 @@ def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
         assert cookie is not None
         stolen = {"Cookie": f"__Host-agtphost={cookie['value']}"}
         assert site.stranger().ask("GET", "/", headers=stolen).status == 401
-    finally:
-        browser.quit()
 
 
 def test_control_a_browser_without_one_is_offered_nothing(site: Site, tmp_path: Path) -> None:
     """The same window of somebody who has imported none."""
-    browser = opened(site, tmp_path)
-    try:
+    with opened(site, tmp_path) as browser:
         browser.open(f"https://127.0.0.1:{site.port}/enter")
         assert browser.one("[name=token]") and browser.all("[name=certificate]") == []
         assert "certificate" not in browser.text.replace("operator's certificate", "")
-    finally:
-        browser.quit()

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from tests.page.browser import Browser, chromium
+from tests.page.browser import Browser
 from tests.page.static_site import STATIC, serving
 from tests.system.hosting import until
 
@@ -94,9 +94,8 @@ def site(feeds: Feeds) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory, site: str) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as one:
-        yield one
+def browser(window: Browser) -> Browser:
+    return window
 
 
 def visit(browser: Browser, address: str) -> None:

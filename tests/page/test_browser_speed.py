@@ -16,7 +16,7 @@ import pytest
 
 from tests.bench.load import Tally, client_context, run
 from tests.bench.run import agtp_request
-from tests.page.browser import Browser, chromium
+from tests.page.browser import Browser
 from tests.page.browsing import Site, served
 from tests.programmes import length
 from tests.system.hosting import Host, until
@@ -57,9 +57,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def browser(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("chromium"), site.certificate) as browser:
-        yield browser
+def browser(window: Browser) -> Browser:
+    return window
 
 
 def paced(octets: bytes, rate: float) -> Callable[[], bytes]:

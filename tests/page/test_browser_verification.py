@@ -31,7 +31,7 @@ from agtphost.stores import Selection
 from tests.audit.drafting import ALICE, BOB, sealed, transition
 from tests.audit.test_successions import KEYS, Host
 from tests.identity.samples import key_of
-from tests.page.browser import Browser, chromium, shown
+from tests.page.browser import Browser, shown
 from tests.page.static_site import serving
 
 SEED = 20261122
@@ -42,11 +42,11 @@ UNREADABLE = b"\x00"
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with serving({"/": "<p>Nothing to see.</p>"}) as address, chromium(tmp_path_factory.mktemp("chromium")) as one:
-        one.open(f"{address}/")
-        one.one("html[data-ready]")
-        yield one
+def browser(window: Browser) -> Iterator[Browser]:
+    with serving({"/": "<p>Nothing to see.</p>"}) as address:
+        window.open(f"{address}/")
+        window.one("html[data-ready]")
+        yield window
 
 
 @pytest.fixture(autouse=True)

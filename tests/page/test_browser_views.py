@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.page.browser import Browser, chromium, shown
+from tests.page.browser import Browser, shown
 from tests.page.browsing import Site, served
 from tests.page.test_browser_journeys import address, enter
 from tests.page.test_inbox import escalated
@@ -54,10 +54,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("chromium"), site.certificate) as one:
-        enter(one, site)
-        yield one
+def browser(window: Browser, site: Site) -> Browser:
+    enter(window, site)
+    return window
 
 
 def views(browser: Browser, site: Site) -> list[str]:
