@@ -23,6 +23,7 @@ PACKAGES = {
     "prometheus_client": "metrics",
     "opentelemetry": "traces",
     "requests": "traces",
+    "flask_swagger_ui": "viewer",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""

@@ -43,7 +43,7 @@ class Contract:
 
     def names(self, path: str) -> frozenset[str]:
         """Every parameter there is, those of the path template included."""
-        return frozenset((*_PARAMETER.findall(path), *_COMMON, *self.takes))
+        return frozenset((*_PARAMETER.findall(path), *COMMON, *self.takes))
 
     def input_schema(self, path: str) -> dict[str, Any]:
         """
@@ -52,7 +52,7 @@ class Contract:
         :param path: the template.
         """
         named = _PARAMETER.findall(path)
-        properties = {**dict.fromkeys(named, _TABLE["types"]["text"]), **_COMMON, **self.takes}
+        properties = {**dict.fromkeys(named, _TABLE["types"]["text"]), **COMMON, **self.takes}
         return {
             "type": "object",
             "additionalProperties": False,
@@ -90,7 +90,8 @@ def _read(entry: Mapping[str, Any]) -> Contract:
     )
 
 
-_COMMON = _schemas(_TABLE["common"])
+COMMON = _schemas(_TABLE["common"])
+"""What every built-in takes."""
 
 FILTERED = tuple(_TABLE["groups"]["filter"])
 """Members of DISCOVER's ``filter`` that the drafts name, which may stand beside ``criteria`` as well."""

@@ -13,6 +13,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
+from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
@@ -91,6 +92,14 @@ class Invocation:
     def admits(self, binding: Binding) -> bool:
         """Whether the caller could call ``binding``: what lists are filtered by."""
         return authority.admits(self._exchange, binding)
+
+    def admits_at(self, binding: Binding, agent: Agent) -> bool:
+        """
+        Whether the caller could call ``binding`` of another agent than the one that is addressed.
+
+        :param agent: one that serves.
+        """
+        return authority.admits(replace(self._exchange, agent=agent, agent_state=None), binding)
 
     @property
     def addressed(self) -> bool:

@@ -36,6 +36,7 @@ from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.discover import Discovery
 from agtphost.methods.discovery.namespace import Namespace
+from agtphost.methods.discovery.openapi import OpenAPIFace
 from agtphost.methods.discovery.publishing import DocumentPublisher
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
@@ -230,6 +231,11 @@ def _discovery(
         patterns=negotiating.patterns,
         contracts=negotiating.contracts,
         merchants=purchase.manifest_of,
+        openapi=OpenAPIFace(
+            *(on.config.host.server_id, catalog, loaded.policy.aliases, on.registry.admitted, shown.adapters),
+            *(loaded.directory, shown.visibility, on.aside),
+            version=lambda: str(shown.publication.api_version),
+        ),
     )
 
 

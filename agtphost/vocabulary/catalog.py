@@ -29,6 +29,9 @@ FLOOR = (
 )
 """The eighteen methods of every host: cognitive, mechanics, lifecycle (core v08 section 7.1)."""
 
+READING = frozenset({"discovery", "retrieval", "analysis"})
+"""Categories of methods that change nothing."""
+
 LEGACY = ("GET", "POST", "PUT", "DELETE", "PATCH")
 """The only names that ``legacy`` may list (AGTP-API section 3.1)."""
 
@@ -84,6 +87,14 @@ class Entry:
 
     standard: Mapping[str, Any] | None = None
     """A Tier 2 method's ``category``, ``state_modifying``, ``idempotent`` (standard methods v01 Table 51)."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether the method changes nothing: as the drafts' tables have it, or by all of its categories."""
+        for told in (self.floor, self.standard):
+            if told is not None:
+                return told.get("state_modifying") is False
+        return READING.issuperset(self.categories)
 
     @property
     def warning(self) -> str | None:
@@ -151,6 +162,11 @@ class Catalog:
     def entry(self, method: str) -> Entry | None:
         """What the catalog says of ``method``."""
         return self.entries.get(method)
+
+    def reads(self, method: str) -> bool:
+        """Whether ``method`` changes nothing, whatever its endpoint is: one that the catalog does not have may."""
+        entry = self.entry(method)
+        return entry is not None and entry.reads
 
     def statement(self, method: str) -> str:
         """What ``method`` does, in a sentence; its name where the catalog does not have it."""

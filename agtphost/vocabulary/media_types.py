@@ -22,6 +22,7 @@ ENDPOINT_JSON = "application/vnd.agtp.endpoint+json"
 """An endpoint definition."""
 
 JSON = "application/json"
+OPENAPI = "application/vnd.oai.openapi+json"
 """Read wherever a JSON body is."""
 
 MCP_TOOLS = "application/vnd.mcp.tools+json"

@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from agtphost.config.policies import SEED_ALIASES
 from agtphost.contract.openapi.export import Exported, export_openapi
 from agtphost.contract.openapi.importing import import_openapi
 from agtphost.vocabulary.catalog import Catalog
@@ -20,7 +21,9 @@ HTTP = {"get", "put", "post", "delete", "patch"}
 
 
 def exported(*endpoints: dict[str, Any], **options: Any) -> Exported:
-    return export_openapi({**sound(), "endpoints": list(endpoints)}, link=LINK, **options)
+    manifest = {**sound(), "endpoints": list(endpoints)}
+    manifest["policies"] = {**manifest["policies"], "methods": {"aliases": dict(SEED_ALIASES)}}
+    return export_openapi(manifest, link=LINK, **options)
 
 
 def structure_faults(document: Any) -> Iterator[str]:
@@ -143,22 +146,42 @@ def test_methods_become_http_methods(method: str, http: str) -> None:
     """Reads are GET, the replacements of HTTP's own verbs these verbs, all else POST (AGTP-API section 14.2)."""
     assert list(exported(endpoint(method=method)).document["paths"]["/room"]) == [http]
     read = exported(informational()).document["paths"]["/room"]["get"]
-    assert [(entry["name"], entry["in"]) for entry in read["parameters"]] == [("room_id", "query")]
+    told = [(entry["name"], entry["in"], entry["schema"].get("enum")) for entry in read["parameters"]]
+    assert told == [("room_id", "query", None), *named("QUERY")]
+    fetched = exported(informational(method="FETCH")).document["paths"]["/room"]["get"]
+    assert [entry["in"] for entry in fetched["parameters"]] == ["query"], "GET is FETCH by itself"
+
+
+def named(*methods: str) -> list[tuple[str, str, list[str]]]:
+    """The fields that say which method is meant (AGIS v01 section 6)."""
+    return [("X-AGIS-Method", "header", list(methods)), ("X-AGIS-Grammar", "header", ["AGIS/1.0"])]
 
 
 def test_clashes_are_resolved_and_reported() -> None:
-    """A third method on a path, and templates that differ in names alone."""
+    """Several methods on a path, and templates that differ in names alone: nothing is said to be where it is not."""
     schema = {**endpoint()["input_schema"], "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    once = {**endpoint()["semantic"], "is_idempotent": False}
     made = exported(
         informational(),
         informational(method="LIST"),
-        endpoint(),
+        endpoint(semantic=once),
+        endpoint(method="RESERVE", semantic=once),
         endpoint(path="/x/{a}", input_schema=schema),
-        endpoint(method="CANCEL", path="/x/{b}", input_schema=schema),
+        endpoint(method="CANCEL", path="/x/{b}", input_schema=schema, semantic=once),
     )
-    assert list(made.document["paths"]) == ["/room", "/room:book", "/x/{a}", "/x/{a}:cancel"]
+    paths = made.document["paths"]
+    assert {path: list(item) for path, item in paths.items()} == {
+        "/room": ["get", "patch", "post"],
+        "/x/{a}": ["patch", "post"],
+    }
+    told = {verb: item["parameters"][-2]["schema"]["enum"] for verb, item in paths["/room"].items()}
+    assert told == {"get": ["QUERY"], "post": ["LIST", "RESERVE"], "patch": ["BOOK"]}
+    bodies = paths["/room"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    component = "#/components/schemas/{}_room_input".format
+    assert bodies == {"anyOf": [{"$ref": component(name)} for name in ("LIST", "RESERVE")]}
     assert any("LIST /room: POST" in loss for loss in made.losses)
-    assert any("BOOK /room: POST /room:book" in loss for loss in made.losses)
+    assert any("BOOK /room: PATCH" in loss for loss in made.losses)
+    assert any("RESERVE /room: shares" in loss for loss in made.losses)
     assert any("'b' is 'a'" in loss for loss in made.losses)
 
 

@@ -68,6 +68,7 @@ CACHES: Final = (
     ),
     _cache("methods.cognitive.query:words_of", "words of the operator's documents and descriptions", 4_096, 64 * MIB),
     _cache("methods.discovery.candidates:Index._allowed", "what an authority may find", 64, 8 * MIB),
+    _cache("methods.discovery.openapi:OpenAPIFace._documents", "OpenAPI documents by authority", 32, 32 * MIB),
     _cache("methods.discovery.discover:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
     _cache(
         "methods.discovery.discover:Discovery._warned",

@@ -6,6 +6,7 @@ DISCOVER and DESCRIBE: what a host offers, and to whom it shows it.
 - :mod:`.candidates`: candidate search: DISCOVER with ``criteria``
 - :mod:`.filters`: the ``filter`` of a candidate search: what a candidate has to be, besides meeting the criteria
 - :mod:`.namespace`: the signed Agent Namespace Document
+- :mod:`.openapi`: what one caller may call, for clients of HTTP: ``DISCOVER /methods`` with ``format=openapi``
 - :mod:`.publishing`: documents about agents in the form that was asked for, signed
 - :mod:`.status_document`: the status document of an agent
 - :mod:`.visibility`: what is shown of the hosted agents, and to whom: the one rule of every list and document

@@ -26,6 +26,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution
 from agtphost.methods.discovery.candidates import Candidates, typed
 from agtphost.methods.discovery.filters import result_type
+from agtphost.methods.discovery.openapi import FORMAT, OpenAPIFace
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.overrides import Overrides
 from agtphost.vocabulary import jsontext, media_types
@@ -77,6 +78,7 @@ class Discovery:
     :param candidates: answers searches; None on a host that does not search.
     :param overrides: built-ins that the operator answers himself.
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
+    :param openapi: writes what a caller may call for clients of HTTP; None on a host that does not.
     """
 
     kind = "built_in"
@@ -95,7 +97,9 @@ class Discovery:
         candidates: Candidates | None = None,
         overrides: Overrides | None = None,
         merchants: Callable[[Agent], MerchantManifest] | None = None,
+        openapi: OpenAPIFace | None = None,
     ) -> None:
+        self._face = openapi
         self._merchants = merchants
         self._candidates = candidates
         self._overrides = Overrides() if overrides is None else overrides
@@ -119,6 +123,8 @@ class Discovery:
 
     def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         path, warning = self._path(context)
+        if path == "/methods" and "format" in context.input:
+            return self._openapi(context)
         if path in self._overrides:
             return self._overridden(path, context, warning)
         if path == "/" and self._candidates is not None and Candidates.wanted(context.input):
@@ -185,6 +191,15 @@ class Discovery:
         else:
             self._lists.move_to_end(key)
         return Answer(body=known[1], content_type=media_types.AGTP_JSON)
+
+    def _openapi(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
+        """The same for clients of HTTP."""
+        wanted = parameters.text(context.input, "format")
+        if wanted == FORMAT and self._face is not None:
+            return self._face.answer(context, built_ins=context.input.get("built_ins") in (True, "true"))
+        if wanted == "json":
+            return self._methods(context)
+        raise parameters.invalid("format", "That format is not served.", f"Use json or {FORMAT}.")
 
     def _keep(self, key: tuple[Any, ...], known: tuple[list[Any], bytes]) -> None:
         """Keep a list, and let go of those that were not asked for longest."""

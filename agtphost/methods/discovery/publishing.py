@@ -89,10 +89,14 @@ def accepted(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCE
     return form
 
 
-def validated(answer: Answer) -> Answer:
-    """With what an HTTP client asks again with: which octets it has, and what else they depend on."""
+def validated(answer: Answer, vary: str = "Accept") -> Answer:
+    """
+    With what an HTTP client asks again with: which octets it has.
+
+    :param vary: the field of the request that they depend on.
+    """
     tag = f'"{sha256(answer.body or b"").hexdigest()[:40]}"'
-    fields = (("ETag", tag), ("Cache-Control", "private, no-cache"), ("Vary", "Accept"))
+    fields = (("ETag", tag), ("Cache-Control", "private, no-cache"), ("Vary", vary))
     return replace(answer, headers=(*answer.headers, *fields))
 
 

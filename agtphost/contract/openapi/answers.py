@@ -1,0 +1,130 @@
+"""What is answered, for an OpenAPI document: the envelope of results, refusals, and what every answer has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agtphost.vocabulary import media_types
+
+REFUSAL = "Refusal"
+ATTRIBUTION = "Attribution"
+
+HEADERS: Mapping[str, str] = {
+    "AGTP-Status": "The status as AGTP has it, where HTTP has another number.",
+    "Audit-ID": "The SHA-256, in hex, of the record of this call.",
+    "Attribution-Record": "The record itself: a JWS of this host.",
+    "Server-ID": "Which host answered.",
+}
+"""Fields of every answer that was called for, by name, with what they are."""
+
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    ATTRIBUTION: {
+        "type": "object",
+        "description": "Who answered; the proof is in the field Attribution-Record.",
+        "required": ["server_id"],
+        "properties": {"server_id": {"type": "string"}, "agent_id": {"type": "string"}},
+    },
+    REFUSAL: {
+        "type": "object",
+        "description": "Why a request was refused, and what to do about it.",
+        "required": ["status", "reason", "error", "explanation"],
+        "properties": {
+            "status": {"type": "integer", "description": "As AGTP has it."},
+            "reason": {"type": "string", "description": "A token that stays the same."},
+            "error": {
+                "type": "object",
+                "required": ["code", "message"],
+                "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
+            },
+            "explanation": {"type": "string"},
+            "remedy": {"type": "string"},
+            "attribution": {"$ref": f"#/components/schemas/{ATTRIBUTION}"},
+        },
+    },
+}
+
+DOCUMENTS = (
+    *(media_types.AGTP_JSON, media_types.AGTP_YAML),
+    *(media_types.IDENTITY_JSON, media_types.IDENTITY_YAML, "text/html"),
+)
+"""What documents of the host itself are written as, by what was asked for."""
+
+EVENTS = "text/event-stream"
+
+
+def headers() -> dict[str, Any]:
+    """Components: the fields."""
+    return {
+        name: {"description": said, "required": True, "schema": {"type": "string"}} for name, said in HEADERS.items()
+    }
+
+
+def responses(
+    endpoints: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]], *, stream: bool
+) -> dict[str, Any]:
+    """
+    What one operation answers.
+
+    :param endpoints: what shares it.
+    :param outputs: references to their output schemas.
+    :param stream: whether events are sent to who asks for them.
+    """
+    native = all(endpoint.get("tier") == "A" for endpoint in endpoints)
+    result = outputs[0] if len(outputs) == 1 else {"anyOf": list(outputs)}
+    content: dict[str, Any]
+    if native:
+        # Documents of the host are the body itself, signed as it is.
+        content = {kind: {} for kind in DOCUMENTS}
+    else:
+        kinds = [media_types.AGTP_JSON]
+        if any(endpoint["method"] == "EXECUTE" for endpoint in endpoints):
+            # It answers in the type that it was asked in (core v08 appendix D).
+            kinds.append(media_types.JSON)
+        content = {kind: {"schema": _envelope(result)} for kind in kinds}
+        if stream:
+            content[EVENTS] = {"schema": {"type": "string"}}
+    outcome = "; or: ".join(dict.fromkeys(endpoint["semantic"]["outcome"] for endpoint in endpoints))
+    said = {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}
+    found: dict[str, Any] = {"200": {"description": outcome, "headers": said, "content": content}}
+    if not native:
+        found["204"] = {"description": "It is done, and there is nothing to say."}
+        found["2XX"] = {
+            "description": "It was accepted, and goes on; or it waits for somebody's approval.",
+            "content": {kind: {"schema": {"type": "object"}} for kind in (media_types.AGTP_JSON, media_types.JSON)},
+        }
+    errors = sorted({error for endpoint in endpoints for error in endpoint["errors"]})
+    if errors:
+        found["422"] = {
+            "description": f"The input is wrong, or one of the declared errors: {', '.join(errors)}.",
+            "content": {
+                media_types.AGTP_JSON: {
+                    "schema": {
+                        **_reference(REFUSAL),
+                        "properties": {"reason": {"type": "string", "examples": errors}},
+                    }
+                }
+            },
+        }
+    found["default"] = {
+        "description": "A refusal with status, reason, explanation and remedy.",
+        "content": {media_types.AGTP_JSON: {"schema": _reference(REFUSAL)}, "text/plain": {}},
+    }
+    return found
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _envelope(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["status", "result", "attribution"],
+        "properties": {
+            "status": {"type": "integer"},
+            "task_id": {"type": "string"},
+            "result": dict(result),
+            "attribution": _reference(ATTRIBUTION),
+        },
+    }

@@ -1,0 +1,283 @@
+"""
+The operations of an OpenAPI document: endpoints and hosted tools, each where HTTP has it, and those that share a place.
+
+Schemas pass through unchanged but for where their inner references lead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.contract.openapi import answers
+from agtphost.contract.openapi.placing import BODILESS, Place, Verbs, naming
+from agtphost.contract.schema_rules import self_contained
+from agtphost.vocabulary import media_types
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+MUTUAL_TLS = "agtpClientCertificate"
+BEARER = "bearer"
+
+SCHEMES: Mapping[str, Mapping[str, Any]] = {
+    BEARER: {"type": "http", "scheme": "bearer", "description": "A token that the operator gave the agent."},
+    MUTUAL_TLS: {"type": "mutualTLS", "description": "The caller's AGTP client certificate."},
+}
+
+PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
+OWN = ("method", "path", "tier", "semantic", "required_scopes", "min_assurance", "deprecated", "approval", "tool")
+"""Members that ``x-agtp`` repeats: what HTTP cannot say."""
+
+
+@dataclass(kw_only=True, eq=False)
+class _Operation:
+    """One method of HTTP at one path, and what is called by it: one endpoint, or several that are told apart."""
+
+    place: Place
+    path: str
+    endpoints: list[Mapping[str, Any]] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    """Names of the components that have their schemas."""
+
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+
+class Operations:
+    """
+    Collects operations, and the schemas that they refer to.
+
+    :param verbs: what HTTP's methods are here.
+    :param anonymous: whether who shows no credential may call them too.
+    :param stream: whether events are sent to who asks for them.
+    """
+
+    def __init__(self, verbs: Verbs, *, anonymous: bool = False, stream: bool = False) -> None:
+        self._verbs = verbs
+        self._anonymous = anonymous
+        self._stream = stream
+        self._at: dict[str, dict[str, _Operation]] = {}
+        self._shapes: dict[str, str] = {}
+        self._ids: set[str] = set()
+        self._bodies: dict[str, dict[str, Any]] = {}
+        self.schemas: dict[str, Any] = {}
+        self.losses: list[str] = []
+        """Sentences: what is not as the endpoint has it."""
+
+    def add(self, endpoint: Mapping[str, Any], prefix: str = "") -> None:
+        """
+        One endpoint.
+
+        :param endpoint: as the manifest has it.
+        :param prefix: of its path, where one agent offers it.
+        """
+        name = f"{endpoint['method']} {endpoint['path']}"
+        path, renames = self._path(prefix + endpoint["path"])
+        for old, new in renames.items():
+            self.losses.append(f"{name}: the path's parameter {old!r} is {new!r}, as on the same path elsewhere")
+        taken = self._at.setdefault(path, {})
+        wanted = list(self._verbs.places(endpoint))
+        free = next((place for place in wanted if place.verb not in taken), None)
+        if free is None:
+            # GET and DELETE have no body to tell them apart by; POST is always among what was wanted.
+            shared = [taken[verb] for verb in ("post", "patch", "put") if verb in taken]
+            operation = next((each for each in shared if each.place.named), taken["post"])
+            self.losses.append(f"{name}: shares {operation.place.verb.upper()} of its path with others")
+        else:
+            operation = taken[free.verb] = _Operation(place=free, path=path, renames=renames)
+            if free != wanted[0]:
+                self.losses.append(f"{name}: {free.verb.upper()}, because {wanted[0].verb.upper()} of it is taken")
+        self._join(operation, endpoint, self._identifier(endpoint["method"], prefix + endpoint["path"]))
+
+    def add_tool(self, tool: Mapping[str, Any], prefix: str = "") -> None:
+        """
+        One hosted tool: those of one server share its path, and are told apart by what their payload names.
+
+        :param tool: an endpoint of EXECUTE whose input is the tool's, with ``tool``, ``action`` and ``payload_type``.
+        """
+        path = prefix + tool["path"]
+        taken = self._at.setdefault(path, {})
+        operation = taken.setdefault("post", _Operation(place=Place("post", named=True), path=path))
+        identifier = self._identifier("EXECUTE", f"{path}/{tool['tool']}")
+        arguments = f"{identifier}_arguments"
+        self.schemas[arguments] = moved(self_contained(tool["input_schema"]), arguments)
+        self._join(operation, tool, identifier, _carrying(tool, {"$ref": f"#/components/schemas/{arguments}"}))
+
+    def _join(
+        self, operation: _Operation, endpoint: Mapping[str, Any], identifier: str, body: dict[str, Any] | None = None
+    ) -> None:
+        """
+        :param body: the schema of the whole body, where that is not the endpoint's input.
+        """
+        operation.endpoints.append(endpoint)
+        given, answered = f"{identifier}_input", f"{identifier}_output"
+        self.schemas[given] = body or moved(self_contained(endpoint["input_schema"]), given)
+        self.schemas[answered] = moved(self_contained(endpoint["output_schema"]), answered)
+        operation.inputs.append(given)
+        operation.outputs.append(answered)
+
+    def _path(self, path: str) -> tuple[str, dict[str, str]]:
+        """To OpenAPI two templates that differ in names alone are one path; the first one's names count."""
+        shape = PARAMETER.sub("{}", path)
+        known = self._shapes.setdefault(shape, path)
+        names = zip(PARAMETER.findall(path), PARAMETER.findall(known), strict=True)
+        return known, {old: new for old, new in names if old != new}
+
+    def _identifier(self, method: str, path: str) -> str:
+        slug = re.sub(r"[^A-Za-z0-9]+", "_", path).strip("_") or "root"
+        wanted = found = f"{method}_{slug}"
+        number = 2
+        while found in self._ids:
+            found, number = f"{wanted}_{number}", number + 1
+        self._ids.add(found)
+        return found
+
+    # Writing
+
+    def paths(self) -> dict[str, Any]:
+        """The member ``paths``."""
+        return {
+            path: {verb: self._written(operation) for verb, operation in sorted(taken.items())}
+            for path, taken in self._at.items()
+        }
+
+    def _written(self, operation: _Operation) -> dict[str, Any]:
+        endpoints, first = operation.endpoints, operation.endpoints[0]
+        single = len(endpoints) == 1
+        identifier = operation.inputs[0].removesuffix("_input")
+        if not single:
+            identifier = self._identifier(first["method"], f"{operation.path}/any")
+        described = [first["description"]] if single else [_line(each) for each in endpoints]
+        written: dict[str, Any] = {
+            "operationId": identifier,
+            "summary": first["semantic"]["intent"] if single else f"One of {len(endpoints)}, by what the request names",
+            "description": "\n".join(described),
+            "tags": [_tag(first)],
+        }
+        if all(each.get("deprecated") for each in endpoints):
+            written["deprecated"] = True
+        parameters = [*self._addressed(operation), *self._named(operation)]
+        if parameters:
+            written["parameters"] = parameters
+        body = self._body(operation)
+        if body is not None:
+            written["requestBody"] = body
+        outputs = [{"$ref": f"#/components/schemas/{name}"} for name in operation.outputs]
+        written["responses"] = answers.responses(endpoints, outputs, stream=self._stream)
+        written["security"] = self._security(endpoints)
+        said = [{member: each[member] for member in OWN if member in each} for each in endpoints]
+        written["x-agtp"] = said[0] if single else said
+        return written
+
+    def _security(self, endpoints: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        if all(each.get("min_assurance") == "certificate" for each in endpoints):
+            return [{MUTUAL_TLS: []}]
+        return [*([{}] if self._anonymous else []), {BEARER: []}, {MUTUAL_TLS: []}]
+
+    def _named(self, operation: _Operation) -> list[dict[str, Any]]:
+        methods = list(dict.fromkeys(each["method"] for each in operation.endpoints))
+        if operation.place.named:
+            return naming(methods, required=True)
+        # What has the place by itself goes without; whoever shares it with that is named.
+        return naming(methods[1:], required=False) if len(methods) > 1 else []
+
+    def _addressed(self, operation: _Operation) -> Iterator[dict[str, Any]]:
+        """What the address says: path parameters, and the query of what has no body."""
+        seen: set[str] = set()
+        for endpoint, component in zip(operation.endpoints, operation.inputs, strict=True):
+            properties = self.schemas[component].get("properties", {})
+            in_path = PARAMETER.findall(endpoint["path"])
+            required = endpoint["input_schema"].get("required", [])
+            for name in in_path:
+                new = operation.renames.get(name, name)
+                if new not in seen:
+                    seen.add(new)
+                    yield _parameter(new, "path", properties.get(name, {"type": "string"}), required=True)
+            if operation.place.verb in BODILESS:
+                rest = [name for name in properties if name not in in_path]
+                yield from (_parameter(name, "query", properties[name], required=name in required) for name in rest)
+
+    def _body(self, operation: _Operation) -> dict[str, Any] | None:
+        if operation.place.verb in BODILESS:
+            return None
+        found, needed = [], True
+        for endpoint, component in zip(operation.endpoints, operation.inputs, strict=True):
+            schema, required = self._body_of(endpoint, component)
+            needed = needed and required
+            if schema is not None:
+                found.append(schema)
+        if not found:
+            return None
+        schema = found[0] if len(found) == 1 else {"anyOf": found}
+        return {"required": needed, "content": {media_types.JSON: {"schema": schema}}}
+
+    def _body_of(self, endpoint: Mapping[str, Any], component: str) -> tuple[dict[str, Any] | None, bool]:
+        in_path = PARAMETER.findall(endpoint["path"])
+        whole = self.schemas[component]
+        required = whole.get("required", [])
+        needed = any(name not in in_path for name in required)
+        if not in_path:
+            return {"$ref": f"#/components/schemas/{component}"}, needed
+        if not any(name not in in_path for name in whole.get("properties", {})):
+            return None, False
+        # The unchanged schema stays a component; the body is the same without what stands in the path.
+        properties = {name: item for name, item in whole["properties"].items() if name not in in_path}
+        schema = {**whole, "properties": properties}
+        schema["required"] = [name for name in required if name not in in_path]
+        # References into the component lead there all the same.
+        schema.pop("$defs", None)
+        schema.pop("$schema", None)
+        return schema, needed
+
+
+def _carrying(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of an EXECUTE that calls a tool (core v08 section 8.1)."""
+    payload = {"tool": {"type": "string", "const": tool["tool"]}, "arguments": dict(arguments)}
+    members = {
+        **{name: {"type": "string", "const": tool[name]} for name in ("action", "payload_type")},
+        "payload": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": list(payload),
+            "properties": payload,
+        },
+    }
+    return {"type": "object", "additionalProperties": False, "required": list(members), "properties": members}
+
+
+def _tag(endpoint: Mapping[str, Any]) -> str:
+    if endpoint.get("namespace"):
+        return str(endpoint["namespace"])
+    if endpoint.get("tier") == "A":
+        return "protocol"
+    return "tools" if endpoint.get("tool") else "endpoints"
+
+
+def _line(endpoint: Mapping[str, Any]) -> str:
+    name = endpoint.get("tool") or f"{endpoint['method']} {endpoint['path']}"
+    return f"- `{name}`: {endpoint['description']}"
+
+
+def _parameter(name: str, place: str, schema: Any, *, required: bool) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "schema": schema}
+
+
+def moved(schema: Any, component: str) -> Any:
+    """A schema whose references lead to where it stands in the document."""
+    if isinstance(schema, list):
+        return [moved(item, component) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return dict(_moved_members(schema, component))
+
+
+def _moved_members(schema: Mapping[str, Any], component: str) -> Iterator[tuple[str, Any]]:
+    for name, value in schema.items():
+        if name == "$ref" and isinstance(value, str) and value.startswith("#"):
+            yield name, f"#/components/schemas/{component}{value[1:]}"
+        elif name in ("const", "default", "enum", "examples"):
+            yield name, value
+        elif name != "$schema" or value == DIALECT:
+            # What tools of others say of older dialects means nothing inside of a document that has its own.
+            yield name, moved(value, component)

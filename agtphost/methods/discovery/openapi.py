@@ -1,0 +1,193 @@
+"""
+``DISCOVER /methods`` with ``format=openapi``: what one caller may call, for clients of HTTP.
+
+The list is that of DISCOVER, filtered by the gates' own decision; :mod:`agtphost.contract.openapi` says where HTTP has
+each of it. Documents are written off the reactor, and kept for everybody of the same authority. There is no moment in
+them, so that each has one ETag as long as nothing changes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import DeferredLock
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.built_in_contracts import COMMON
+from agtphost.contract.manifest import project_binding
+from agtphost.contract.openapi.export import callable_openapi
+from agtphost.contract.openapi.operations import Operations
+from agtphost.contract.openapi.placing import Verbs
+from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance
+from agtphost.methods import execution
+from agtphost.methods.discovery.publishing import validated
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.catalog import Catalog
+
+FORMAT = "openapi"
+"""The value of ``format``."""
+
+MOST_DOCUMENTS = 32
+"""Documents that are kept."""
+
+MOST_OCTETS = 32 * 1024 * 1024
+"""Of all of them."""
+
+Run = Callable[..., Awaitable[Any]]
+"""Runs a function with its arguments off the reactor."""
+
+Entry = tuple[Mapping[str, Any], str]
+"""An endpoint as the manifest has it, and what stands before its path."""
+
+
+class OpenAPIFace:
+    """
+    Writes OpenAPI documents.
+
+    :param title: the host's name.
+    :param catalog: which methods only read, and what the host's own ones do.
+    :param aliases: what HTTP's methods stand for here.
+    :param bindings: everything registered; read at every call.
+    :param adapters: whose tools are listed.
+    :param directory: the hosted agents, some of which offer what others do not.
+    :param visibility: which of them a caller is shown.
+    :param version: of what the host has to offer.
+    :param server_url: where its gateway is.
+    :param stream: whether that sends events.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        catalog: Catalog,
+        aliases: Mapping[str, str],
+        bindings: Callable[[], Iterable[Binding]],
+        adapters: Sequence[IPayloadAdapter],
+        directory: IAgentDirectory,
+        visibility: Visibility,
+        run: Run,
+        *,
+        version: Callable[[], str] = lambda: "1",
+        server_url: str = "/",
+        stream: bool = True,
+    ) -> None:
+        self._title = title
+        self._catalog = catalog
+        self._verbs = Verbs.of(aliases, catalog.reads)
+        self._bindings = bindings
+        self._adapters = adapters
+        self._directory = directory
+        self._visibility = visibility
+        self._run = run
+        self._version = version
+        self._server_url = server_url
+        self._stream = stream
+        self._documents: OrderedDict[tuple[Any, ...], tuple[list[Any], Answer]] = OrderedDict()
+        self._octets = 0
+        # One document at a time: however many are asked for, they leave the other threads to others.
+        self._turn = DeferredLock()
+
+    async def answer(self, context: BuiltInContext, *, built_ins: bool) -> Answer:
+        """
+        The document of one caller.
+
+        :param built_ins: whether what every host answers is in it too, besides documents about agents.
+        """
+        addressed = context.agent if context.invocation.addressed else None
+        prefix = "" if addressed is None else f"/agents/{addressed.name}"
+        bindings, tools = list(self._bindings()), execution.callable_tools(self._adapters, context)
+        agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
+        current: list[Any] = [*bindings, *tools, *agents]
+        key = (context.authority(), prefix, built_ins, self._version())
+        known = self._documents.get(key)
+        if known is not None and _same(known[0], current):
+            self._documents.move_to_end(key)
+            return known[1]
+        entries: list[Entry] = []
+        for binding in bindings:
+            if built_ins or binding.tier != "A" or (binding.method == "FETCH" and not prefix):
+                entries.extend(self._reached(binding, context, prefix, agents))
+        about = {
+            "server_id": self._title,
+            "agent_id": None if context.caller is None else context.caller.agent_id,
+            "assurance": context.assurance.label,
+        }
+        anonymous = context.assurance < Assurance.GATEWAY
+        async with self._turn:
+            octets = await self._run(self._written, entries, tools, prefix, about, anonymous)
+        answer = validated(Answer(body=octets, content_type=media_types.OPENAPI), "Authorization")
+        self._keep(key, current, answer)
+        return answer
+
+    def _reached(
+        self, binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]
+    ) -> Iterable[Entry]:
+        """Where the caller could call a binding: by its path, or at each agent that offers it."""
+        if context.admits(binding):
+            yield self._projected(binding), prefix
+        elif binding.agents and not prefix:
+            for agent in agents:
+                if agent.agent_id in binding.agents and context.invocation.admits_at(binding, agent):
+                    yield self._projected(binding), f"/agents/{agent.name}"
+
+    def _projected(self, binding: Binding) -> Mapping[str, Any]:
+        if binding.tier == "A":
+            return _shortened(project_binding(binding, self._catalog))
+        # What was declared in a file has its entry of the manifest.
+        return binding.details if "output_schema" in binding.details else project_binding(binding, self._catalog)
+
+    def _written(
+        self, entries: Sequence[Entry], tools: Sequence[Binding], prefix: str, about: Mapping[str, Any], anonymous: bool
+    ) -> bytes:
+        operations = Operations(self._verbs, anonymous=anonymous, stream=self._stream)
+        for endpoint, before in entries:
+            operations.add(endpoint, before)
+        for tool in tools:
+            operations.add_tool(tool_operation(tool, self._catalog), prefix)
+        document = callable_openapi(self._title, self._version(), operations, server_url=self._server_url, about=about)
+        return jsontext.encode(document)
+
+    def _keep(self, key: tuple[Any, ...], current: list[Any], answer: Answer) -> None:
+        """Keep a document, and let go of those that were not asked for longest."""
+        old = self._documents.pop(key, None)
+        self._octets += _size(answer) - (0 if old is None else _size(old[1]))
+        self._documents[key] = current, answer
+        while len(self._documents) > MOST_DOCUMENTS or self._octets > MOST_OCTETS:
+            self._octets -= _size(self._documents.popitem(last=False)[1][1])
+
+
+def _size(answer: Answer) -> int:
+    return len(answer.body or b"")
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists hold the very same objects."""
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def _shortened(endpoint: dict[str, Any]) -> dict[str, Any]:
+    """An endpoint of the host's own without what every one of them takes, and what HTTP has header fields for."""
+    schema = endpoint["input_schema"]
+    properties = {name: item for name, item in schema["properties"].items() if name not in COMMON}
+    return {**endpoint, "input_schema": {**schema, "properties": properties}}
+
+
+def tool_operation(tool: Binding, catalog: Catalog) -> dict[str, Any]:
+    """A hosted tool as an endpoint of EXECUTE: its input is what goes into the payload."""
+    return {
+        **project_binding(tool, catalog),
+        "tool": tool.name.partition(".")[2] or tool.name,
+        "description": tool.description or tool.name,
+        "input_schema": tool.details.get("input_schema", {"type": "object"}),
+        "output_schema": {"type": "object"},
+        "action": tool.details.get("action") or execution.TOOL_ACTION,
+        "payload_type": tool.details.get("payload_type", media_types.MCP_TOOLS),
+        **({"approval": "required"} if tool.approval else {}),
+    }
