@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from agtphost.http.status import FIELD, over_http
 from agtphost.vocabulary import jsontext, media_types
-from agtphost.vocabulary.catalog import Catalog, Entry
+from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import phrase_of
 from agtphost.wire import grammar
@@ -52,9 +52,6 @@ REFUSED_HERE = frozenset({"OPTIONS", "TRACE", "CONNECT"})
 """Methods that are about HTTP itself."""
 
 GRAMMAR = "agis/1.0"
-READING = frozenset({"discovery", "retrieval", "analysis"})
-"""Categories of methods that change nothing."""
-
 UNREAD_GRAMMAR = '199 agtphost "X-AGIS-Method counts with X-AGIS-Grammar: AGIS/1.0 alone, and was ignored"'
 
 _FORM = "application/x-www-form-urlencoded"
@@ -180,20 +177,10 @@ def _named(verb: str, named: Sequence[bytes], values: Values, rules: Rules) -> s
             here = ", ".join(sorted(rules.namespaces)) or "none"
             fault = f"X-AGIS-Namespace is none of this host's: {namespace[:64]}; here: {here}."
             raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
-    if verb == "GET" and not reads(rules.catalog.entry(method)):
+    if verb == "GET" and not rules.catalog.reads(method):
         fault = f"GET and HEAD only read, and {method[:32]} does more, or is not known: send it by POST."
         raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
     return method
-
-
-def reads(entry: Entry | None) -> bool:
-    """Whether a method of the catalog changes nothing."""
-    if entry is None:
-        return False
-    for told in (entry.floor, entry.standard):
-        if told is not None:
-            return told.get("state_modifying") is False
-    return READING.issuperset(entry.categories)
 
 
 def answer(response: Response, rules: Rules) -> tuple[int, list[tuple[str, str]]]:
