@@ -39,6 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
     # `config` for `Client.of` alone: host.toml and profiles are read where they are asked for, and by one reader.
     # `contract` for how an endpoint looks as an MCP tool.
+    # What agents are listed, by cards: it answers methods, from what adapters and the directory have.
+    "registry": EVERYONE | {"audit", "config", "contract", "handlers", "identity", "methods", "upstream"},
     "client": EVERYONE | {"config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
@@ -53,7 +55,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"host"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
-    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "metrics", "client", "page", "traces"},
+    | {
+        "adapters",
+        "audit",
+        "stores",
+        "upstream",
+        "protocols",
+        "http",
+        "metrics",
+        "client",
+        "page",
+        "traces",
+        "registry",
+    },
     "tap": EVERYONE | {"config", "host"},
     # Nothing imports it but tests: a host in memory, made of everything.
     "testing": EVERYONE

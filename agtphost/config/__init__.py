@@ -21,6 +21,7 @@
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
 - :mod:`.live`: which keys a running host takes, and which wait for a restart
 - :mod:`.metrics`: ``[metrics]``: where this host tells in numbers how it is
+- :mod:`.registry`: ``[registry]``: cards of agents, and how those elsewhere are reached
 - :mod:`.merchant`: ``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them
 - :mod:`.web_upstreams`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and

@@ -17,6 +17,7 @@ from agtphost.config.gateway import gateway_faults
 from agtphost.config.merchant import merchant_faults
 from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
+from agtphost.config.registry import registry_faults
 from agtphost.config.sections import Config
 from agtphost.config.surfaces import http_faults
 from agtphost.config.traces import EXPORTER, traces_faults
@@ -57,6 +58,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from admin_faults(config.admin, config.audit.operators)
     yield from oauth_faults(config.policies.oauth, development=config.host.development)
     yield from merchant_faults(config.merchant)
+    yield from registry_faults(config.registry)
     yield from witnessing_faults(config)
     yield from delegation_faults(config.delegation, config.host.server_id)
     yield from traces_faults(config.traces)

@@ -23,7 +23,6 @@ from agtphost.config.values import LoadContext
 from agtphost.vocabulary.tomltext import Location
 
 LATER = {
-    "registry": "the discovery registry",
     "workers": "several workers",
 }
 """Names the host will know one day: saying so is kinder than calling them misspelled."""

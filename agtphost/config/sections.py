@@ -27,6 +27,7 @@ from agtphost.config.places import Places
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
+from agtphost.config.registry import RegistrySection
 from agtphost.config.tls import TLS, ServerName
 from agtphost.config.traces import TracesSection
 from agtphost.config.upstreams import MCP
@@ -388,6 +389,7 @@ class Config(Section):
     gateway: GatewaySection = Field(default_factory=absent_gateway)
     wellknown: WellKnown = Field(default_factory=WellKnown)
     metrics: MetricsSection | None = None
+    registry: RegistrySection | None = None
     witness: WitnessSection = Field(default_factory=WitnessSection)
     attestation: AttestationSection = Field(default_factory=AttestationSection)
     traces: TracesSection | None = None

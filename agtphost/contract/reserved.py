@@ -64,6 +64,17 @@ VERIFYING = (("CONFIRM", "/verifications"), ("QUERY", "/verifications"))
 GRANTS = (("AUTHORIZE", "/grants"), ("REVOKE", "/grants"), ("QUERY", "/grants"))
 """What the host lets agents do: :mod:`agtphost.contract.rights`."""
 
+REGISTRY = (
+    ("QUERY", "/cards"),
+    ("QUERY", "/cards/{id}"),
+    ("FIND", "/cards"),
+    ("REGISTER", "/cards"),
+    ("RENEW", "/cards/{id}"),
+    ("WITHDRAW", "/cards/{id}"),
+    ("APPROVE", "/cards/{id}"),
+)
+"""Cards of agents: bound where there is ``[registry]``."""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
@@ -84,5 +95,6 @@ RESERVED = (
     *VERIFYING,
     *GRANTS,
     *CONFIGURATION,
+    *REGISTRY,
 )
 """All of them, as the endpoint rules take them."""

@@ -19,6 +19,7 @@ from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.host.a2a_front import fronted_tasks
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
+from agtphost.host.kept_cards import KeptCards
 from agtphost.host.loaded import Loaded
 from agtphost.host.oauth import Principals
 from agtphost.host.propagation import Propagation
@@ -63,6 +64,8 @@ class Lasting:
 
     principals: Principals
     reloads: ReloadRequests
+    cards: KeptCards
+    """Cards that registered, and who of them is there."""
 
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
@@ -97,4 +100,5 @@ class Lasting:
             traffic=traffic,
             principals=Principals(reactor),
             reloads=ReloadRequests(),
+            cards=KeptCards.of(held, evidence.ledger, reactor, seconds),
         )

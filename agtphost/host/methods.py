@@ -15,6 +15,7 @@ from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
+from agtphost.host.cards import cards_of
 from agtphost.host.configuring import configuration_bindings
 from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
@@ -58,6 +59,7 @@ from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.negotiation.negotiator import Negotiator
+from agtphost.registry.catalogue import Cards
 from agtphost.vocabulary import times
 
 
@@ -118,6 +120,9 @@ class Methods:
     access: PageAccess | None
     """What AGTP answers about the page; None where there is none."""
 
+    cards: Cards | None = None
+    """The registry; None where there is none."""
+
 
 def built_in_methods(
     on: Foundation,
@@ -148,6 +153,7 @@ def built_in_methods(
     fronted = on.lasting.fronted
     access = page_access(on)
     tell_overseers(on)
+    cards, of_cards = cards_of(on, shown.visibility, bound, shown.adapters)
     own = bindings.built_ins(
         loaded.catalog,
         discover=_discovery(on, shown, purchase, negotiating),
@@ -171,11 +177,13 @@ def built_in_methods(
             *granting_bindings(on, upstreams, negotiating),
             *configuration_bindings(on),
             *verifying_bindings(on),
+            *of_cards,
         ),
         floor=floor,
         delegating=tasks,
         carrier=carrier,
         access=access,
+        cards=cards,
     )
 
 

@@ -34,6 +34,12 @@ APPROVAL: Final = "approval"
 GRANT: Final = "grant"
 """The kind of what operators let agents do: see :mod:`agtphost.dispatch.rights`."""
 
+CARD: Final = "card"
+"""The kind of registered cards: see :mod:`agtphost.registry.registered`."""
+
+CARD_VERSION: Final = "card-version"
+"""The kind of their former versions."""
+
 VERIFICATION: Final = "audit-verification"
 """The kind of what the last verification of the evidence came to."""
 
@@ -234,6 +240,30 @@ _KINDS: Final = (
     ),
     _of_agents(
         "contract-accepted", "that a preview was accepted", 20_000, in_all=100_000, unproven=64, lives=372 * DAY
+    ),
+    # The registry
+    _of_agents(
+        CARD,
+        "a card that an agent or an operator registered, until it is withdrawn for good or forgotten",
+        20_000,
+        in_all=100_000,
+        octets_per_owner=64 * MIB,
+        octets_in_all=256 * MIB,
+        unproven=1,
+        lives=None,
+        reason=Reason.TOO_MANY_CARDS,
+        remedy="Withdraw cards that are used no more, with remove.",
+    ),
+    _of_agents(
+        CARD_VERSION,
+        "a former version of such a card; 20 of a card",
+        400_000,
+        in_all=400_000,
+        octets_per_owner=64 * MIB,
+        octets_in_all=64 * MIB,
+        unproven=1,
+        lives=None,
+        finished=ANY,
     ),
     # What follows from the operator's own doing and configuration
     _of_the_host("retained-agent", "what stays of a revoked or deprecated agent", 1_000_000, indexed=("label",)),

@@ -1,0 +1,76 @@
+"""The registry of cards, as one configuration has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import REGISTRY
+from agtphost.host.foundation import Foundation
+from agtphost.iagtp import IPayloadAdapter
+from agtphost.identity.peer import Assurance
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.registry.catalogue import Cards
+from agtphost.registry.changing import ChangeCards
+from agtphost.registry.endpoints import Endpoints
+from agtphost.registry.fetching import Fetching
+from agtphost.registry.generated import HostedCards
+from agtphost.registry.providers import Providers
+from agtphost.registry.showing import ShowCards
+
+STATEMENTS = {
+    "QUERY": "Cards of everything that the caller may call.",
+    "FIND": "Search the cards of everything that the caller may call.",
+    "REGISTER": "Enter a card, or its URL, into the registry; for operators, and agents under their own names.",
+    "RENEW": "Renew the lease of a card.",
+    "WITHDRAW": "Withdraw a card, or say that it has a successor.",
+    "APPROVE": "Approve what changed in a card that was fetched from its URL; for operators.",
+}
+
+
+def cards_of(
+    on: Foundation,
+    visibility: Visibility,
+    endpoints: Sequence[Binding],
+    adapters: Sequence[IPayloadAdapter],
+) -> tuple[Cards | None, tuple[Binding, ...]]:
+    """The registry under one configuration, and what AGTP answers of it; None where there is none."""
+    section = on.config.registry
+    if section is None:
+        return None, ()
+    directory, kept = on.loaded.directory, on.lasting.cards
+    providers = Providers(on.reactor, section.provider)
+    shown = ShowCards()
+    url = None if section.url is None else f"{section.url.rstrip('/')}{section.path}"
+    hosted = HostedCards(
+        *(directory, endpoints, adapters, visibility, on.config.host.server_id), url=url, now=on.seconds
+    )
+    cards = Cards(
+        *(kept.registered, kept.leases, hosted, on.authorization, directory.by_id, shown), scopes=providers.scopes
+    )
+    shown.cards = cards
+    where = Endpoints(development=on.config.host.development, allowed=providers.allowed())
+    changing = ChangeCards(
+        cards,
+        on.authorization,
+        directory.known,
+        where,
+        Fetching(on.reactor, providers, where),
+        lambda card: "none",
+        [adapter.name for adapter in adapters],
+        on.seconds,
+    )
+    handlers = {"QUERY": shown, "FIND": shown}
+    return cards, tuple(
+        # Operators are known by their certificate's key, and are no agents.
+        Binding.native(
+            *place,
+            handlers.get(place[0], changing),
+            STATEMENTS[place[0]],
+            Assurance.NONE,
+            changes=place[0] not in handlers,
+            server_level=True,
+        )
+        for place in REGISTRY
+        if place[0] != "FIND"
+    )

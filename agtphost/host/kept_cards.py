@@ -1,0 +1,37 @@
+"""Registered cards and their leases, which are there whatever the configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.audit.state import StateTable
+from agtphost.iagtp import ILedger
+from agtphost.registry.entry import Entry
+from agtphost.registry.leases import Leases
+from agtphost.registry.registered import Registered
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptCards:
+    """What is there whatever the configuration says: registered cards and their leases."""
+
+    registered: Registered
+    leases: Leases
+
+    @classmethod
+    def of(cls, held: StateTable, ledger: ILedger, reactor: Any, seconds: Callable[[], float]) -> KeptCards:
+        """Those of one host."""
+        registered = Registered(held)
+        leases = Leases(reactor, seconds)
+
+        def changed(card_id: str, entry: Entry | None) -> None:
+            if entry is None:
+                leases.drop(card_id)
+            else:
+                leases.put(card_id, entry.owner, entry.lifetime, entry.lost_since)
+
+        registered.watch(changed)
+        ledger.watch(leases.watch)
+        return cls(registered=registered, leases=leases)

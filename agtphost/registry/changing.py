@@ -1,0 +1,330 @@
+"""
+REGISTER, RENEW, WITHDRAW and APPROVE of cards: who may change which, and what becomes durable.
+
+Operators change every card; an agent with the scope ``registry:register``, which its certificate proves, those under
+its own name or Agent-ID. The change commits with the record of the call, so that whoever is told of it can rely on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.agents import Agent
+from agtphost.registry import leases, reading
+from agtphost.registry.card import ACTIVE, DEPRECATED, WITHDRAWN, Card
+from agtphost.registry.catalogue import REGISTER, Cards
+from agtphost.registry.endpoints import Endpoints
+from agtphost.registry.entry import LIVE, Entry
+from agtphost.registry.generated import HostedCards
+from agtphost.registry.registered import entry_of
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.reasons import Reason
+
+APPROVE = "registry:approve"
+"""The scope by which an agent approves changed cards in the operators' place."""
+
+UPLOAD = "upload"
+PATHS = frozenset({"public", "search"})
+"""What no card can be called: paths of the registry over HTTP."""
+
+_REGISTER_OWN = frozenset({"card", "url", "lifetime", "public", "if_match"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A card as its URL gave it."""
+
+    octets: bytes
+    etag: str = ""
+    """As the URL's server has it."""
+
+
+Fetch = Callable[[str], Awaitable[Fetched]]
+"""Fetches a card; raises a Refusal where it does not come."""
+
+Judge = Callable[[Card], str]
+"""What a card's signatures are worth."""
+
+
+@implementer(IBuiltInHandler)
+class ChangeCards:
+    """
+    Answers what changes cards.
+
+    :param known: every agent that the host knows.
+    :param endpoints: where calls may go.
+    :param fetch: fetches a card from its URL.
+    :param adapters: names of what carries payloads here: no card begins with one of them.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        cards: Cards,
+        authorization: Authorization,
+        known: Callable[[], Sequence[Agent]],
+        endpoints: Endpoints,
+        fetch: Fetch,
+        judge: Judge,
+        adapters: Sequence[str] = (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._cards = cards
+        self._authorization = authorization
+        self._known = known
+        self._endpoints = endpoints
+        self._fetch = fetch
+        self._judge = judge
+        self._adapters = tuple(adapters)
+        self._now = now
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Answer.
+
+        :raises Refusal: 403 for whoever has no say in it, 404 for cards that are not there, 409 where the card is
+            another one by now, 422 for what is no card.
+        """
+        if context.method == "REGISTER":
+            return await self._register(context)
+        card_id = context.path_parameters["id"]
+        if context.method == "APPROVE":
+            return self._approve(context, card_id)
+        # Whether it is there is told to those who may know of it.
+        entry = self._cards.get(context, card_id).entry
+        self._require_own(context, card_id, entry)
+        if self._cards.registered.get(card_id) is None:
+            raise Refusal(Reason.CARD_NOT_YOURS, "The host itself has that card, which says what is hosted.", remedy="")
+        self._require_match(context.input, entry)
+        return self._renew(context, entry) if context.method == "RENEW" else self._withdraw(context, entry)
+
+    # Who
+
+    def _require(self, context: BuiltInContext) -> str:
+        """
+        Who registers: the Agent-ID, or empty for operators.
+
+        :raises Refusal: 403 for everybody else.
+        """
+        if self._authorization.operates(context):
+            return ""
+        return self._authorization.require(
+            context, REGISTER, f"Cards are registered by operators, and by agents with the scope {REGISTER}."
+        )
+
+    def _require_own(self, context: BuiltInContext, card_id: str, entry: Entry | None) -> str:
+        """Who changes a card; of agents nobody but its own. :raises Refusal: 403 otherwise."""
+        agent_id = self._require(context)
+        caller = context.caller
+        if not agent_id:
+            return "" if entry is None else entry.owner
+        if (entry is not None and entry.owner != agent_id) or caller is None or not self._under(card_id, caller):
+            raise Refusal(Reason.CARD_NOT_YOURS, details={"id": card_id})
+        return agent_id
+
+    def _under(self, card_id: str, agent: Agent) -> bool:
+        """Whether an id is an agent's own, or below it; a name that several have is nobody's."""
+        own = card_id.partition(":")[0]
+        if own == agent.agent_id:
+            return True
+        return own == agent.name and not any(
+            each.name == agent.name and each.agent_id != agent.agent_id for each in self._known()
+        )
+
+    def _require_match(self, given: Mapping[str, Any], entry: Entry | None) -> None:
+        """The card is the one that the caller looked at. :raises Refusal: 409 otherwise."""
+        wanted = parameters.text(given, "if_match")
+        if wanted is None:
+            return
+        tags = [tag.strip().removeprefix("W/").strip('"') for tag in wanted.split(",")]
+        if entry is not None and ("*" in tags or entry.digest in tags or str(entry.number) in tags):
+            return
+        raise Refusal(Reason.CARD_CHANGED, details={"current_etag": "" if entry is None else entry.digest})
+
+    # REGISTER
+
+    async def _register(self, context: BuiltInContext) -> Answer:
+        given = context.input
+        self._require(context)
+        lifetime, public = _lifetime(given), given.get("public")
+        if public is not None and not isinstance(public, bool):
+            raise parameters.invalid("public", "public is not true or false.", "Leave it out, or send true.")
+        if "url" in given and "card" not in given and "id" not in given:
+            url = parameters.required(given, "url")
+            fetched = await self._fetch(url)
+            octets, source, etag = fetched.octets, url, fetched.etag
+        else:
+            octets, source, etag = _sent(given), UPLOAD, ""
+        card = self._read(octets)
+        entry = self._cards.registered.get(card.id)
+        owner = self._require_own(context, card.id, entry)
+        self._require_free(card.id)
+        self._require_match(given, entry)
+        value, version = self._cards.registered.item(card.id)
+        same = bool(value) and value["card"] == octets.decode()
+        former = dict(value) if value and not same else None
+        now = self._now()
+        value.pop("pending", None)
+        value.pop("lost_since", None)
+        value.update(
+            card=octets.decode(),
+            number=(value["number"] if same else value["number"] + 1) if value else 1,
+            updated=value["updated"] if same else now,
+            source=source,
+            owner=owner,
+            by=self._authorization.actor(context),
+            status=ACTIVE,
+            signature=self._judge(card),
+        )
+        value.pop("successor", None)
+        if etag:
+            value["etag"] = etag
+        if lifetime is not None or (owner and "lifetime" not in value):
+            value["lifetime"] = lifetime or leases.DEFAULT
+        if public is not None:
+            value["public"] = public
+        changes = self._cards.registered.put(card.id, value, version, former)
+        self._cards.leases.saw(card.id)
+        made = entry_of(card.id, value)
+        return Answer(
+            result={**self._shown(made), "created": entry is None, "changed": not same},
+            changes=changes,
+            extra={"card": {"id": card.id, "version": made.number, "sha256": made.digest, "source": source}},
+        )
+
+    def _read(self, octets: bytes) -> Card:
+        try:
+            return reading.read(octets, self._endpoints)
+        except reading.CardFaults as error:
+            raise refused(error) from None
+
+    def _require_free(self, card_id: str) -> None:
+        if HostedCards.is_of_host(card_id, self._adapters) or card_id in PATHS:
+            raise Refusal(
+                Reason.CARD_NOT_YOURS,
+                "Cards of that beginning are of what is hosted here, and nobody registers them.",
+                details={"id": card_id},
+            )
+
+    def _shown(self, entry: Entry) -> dict[str, Any]:
+        return entry.shown(LIVE, self._cards.tier(entry), self._now())
+
+    # RENEW, WITHDRAW
+
+    def _renew(self, context: BuiltInContext, entry: Entry) -> Answer:
+        lifetime = _lifetime(context.input)
+        self._cards.leases.saw(entry.id)
+        if lifetime is None or lifetime == entry.lifetime:
+            return Answer(result=self._shown(entry), extra={"card": {"id": entry.id}})
+        value, version = self._cards.registered.item(entry.id)
+        value["lifetime"] = lifetime
+        return Answer(
+            result=self._shown(entry_of(entry.id, value)),
+            changes=self._cards.registered.put(entry.id, value, version, None),
+            extra={"card": {"id": entry.id, "lifetime": lifetime}},
+        )
+
+    def _withdraw(self, context: BuiltInContext, entry: Entry) -> Answer:
+        given = context.input
+        if given.get("remove") in (True, "true"):
+            return Answer(
+                result={"id": entry.id, "removed": True},
+                changes=self._cards.registered.removal(entry.id),
+                extra={"card": {"id": entry.id, "removed": True}},
+            )
+        status = parameters.choice(given, "status", (WITHDRAWN, DEPRECATED, ACTIVE), WITHDRAWN)
+        successor = parameters.text(given, "successor")
+        if successor == entry.id or (successor is not None and len(successor) > reading.LONGEST_ID):
+            raise parameters.invalid("successor", "successor is no other card's id.", "Send the id of another card.")
+        value, version = self._cards.registered.item(entry.id)
+        value["status"] = status
+        value.pop("successor", None)
+        if successor is not None and status != ACTIVE:
+            value["successor"] = successor
+        told = {"id": entry.id, "status": status, **({"successor": successor} if successor else {})}
+        return Answer(
+            result=self._shown(entry_of(entry.id, value)),
+            changes=self._cards.registered.put(entry.id, value, version, None),
+            extra={"card": told},
+        )
+
+    # APPROVE
+
+    def _approve(self, context: BuiltInContext, card_id: str) -> Answer:
+        self._authorization.require(context, APPROVE, "Changed cards are approved by operators.")
+        value, version = self._cards.registered.item(card_id)
+        if not value:
+            raise Refusal(Reason.CARD_UNKNOWN)
+        pending = value.pop("pending", None)
+        if pending is None:
+            raise Refusal(Reason.NOTHING_TO_APPROVE, "No change of that card waits for an approval.")
+        looked_at = parameters.text(context.input, "digest")
+        if looked_at is not None and looked_at != pending["digest"]:
+            raise Refusal(Reason.DEFINITION_CHANGED_AGAIN, details={"digest": pending["digest"]})
+        former = dict(value)
+        value.update(
+            card=pending["card"],
+            number=value["number"] + 1,
+            updated=self._now(),
+            etag=pending.get("etag", ""),
+            signature=pending["signature"],
+        )
+        made = entry_of(card_id, value)
+        return Answer(
+            result=self._shown(made),
+            changes=self._cards.registered.put(card_id, value, version, former),
+            extra={"card": {"id": card_id, "version": made.number, "sha256": made.digest, "approved": True}},
+        )
+
+
+def refused(error: reading.CardFaults) -> Refusal:
+    """The refusal of what is no card."""
+    first = error.faults[0]
+    member = first.member or "card"
+    return Refusal(
+        Reason.CARD_INVALID,
+        f"It is no card: {first}.",
+        details={
+            "parameter": member,
+            "field": member,
+            "faults": [{"path": each.member, "message": each.message} for each in error.faults],
+        },
+    )
+
+
+def _sent(given: Mapping[str, Any]) -> bytes:
+    """
+    The octets of a card that was sent: as text they are what they were, as an object they are written anew.
+
+    What stands beside ``card`` says how it is to be registered; without ``card`` the parameters are the card itself.
+    """
+    card = given.get("card", None if "card" in given else given)
+    if isinstance(card, str):
+        return card.encode()
+    if isinstance(card, Mapping):
+        if card is given:
+            card = {name: value for name, value in given.items() if name not in _REGISTER_OWN}
+        return jsontext.encode(card)
+    raise parameters.invalid("card", "card is no object, and no text of one.", "Send the card, or its url.")
+
+
+def _lifetime(given: Mapping[str, Any]) -> float | None:
+    value = given.get("lifetime")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise parameters.invalid("lifetime", "lifetime is no number of seconds.", "Send 900.")
+    if not leases.SHORTEST <= value <= leases.LONGEST:
+        said = f"lifetime is not from {leases.SHORTEST:g} to {leases.LONGEST:g} seconds."
+        raise parameters.invalid("lifetime", said, "Send 900.")
+    return float(value)

@@ -1,0 +1,108 @@
+"""What lists and searches of cards are narrowed by: HAIDIP-00 sections 5.1 and 5.2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.handlers.parameters import invalid
+from agtphost.registry.catalogue import Listed
+from agtphost.registry.entry import STATES
+from agtphost.registry.reading import authentication_of
+
+MOST_WORDS = 32
+LONGEST_WORD = 256
+
+Accepts = Callable[[Listed], bool]
+
+_OWN = frozenset({"id", "name", "description", "kind", "status", "version", "source", "endpoint", "owner", "successor"})
+"""Further members of an entry that can be asked for by their value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a card has to be."""
+
+    accepts: tuple[Accepts, ...] = ()
+
+    def admits(self, listed: Listed) -> bool:
+        """Whether it is all of it."""
+        return all(accepts(listed) for accepts in self.accepts)
+
+
+def read_filters(given: Mapping[str, Any], *, known: Collection[str] = (), prefix: str = "") -> Filters:
+    """
+    Read them.
+
+    :param given: by name; those in ``known`` are no filters.
+    :param prefix: of names in refusals.
+    :raises agtphost.errors.Refusal: 422 naming the one that cannot be read.
+    """
+    return Filters(tuple(_filter(name, value, prefix) for name, value in given.items() if name not in known))
+
+
+def _filter(name: str, value: Any, prefix: str) -> Accepts:
+    where = f"{prefix}{name}"
+    if name in ("capability", "capabilities"):
+        wanted = _words(where, value)
+        return lambda listed: wanted <= _folded(listed.entry.capabilities)
+    if name in ("tag", "tags"):
+        wanted = _words(where, value)
+        return lambda listed: wanted <= _folded(listed.entry.tags)
+    if name in ("language", "supported_language", "supported_languages"):
+        wanted = _words(where, value)
+        return lambda listed: all(any(_speaks(each, word) for each in listed.entry.languages) for word in wanted)
+    if name == "authentication":
+        ways = {_way(where, each) for each in (value if isinstance(value, list) else [value])}
+        return lambda listed: listed.entry.authentication in ways
+    if name == "provider":
+        wanted = _words(where, value)
+        return lambda listed: listed.entry.provider.casefold() in wanted
+    if name == "state":
+        wanted = _words(where, value)
+        if not wanted <= set(STATES):
+            raise invalid(where, f"{where} is not one of the known words.", f"Use {', '.join(STATES)}.")
+        return lambda listed: listed.state in wanted
+    if name in _OWN:
+        return _scalar(name, where, value)
+    raise invalid(where[:64], f"{where[:64]} is no filter of cards.", f"Use {', '.join(NAMES)}.")
+
+
+NAMES = ("capability", "tag", "language", "authentication", "provider", "state", *sorted(_OWN))
+
+
+def _scalar(name: str, where: str, value: Any) -> Accepts:
+    if not isinstance(value, (str, int, float, bool)) or (isinstance(value, str) and len(value) > LONGEST_WORD):
+        raise invalid(where, f"{where} is no text, number or truth value.", f"Send {where} as a value.")
+    member = "number" if name == "version" else name
+    wanted = str(value).casefold()
+    return lambda listed: str(getattr(listed.entry, member)).casefold() == wanted
+
+
+def _words(where: str, value: Any) -> set[str]:
+    texts = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(texts, list)
+        or not 0 < len(texts) <= MOST_WORDS
+        or not all(isinstance(text, str) and 0 < len(text) <= LONGEST_WORD for text in texts)
+    ):
+        raise invalid(where, f"{where} is neither a text nor a list of texts.", f"Send {where} as text.")
+    return {text.casefold() for text in texts}
+
+
+def _folded(words: tuple[str, ...]) -> set[str]:
+    return {word.casefold() for word in words}
+
+
+def _speaks(listed: str, wanted: str) -> bool:
+    """Whether a language is the wanted one, or a kind of it: ``zh-Hans`` is ``zh`` (BCP 47)."""
+    own = listed.casefold()
+    return own == wanted or own.startswith(f"{wanted}-")
+
+
+def _way(where: str, value: Any) -> str:
+    found = authentication_of(value)
+    if found is None:
+        raise invalid(where, f"{where} is no way of authentication.", "Use none, API key, OAuth2 or mTLS.")
+    return found

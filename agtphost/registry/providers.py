@@ -1,0 +1,89 @@
+"""Origins that the operator lets this host call for the sake of cards, each with how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from twisted.internet.interfaces import IHostnameResolver
+
+from agtphost.config.registry import Provider as ProviderSection
+from agtphost.upstream.https import HTTPSClient, trust_of
+from agtphost.vocabulary.addresses import AddressPolicy, IPNetwork
+
+_PORTS = {"https": 443, "http": 80}
+
+
+class Provider:
+    """
+    One of them.
+
+    :raises OSError, ValueError: its authorities cannot be read.
+    """
+
+    def __init__(self, reactor: Any, settings: ProviderSection, resolver: IHostnameResolver | None = None) -> None:
+        self.settings = settings
+        addresses = AddressPolicy(settings.allow_addresses)
+        if settings.origin.startswith("http:"):
+            # Loopback alone, which the configuration has checked; plain http has no addresses to be pinned to a name.
+            self.client = HTTPSClient(reactor, trust_of(None), addresses=None)
+        else:
+            self.client = HTTPSClient(reactor, trust_of(settings.ca), addresses=addresses, resolver=resolver)
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Header fields that go there, secrets among them."""
+        return {name: value.reveal() for name, value in self.settings.headers.items()}
+
+
+class Providers:
+    """
+    All of them, by origin.
+
+    :param foreign: what reaches origins that are not listed: public addresses alone. Only URLs that a person or an
+        agent names are fetched so, and nothing that a card says.
+    """
+
+    def __init__(
+        self, reactor: Any, sections: Sequence[ProviderSection] = (), resolver: IHostnameResolver | None = None
+    ) -> None:
+        self._reactor = reactor
+        self._resolver = resolver
+        self._foreign: HTTPSClient | None = None
+        self._by_origin = {each.origin: Provider(reactor, each, resolver) for each in sections}
+
+    @property
+    def foreign(self) -> HTTPSClient:
+        """For what no provider is named for."""
+        if self._foreign is None:
+            self._foreign = HTTPSClient(
+                self._reactor, trust_of(None), addresses=AddressPolicy(), resolver=self._resolver
+            )
+        return self._foreign
+
+    def of(self, url: str) -> Provider | None:
+        """The provider of a URL; None where the operator has none."""
+        return self._by_origin.get(origin_of(url))
+
+    def scopes(self, url: str) -> tuple[str, ...]:
+        """What callers of an endpoint must hold."""
+        provider = self.of(url)
+        return () if provider is None else provider.settings.scopes
+
+    def allowed(self) -> tuple[IPNetwork, ...]:
+        """Networks that agents may be in although they are not public."""
+        return tuple(each for one in self._by_origin.values() for each in one.settings.allow_addresses)
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, as ``[[registry.provider]] origin`` has them; empty for what has none."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return ""
+    if not host or parts.username is not None:
+        return ""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}" + ("" if port in (None, _PORTS.get(parts.scheme)) else f":{port}")

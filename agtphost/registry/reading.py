@@ -1,0 +1,297 @@
+"""
+The one strict reader of cards (HAIDIP-00 section 4): everything that is wrong, each by the member that has it.
+
+A card is what somebody says of an agent. Names are shown to people, schemas are run on every call, and the endpoint is
+where calls go, so each is bounded, and nothing is taken that would show as something else than it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.schemas import SchemaError, compile_schema
+from agtphost.registry.card import API_KEY, DEFAULT, MTLS, NONE, OAUTH2, Card, Operation
+from agtphost.registry.endpoints import EndpointFault, Endpoints
+from agtphost.registry.shorthand import NotASchema, schema_of
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.escaping import escape
+
+LONGEST = 256 << 10
+"""Octets of a card: the longest real ones have a tenth of it."""
+
+MOST_FAULTS = 16
+MOST_OPERATIONS = 200
+MOST_WORDS = 100
+"""Capabilities, tags, languages or protocols of one card."""
+
+LONGEST_ID = 256
+LONGEST_NAME = 200
+LONGEST_DESCRIPTION = 4_000
+LONGEST_WORD = 100
+LONGEST_TEXT = 500
+MOST_COMPILED = 128 << 10
+"""Octets of all schemas of a card together."""
+
+_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("none", "public", "noauth"), NONE),
+    **dict.fromkeys(("apikey", "bearer", "token", "http"), API_KEY),
+    **dict.fromkeys(("oauth2", "oauth", "oidc", "openidconnect"), OAUTH2),
+    **dict.fromkeys(("mtls", "mutualtls", "certificate", "agtp"), MTLS),
+}
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,7}", re.ASCII)
+_ID = re.compile(r"[\x21-\x7e]{1,256}", re.ASCII)
+_OPERATION = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
+_MARKUP = frozenset('"<>\\^`{|}')
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a card."""
+
+    member: str
+    """Such as ``operations[2].name``; empty for the whole."""
+
+    message: str
+    """A predicate: ``is longer than 200 characters``."""
+
+    def __str__(self) -> str:
+        return f"{self.member or 'the card'} {self.message}"
+
+
+class CardFaults(ValueError):
+    """
+    What is no card.
+
+    :param faults: at most :data:`MOST_FAULTS`, in the order in which the members are looked at.
+    """
+
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__("; ".join(map(str, faults)))
+        self.faults = tuple(faults)
+
+
+def authentication_of(said: Any) -> str | None:
+    """The way of authentication that a word means, however it is written; None for none of them."""
+    if not isinstance(said, str) or len(said) > 32:
+        return None
+    return _WORDS.get(re.sub(r"[\s_.-]+", "", said.lower()))
+
+
+def read(octets: bytes, endpoints: Endpoints) -> Card:
+    """
+    Read a card.
+
+    :param octets: UTF-8 JSON.
+    :param endpoints: where calls may go.
+    :raises CardFaults: it is none.
+    """
+    try:
+        document = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
+    except jsontext.JSONTextError as error:
+        raise CardFaults([Fault("", f"is not JSON: {error}")]) from None
+    if not isinstance(document, dict):
+        raise CardFaults([Fault("", "is no JSON object")])
+    return _Reader(document, endpoints).card(octets)
+
+
+class _Reader:
+    def __init__(self, document: Mapping[str, Any], endpoints: Endpoints) -> None:
+        self._document = document
+        self._endpoints = endpoints
+        self._faults: list[Fault] = []
+        self._schemas = 0
+
+    def card(self, octets: bytes) -> Card:
+        found = Card(
+            octets=octets,
+            id=self._id(),
+            name=self._text("name", LONGEST_NAME, required=True),
+            description=self._text("description", LONGEST_DESCRIPTION, required=True, keep="\n\t"),
+            capabilities=self._words("capabilities", required=True),
+            endpoint=self._endpoint("endpoint", self._document.get("endpoint"), required=True),
+            authentication=self._authentication(),
+            operations=self._operations(),
+            tags=self._words("tags"),
+            languages=self._words(
+                "supported_languages", _LANGUAGE.fullmatch, "is no language tag such as en or zh-Hans"
+            ),
+            provider=self._provider(),
+            version=self._text("version", LONGEST_WORD),
+            document=self._document,
+        )
+        self._words("protocols")
+        for name in ("license", "last_update"):
+            self._text(name, LONGEST_TEXT)
+        if len(octets) > LONGEST and not self._faults:
+            self._wrong("", f"is longer than {LONGEST} octets")
+        if self._faults:
+            raise CardFaults(self._faults)
+        return found
+
+    def _wrong(self, member: str, message: str) -> None:
+        if len(self._faults) < MOST_FAULTS:
+            self._faults.append(Fault(member, message))
+
+    # Members
+
+    def _id(self) -> str:
+        value = self._document.get("id")
+        if not isinstance(value, str) or not value:
+            self._wrong("id", "is missing" if value is None else "is no text")
+        elif len(value) > LONGEST_ID:
+            self._wrong("id", f"is longer than {LONGEST_ID} characters")
+        elif _ID.fullmatch(value) is None or _MARKUP & set(value) or value.strip("./") == "":
+            self._wrong("id", "is no slug, UUID or URI: visible ASCII characters, without quotes and brackets")
+        else:
+            return value
+        return ""
+
+    def _text(self, member: str, longest: int, *, required: bool = False, keep: str = "") -> str:
+        value = self._document.get(member)
+        if value is None:
+            if required:
+                self._wrong(member, "is missing")
+            return ""
+        return self._said(member, value, longest, required=required, keep=keep)
+
+    def _said(self, member: str, value: Any, longest: int, *, required: bool = False, keep: str = "") -> str:
+        """A text that is shown to people as it is."""
+        if not isinstance(value, str):
+            self._wrong(member, "is no text")
+        elif required and not value.strip():
+            self._wrong(member, "is empty")
+        elif len(value) > longest:
+            self._wrong(member, f"is longer than {longest} characters")
+        elif escape(value, keep=keep) != value:
+            self._wrong(member, "has control, invisible or direction characters, which show it as something else")
+        else:
+            return value
+        return ""
+
+    def _words(
+        self,
+        member: str,
+        fits: Callable[[str], object] | None = None,
+        unfit: str = "",
+        *,
+        required: bool = False,
+    ) -> tuple[str, ...]:
+        value = self._document.get(member)
+        if value is None:
+            if required:
+                self._wrong(member, "is missing")
+            return ()
+        if not isinstance(value, list):
+            self._wrong(member, "is no array")
+            return ()
+        if len(value) > MOST_WORDS:
+            self._wrong(member, f"has more than {MOST_WORDS} entries")
+            return ()
+        found = []
+        for at, each in enumerate(value):
+            word = self._said(f"{member}[{at}]", each, LONGEST_WORD, required=True)
+            if word and fits is not None and not fits(word):
+                self._wrong(f"{member}[{at}]", unfit)
+            found.append(word)
+        return tuple(found)
+
+    def _authentication(self) -> str:
+        said = self._document.get("authentication")
+        found = authentication_of(said)
+        if found is None:
+            missing = "is missing" if said is None else "is not known"
+            self._wrong("authentication", f"{missing}: use none, API key, OAuth2 or mTLS")
+        return found or NONE
+
+    def _provider(self) -> str:
+        value = self._document.get("provider")
+        if isinstance(value, dict):
+            # As A2A has it.
+            named = next((name for name in ("name", "organization") if name in value), "name")
+            return self._said(f"provider.{named}", value.get(named), LONGEST_TEXT)
+        return self._text("provider", LONGEST_TEXT)
+
+    def _endpoint(self, member: str, value: Any, *, required: bool = False) -> str:
+        if value is None:
+            if required:
+                self._wrong(member, "is missing")
+            return ""
+        try:
+            return self._endpoints.checked(value)
+        except EndpointFault as error:
+            self._wrong(member, str(error))
+            return ""
+
+    # Operations
+
+    def _operations(self) -> tuple[Operation, ...]:
+        top = Operation(
+            name=DEFAULT,
+            description=str(self._document.get("description") or "")[:LONGEST_DESCRIPTION],
+            input_schema=self._schema("", self._document, "input_schema", "inputs"),
+            output_schema=self._schema("", self._document, "output_schema", "outputs"),
+        )
+        listed = self._document.get("operations")
+        if listed is None:
+            return (top,)
+        if not isinstance(listed, list):
+            self._wrong("operations", "is no array")
+            return (top,)
+        if len(listed) > MOST_OPERATIONS:
+            self._wrong("operations", f"has more than {MOST_OPERATIONS} entries")
+            return (top,)
+        found: dict[str, Operation] = {}
+        for at, each in enumerate(listed):
+            operation = self._operation(f"operations[{at}]", each)
+            if operation is not None and operation.name in found:
+                self._wrong(f"operations[{at}].name", "stands twice")
+            elif operation is not None:
+                found[operation.name] = operation
+            if len(self._faults) >= MOST_FAULTS:
+                break
+        return tuple(found.values()) or (top,)
+
+    def _operation(self, place: str, given: Any) -> Operation | None:
+        if not isinstance(given, dict):
+            self._wrong(place, "is no object")
+            return None
+        name = given.get("name")
+        if not isinstance(name, str) or _OPERATION.fullmatch(name) is None or "/" in name:
+            what = "is missing" if name is None else "is not 1 to 128 visible ASCII characters without slash"
+            self._wrong(f"{place}.name", what)
+            return None
+        described = given.get("description", "")
+        return Operation(
+            name=name,
+            description=self._said(f"{place}.description", described, LONGEST_DESCRIPTION, keep="\n\t"),
+            input_schema=self._schema(place, given, "input_schema", "inputs"),
+            output_schema=self._schema(place, given, "output_schema", "outputs"),
+            endpoint=self._endpoint(f"{place}.endpoint", given.get("endpoint")),
+        )
+
+    def _schema(self, place: str, given: Mapping[str, Any], *members: str) -> Mapping[str, Any] | None:
+        member = next((name for name in members if given.get(name) is not None), None)
+        if member is None:
+            return None
+        where = f"{place}.{member}" if place else member
+        try:
+            schema = schema_of(given[member])
+        except NotASchema as error:
+            self._wrong(f"{where}.{error.member}" if error.member else where, str(error))
+            return None
+        size = len(jsontext.encode(schema))
+        self._schemas += size
+        if self._schemas > MOST_COMPILED:
+            self._wrong(where, f"and the schemas before it have more than {MOST_COMPILED} octets")
+            return None
+        try:
+            plain = schema.get("type", "object") == "object"
+            compile_schema(schema, role="tool" if plain else "output", share=1)
+        except SchemaError as error:
+            fault = error.faults[0]
+            self._wrong(f"{where}{fault.pointer}", fault.message)
+            return None
+        return schema

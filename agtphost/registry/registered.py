@@ -1,0 +1,160 @@
+"""
+The cards that registered: state items, which change with the record of the call that changed them.
+
+An item has the card's text, so that it is given back as it came, and what the registry says of it. The twenty versions
+before are items of their own, which make room for others where there is none left.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.registry.card import ACTIVE, NONE
+from agtphost.registry.entry import REGISTERED, Entry
+from agtphost.registry.reading import authentication_of
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.holdings import CARD, CARD_VERSION
+
+KEPT = 20
+"""Former versions of a card."""
+
+Watcher = Callable[[str, Entry | None], object]
+
+
+class Registered:
+    """
+    All of them, by id.
+
+    :param held: where they are durable.
+    """
+
+    def __init__(self, held: StateTable) -> None:
+        self._held = held
+        self._entries: dict[str, Entry] = {}
+        self._ids: list[str] = []
+        self._watchers: list[Watcher] = []
+        self.changes = 0
+        """Counts every change: what is made of all cards is made anew when it is another number."""
+
+        held.watch(CARD, self._changed)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have it called for every card that there is, and whenever one changes; with None where it is gone."""
+        self._watchers.append(watcher)
+        for card_id, entry in self._entries.items():
+            watcher(card_id, entry)
+
+    def _changed(self, card_id: str, item: StateItem | None) -> None:
+        self.changes += 1
+        if item is None:
+            if self._entries.pop(card_id, None) is not None:
+                del self._ids[bisect_left(self._ids, card_id)]
+            entry = None
+        else:
+            if card_id not in self._entries:
+                insort(self._ids, card_id)
+            entry = self._entries[card_id] = entry_of(card_id, item.value)
+        for watcher in self._watchers:
+            watcher(card_id, entry)
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, card_id: str) -> Entry | None:
+        """One of them."""
+        return self._entries.get(card_id)
+
+    def after(self, card_id: str = "") -> Iterator[Entry]:
+        """All of them with a greater id, in the order of ids."""
+        at = bisect_left(self._ids, f"{card_id}\0") if card_id else 0
+        return (self._entries[each] for each in self._ids[at:])
+
+    def item(self, card_id: str) -> tuple[dict[str, Any], int]:
+        """What is kept of one, to be changed, and the version that the change is decided on; nothing and 0 of none."""
+        item = self._held.get(CARD, card_id)
+        return ({}, 0) if item is None else (dict(item.value), item.version)
+
+    def octets(self, card_id: str) -> bytes:
+        """The card, as it came."""
+        item = self._held.get(CARD, card_id)
+        return b"" if item is None else str(item.value["card"]).encode()
+
+    def version(self, card_id: str, number: int) -> Mapping[str, Any] | None:
+        """A former version: its ``card``, ``number`` and ``updated``; None where it is not kept."""
+        item = self._held.get(CARD_VERSION, _place(card_id, number))
+        return item.value if item is not None and item.value["number"] == number else None
+
+    # Changing
+
+    def put(
+        self, card_id: str, value: Mapping[str, Any], version: int, former: Mapping[str, Any] | None
+    ) -> tuple[Change, ...]:
+        """
+        What makes a card what ``value`` says.
+
+        :param version: of the item that this was decided on; 0: there is none.
+        :param former: what is kept as the version before; None: the card itself stays what it is.
+        """
+        owner = str(value["owner"])
+        changes = [Change(kind=CARD, key=card_id, value=value, owner=owner, expected=version)]
+        if former is not None:
+            number = int(former["number"])
+            kept = {"card": former["card"], "number": number, "updated": former["updated"]}
+            changes.append(Change(kind=CARD_VERSION, key=_place(card_id, number), value=kept, owner=owner))
+        return tuple(changes)
+
+    def removal(self, card_id: str) -> tuple[Change, ...]:
+        """What makes a card be forgotten, with all its versions."""
+        value, version = self.item(card_id)
+        owner = str(value.get("owner", ""))
+        found = Change(kind=CARD, key=card_id, value=None, owner=owner, expected=version)
+        places = (_place(card_id, slot) for slot in range(KEPT))
+        kept = [place for place in places if self._held.get(CARD_VERSION, place) is not None]
+        return (found, *(Change(kind=CARD_VERSION, key=place, value=None, owner=owner) for place in kept))
+
+
+def _place(card_id: str, number: int) -> str:
+    """Where a version is kept: in the place of the one that is :data:`KEPT` before it."""
+    return f"{number % KEPT} {card_id}"
+
+
+def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
+    """The entry of a kept card, which was read strictly before it was kept."""
+    octets = str(value["card"]).encode()
+    document = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
+    pending = value.get("pending")
+    provider = document.get("provider") or ""
+    if isinstance(provider, dict):
+        provider = str(provider.get("name", provider.get("organization", "")))
+    return Entry(
+        id=card_id,
+        kind=REGISTERED,
+        name=document["name"],
+        description=document["description"],
+        capabilities=tuple(document["capabilities"]),
+        tags=tuple(document.get("tags") or ()),
+        languages=tuple(document.get("supported_languages") or ()),
+        provider=provider,
+        authentication=authentication_of(document["authentication"]) or NONE,
+        endpoint=document["endpoint"],
+        digest=sha256(octets).hexdigest(),
+        number=int(value["number"]),
+        updated=float(value["updated"]),
+        status=str(value.get("status", ACTIVE)),
+        successor=str(value.get("successor", "")),
+        source=str(value["source"]),
+        owner=str(value["owner"]),
+        public=value.get("public") is True,
+        lifetime=value.get("lifetime"),
+        lost_since=value.get("lost_since"),
+        pending=pending["digest"] if pending else "",
+        signature=str(value.get("signature", "none")),
+        certification=document.get("certification"),
+    )

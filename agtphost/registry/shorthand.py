@@ -1,0 +1,87 @@
+"""The draft's shorthand for inputs and outputs, ``{"text": "string"}``, as the JSON Schema that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_SAME: Mapping[str, str] = {
+    **dict.fromkeys(("text", "str"), "string"),
+    **dict.fromkeys(("int", "long"), "integer"),
+    **dict.fromkeys(("float", "double"), "number"),
+    **dict.fromkeys(("dict", "map"), "object"),
+    "bool": "boolean",
+    "list": "array",
+}
+_TYPES: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"type": name} for name in ("string", "number", "integer", "boolean", "array", "object", "null")},
+    **{name: {"type": word} for name, word in _SAME.items()},
+    **{name: {"type": "string", "format": "uri"} for name in ("url", "uri")},
+    "base64": {"type": "string", "contentEncoding": "base64"},
+    "any": {},
+}
+
+_KEYWORDS = frozenset(
+    {"$schema", "$ref", "$defs", "properties", "required", "additionalProperties", "anyOf", "oneOf", "allOf"}
+)
+"""Members that only a JSON Schema has."""
+
+
+class NotASchema(ValueError):
+    """
+    Neither a JSON Schema nor the shorthand.
+
+    :param member: below what was read; empty for the whole.
+    """
+
+    def __init__(self, member: str, message: str) -> None:
+        super().__init__(message)
+        self.member = member
+
+
+def schema_of(given: Any) -> Mapping[str, Any]:
+    """
+    The JSON Schema of ``inputs``, ``outputs``, ``input_schema`` or ``output_schema``.
+
+    In the shorthand every member is a field that has to be there, unless its type ends in ``?``; ``string[]`` is a
+    list of strings.
+
+    :raises NotASchema: it is neither.
+    """
+    if not isinstance(given, Mapping):
+        raise NotASchema("", 'is neither a JSON Schema nor an object such as {"text": "string"}')
+    if _is_schema(given):
+        return given
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, said in given.items():
+        kind, optional = (said[:-1], True) if isinstance(said, str) and said.endswith("?") else (said, False)
+        properties[name] = _type(name, kind)
+        if not optional:
+            required.append(name)
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    return {**schema, "required": required} if required else schema
+
+
+def _is_schema(given: Mapping[str, Any]) -> bool:
+    """Whether it has what no shorthand has; an empty one says that there are no fields, or any: the same."""
+    if any(name in given and not isinstance(given[name], str) for name in _KEYWORDS):
+        return True
+    if "$schema" in given or "$ref" in given or isinstance(given.get("type"), list):
+        return True
+    # `{"type": "object"}` is any object; `{"type": "string"}` is no schema of an input, and has a field named type.
+    return given.get("type") == "object" and all(
+        name in ("type", "title", "description") or not isinstance(value, str) for name, value in given.items()
+    )
+
+
+def _type(name: str, said: Any) -> Mapping[str, Any]:
+    if isinstance(said, Mapping):
+        return said if "type" in said or _is_schema(said) else schema_of(said)
+    if isinstance(said, str):
+        word = said.strip().lower()
+        if word.endswith("[]"):
+            return {"type": "array", "items": _type(name, word[:-2])}
+        if word in _TYPES:
+            return _TYPES[word]
+    raise NotASchema(name[:64], "is no type: use string, number, integer, boolean, array or object, or a JSON Schema")

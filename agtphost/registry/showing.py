@@ -1,0 +1,108 @@
+"""QUERY of ``/cards`` and ``/cards/{id}``: lists of cards, and one of them as it came."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.registry.card import MEDIA_TYPE
+from agtphost.registry.catalogue import Cards, Listed
+from agtphost.registry.filters import read_filters
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.reasons import Reason
+
+MOST = 200
+DEFAULT = 50
+"""Cards of one answer."""
+
+_OWN = ("limit", "cursor", "public", "count")
+
+
+@implementer(IBuiltInHandler)
+class ShowCards:
+    """
+    Answers QUERY.
+
+    :param cards: bound later: they ask their handler's own bindings.
+    """
+
+    kind = "built_in"
+
+    def __init__(self) -> None:
+        self.cards: Cards = None  # type: ignore[assignment]
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Answer.
+
+        :raises Refusal: 404 for a card that is not there for the caller, 422 for what cannot be asked.
+        """
+        card_id = context.path_parameters.get("id")
+        return self._list(context) if card_id is None else self._one(context, card_id)
+
+    def _list(self, context: BuiltInContext) -> Answer:
+        given = context.input
+        filters = read_filters(given, known=_OWN)
+        limit = parameters.count(given, "limit", DEFAULT, MOST)
+        public = given.get("public") in (True, "true")
+        found: list[Listed] = []
+        more = False
+        for listed in self.cards.all(context, _after(given.get("cursor"))):
+            if (public and not listed.entry.public) or not filters.admits(listed):
+                continue
+            if len(found) == limit:
+                more = True
+                break
+            found.append(listed)
+        result: dict[str, Any] = {"agents": [each.shown() for each in found], "count": len(found)}
+        if more:
+            result["next_cursor"] = cursor_of(found[-1].entry.id)
+        if self.cards.leases.frozen:
+            result["states_stand_still"] = True
+        return Answer(result=result)
+
+    def _one(self, context: BuiltInContext, card_id: str) -> Answer:
+        listed = self.cards.get(context, card_id)
+        octets = self.cards.octets(listed)
+        number = parameters.count(context.input, "version", listed.entry.number, 1 << 31)
+        former: dict[str, Any] = {}
+        if number != listed.entry.number:
+            kept = self.cards.registered.version(card_id, number) if listed.generated is None else None
+            if kept is None:
+                raise Refusal(Reason.CARD_UNKNOWN, "That version of the card is not kept.", details={"version": number})
+            octets, former = str(kept["card"]).encode(), {"version": number, "current_version": listed.entry.number}
+        if parameters.choice(context.input, "form", ("card", "entry"), "card") == "entry":
+            return Answer(result={**listed.shown(), **former, "card": jsontext.decode(octets)})
+        return Answer(body=octets, content_type=MEDIA_TYPE, headers=_fields(listed, octets, former))
+
+
+def _fields(listed: Listed, octets: bytes, former: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    fields = listed.entry.headers(listed.state)
+    if not former:
+        return fields
+    from hashlib import sha256
+
+    other = {"ETag": f'"{sha256(octets).hexdigest()}"', "Card-Version": str(former["version"])}
+    return tuple((name, other.get(name, value)) for name, value in fields if name != "Last-Modified")
+
+
+def cursor_of(card_id: str) -> str:
+    """What the next part of a list is asked for with."""
+    return base64.urlsafe_b64encode(card_id.encode()).decode("ascii").rstrip("=")
+
+
+def _after(cursor: Any) -> str:
+    if cursor is None:
+        return ""
+    try:
+        if not isinstance(cursor, str) or not cursor or len(cursor) > 400:
+            raise ValueError
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except (ValueError, binascii.Error):
+        raise parameters.invalid("cursor", "cursor is none that a list gave.", "Send next_cursor as it came.") from None
