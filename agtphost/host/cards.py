@@ -20,7 +20,6 @@ from agtphost.registry.showing import ShowCards
 
 STATEMENTS = {
     "QUERY": "Cards of everything that the caller may call.",
-    "FIND": "Search the cards of everything that the caller may call.",
     "REGISTER": "Enter a card, or its URL, into the registry; for operators, and agents under their own names.",
     "RENEW": "Renew the lease of a card.",
     "WITHDRAW": "Withdraw a card, or say that it has a successor.",
@@ -60,7 +59,7 @@ def cards_of(
         [adapter.name for adapter in adapters],
         on.seconds,
     )
-    handlers = {"QUERY": shown, "FIND": shown}
+    handlers = {"QUERY": shown}
     return cards, tuple(
         # Operators are known by their certificate's key, and are no agents.
         Binding.native(
@@ -72,5 +71,4 @@ def cards_of(
             server_level=True,
         )
         for place in REGISTRY
-        if place[0] != "FIND"
     )

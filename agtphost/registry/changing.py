@@ -36,8 +36,6 @@ UPLOAD = "upload"
 PATHS = frozenset({"public", "search"})
 """What no card can be called: paths of the registry over HTTP."""
 
-_REGISTER_OWN = frozenset({"card", "url", "lifetime", "public", "if_match"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
@@ -159,7 +157,9 @@ class ChangeCards:
         lifetime, public = _lifetime(given), given.get("public")
         if public is not None and not isinstance(public, bool):
             raise parameters.invalid("public", "public is not true or false.", "Leave it out, or send true.")
-        if "url" in given and "card" not in given and "id" not in given:
+        if "url" in given:
+            if "card" in given:
+                raise parameters.invalid("url", "url and card are both there.", "Send one of them.")
             url = parameters.required(given, "url")
             fetched = await self._fetch(url)
             octets, source, etag = fetched.octets, url, fetched.etag
@@ -303,19 +303,14 @@ def refused(error: reading.CardFaults) -> Refusal:
 
 
 def _sent(given: Mapping[str, Any]) -> bytes:
-    """
-    The octets of a card that was sent: as text they are what they were, as an object they are written anew.
-
-    What stands beside ``card`` says how it is to be registered; without ``card`` the parameters are the card itself.
-    """
-    card = given.get("card", None if "card" in given else given)
+    """The octets of a card that was sent: as text they are what they were, as an object they are written anew."""
+    card = given.get("card")
     if isinstance(card, str):
         return card.encode()
     if isinstance(card, Mapping):
-        if card is given:
-            card = {name: value for name, value in given.items() if name not in _REGISTER_OWN}
         return jsontext.encode(card)
-    raise parameters.invalid("card", "card is no object, and no text of one.", "Send the card, or its url.")
+    said = "The parameter card is missing." if card is None else "card is no object, and no text of one."
+    raise parameters.invalid("card", said, "Send the card, or its url.", missing=card is None)
 
 
 def _lifetime(given: Mapping[str, Any]) -> float | None:

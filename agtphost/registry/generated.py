@@ -106,9 +106,9 @@ class HostedCards:
         self._endpoints = tuple((names[f"{each.method} {each.path}"], each) for each in endpoints)
 
     @staticmethod
-    def is_of_host(card_id: str, adapters: Iterable[str] = ("mcp", "a2a", "acp")) -> bool:
+    def is_of_host(card_id: str, adapters: Iterable[str] = ()) -> bool:
         """Whether an identifier is one of those that no card can be registered under."""
-        return card_id.partition(":")[0].lower() in (AGENT, *adapters)
+        return card_id.partition(":")[0].lower() in (AGENT, "mcp", "a2a", "acp", *adapters)
 
     def all(self, context: BuiltInContext) -> Iterator[Generated]:
         """Those of which the caller may call something."""
