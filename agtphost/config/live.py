@@ -53,6 +53,7 @@ RESTART: Mapping[str, frozenset[str]] = {
     "admin": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "idle"}),
     "wellknown": WHOLE,
     "metrics": WHOLE,
+    "registry": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "path"}),
     "witness": WHOLE,
     "traces": WHOLE,
 }
@@ -91,11 +92,15 @@ def settled(read: Config, running: Config) -> tuple[Config, list[str], list[str]
             if new != old:
                 waiting.append(f"[{name}]")
         elif keys:
-            differing = list(_differing(new, old, keys))
+            # A section that is missing is one that says nothing.
+            old = type(new)() if old is None and new is not None else old
+            differing = list(_differing(type(old)() if new is None else new, old, keys))
             waiting += [f"[{name}] {key}" for key in differing]
-            if differing:
+            if differing and new is None:
+                values[name] = value = old
+            elif differing:
                 values[name] = value = new.model_copy(update={key: getattr(old, key) for key in differing})
-        if value != old:
+        if value != getattr(running, name):
             taken.append(f"[{name}]")
     return read.model_copy(update=values), taken, waiting
 

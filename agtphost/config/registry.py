@@ -1,4 +1,4 @@
-"""``[registry]``: cards of what can be called here and elsewhere (HAIDIP-00), and how agents elsewhere are reached."""
+"""``[registry]``: cards of what can be called here and elsewhere (HAIDIP), and how agents elsewhere are reached."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Provider(Section):
 
 class RegistrySection(HttpSection):
     """
-    ``[registry]``: cards of everything hosted, and of agents elsewhere that registered (HAIDIP-00).
+    ``[registry]``: cards of everything hosted, and of agents elsewhere that registered (HAIDIP).
 
     The section alone has the registry answer over AGTP, at ``/cards``; with ``listen`` it answers over HTTP too.
     """

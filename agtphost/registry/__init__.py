@@ -1,5 +1,5 @@
 """
-The registry: cards of everything that can be called here, and of agents elsewhere that registered (HAIDIP-00).
+The registry: cards of everything that can be called here, and of agents elsewhere that registered (HAIDIP).
 
 It answers AGTP at ``/cards`` where there is ``[registry]``; HTTP is a translation of that. Who else needs cards asks
 one :class:`.catalogue.Cards`, which each configuration makes anew and ``core.methods.cards`` is (None without the

@@ -1,4 +1,4 @@
-"""Cards of agents after HAIDIP-00 section 4, as values."""
+"""Cards of agents after HAIDIP, as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lists and searches of cards are narrowed by: HAIDIP-00 sections 5.1 and 5.2."""
+"""What lists and searches of cards are narrowed by: HAIDIP"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The one strict reader of cards (HAIDIP-00 section 4): everything that is wrong, each by the member that has it.
+The one strict reader of cards (HAIDIP): everything that is wrong, each by the member that has it.
 
 A card is what somebody says of an agent. Names are shown to people, schemas are run on every call, and the endpoint is
 where calls go, so each is bounded, and nothing is taken that would show as something else than it is.

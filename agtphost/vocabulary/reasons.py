@@ -291,14 +291,14 @@ class Reason(StrEnum):
     UNSUPPORTED_CONTRACT_VERSION = "unsupported-contract-version", 400, "AGTP-API section 10.4", "contract_version is not AGTP-API/1.x.", "Send AGTP-API/1.0."
 
     # The registry.
-    CARD_CHANGED = "card-changed", 409, "HAIDIP-00 section 5", "The card is not the version that the request was made for.", "Read the card again, and send its ETag."
-    CARD_FETCH_FAILED = "card-fetch-failed", 503, "HAIDIP-00 section 5.4", "The card could not be fetched from its URL.", "See that the URL answers 200 with the card, without redirects."
-    CARD_INVALID = "card-invalid", 422, "HAIDIP-00 section 4", "What was sent is no card.", "faults says what is wrong, by member."
-    CARD_LOST = "card-lost", 503, "HAIDIP-00 section 5", "The agent was not heard of for three lifetimes of its lease.", "Try again later, or choose another agent."
-    CARD_NOT_YOURS = "card-not-yours", 403, "HAIDIP-00 section 7", "A card of that id is not the caller's to register or to change.", "Use an id that is your agent's name or Agent-ID, or begins with it and a colon."
-    CARD_UNKNOWN = "card-unknown", 404, "HAIDIP-00 section 5", "No card of that id is here for the caller.", "QUERY /cards lists those that there are."
-    CARD_WITHDRAWN = "card-withdrawn", 410, "HAIDIP-00 section 5", "The card was withdrawn: its agent is not called any more.", "Where it has a successor, call that."
-    TOO_MANY_CARDS = "too-many-cards", 429, "HAIDIP-00 section 7", "The agent has as many cards as one may have."
+    CARD_CHANGED = "card-changed", 409, "HAIDIP-010", "The card is not the version that the request was made for.", "Read the card again, and send its ETag."
+    CARD_FETCH_FAILED = "card-fetch-failed", 503, "HAIDIP-026", "The card could not be fetched from its URL.", "See that the URL answers 200 with the card, without redirects."
+    CARD_INVALID = "card-invalid", 422, "HAIDIP-004", "What was sent is no card.", "faults says what is wrong, by member."
+    CARD_LOST = "card-lost", 503, "HAIDIP-036", "The agent was not heard of for three lifetimes of its lease.", "Try again later, or choose another agent."
+    CARD_NOT_YOURS = "card-not-yours", 403, "HAIDIP-003", "A card of that id is not the caller's to register or to change.", "Use an id that is your agent's name or Agent-ID, or begins with it and a colon."
+    CARD_UNKNOWN = "card-unknown", 404, "HAIDIP-024", "No card of that id is here for the caller.", "QUERY /cards lists those that there are."
+    CARD_WITHDRAWN = "card-withdrawn", 410, "HAIDIP-036", "The card was withdrawn: its agent is not called any more.", "Where it has a successor, call that."
+    TOO_MANY_CARDS = "too-many-cards", 429, "HAIDIP-045", "The agent has as many cards as one may have."
 
     # What all upstreams share.
     CALLBACK_REFUSED = "callback-refused", 422, "adapters section 1.1", "The request asks for something that would be sent to, or fetched from, an address of the caller's choice."

@@ -25,7 +25,7 @@ DRAFT: Mapping[str, Any] = {
     "provider": "ExampleAI",
     "certification": {"verified": True, "quality_score": 4.8},
 }
-"""The example of HAIDIP-00 section 4, under another id."""
+"""The example of HAIDIP, under another id."""
 
 
 def card(**members: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def card(**members: Any) -> dict[str, Any]:
 
 class RegistryHost(GrantingHost):
     """
-    Hosts the agent ``desk``, knows ``translator`` and ``rival``, which may register, and has what :class:`GrantingHost` has.
+    Hosts ``desk``, knows ``translator`` and ``rival``, which may register, and has what :class:`GrantingHost` has.
 
     :param registry: the section.
     """

@@ -1,4 +1,4 @@
-"""Cards over AGTP: what is hosted and registers, who is shown and who changes which (HAIDIP-00 sections 4 to 7)."""
+"""Cards over AGTP: what is hosted and registers, who is shown and who changes which (HAIDIP)."""
 
 from __future__ import annotations
 

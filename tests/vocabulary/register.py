@@ -106,6 +106,12 @@ CACHES: Final = (
     _cache("methods.inspection.traffic:Traffic._minutes", "calls of the last hour by the minute", 61, MIB),
     _cache("methods.inspection.traffic:Traffic._seconds", "calls of the last minute by the second", 60, MIB),
     _cache("page.live:Viewings._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
+    _cache(
+        "registry.generated:HostedCards._made",
+        "cards of what is hosted, one for each set of operations that somebody may call",
+        1_024,
+        16 * MIB,
+    ),
     _cache("page.live:Lines._made", "events of live feeds, as they are sent", 200, MIB),
     _cache("page.entrance:Entrance._links", "links to the operators' page", 256, MIB, lives="ten minutes"),
     _cache("page.entrance:Entrance._sessions", "sessions of the operators' page", 64, MIB, lives="``[admin] idle``"),
@@ -199,6 +205,11 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "negotiation.contracts:ContractTable._owned",
             "negotiation.contracts:ContractTable._adrift",
             "negotiation.contracts:ContractTable._persistent",
+            "registry.leases:Leases._held_back",
+            "registry.leases:Leases._leases",
+            "registry.leases:Leases._lost",
+            "registry.leases:Leases._of",
+            "registry.registered:Registered._entries",
         }
     ),
     _CALL: frozenset(
