@@ -27,6 +27,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.page`: the operators' page: a host in the browser, asked over AGTP
 - :mod:`.protocols`: AGTP over TLS over TCP, the server's side
 - :mod:`.registry`: cards of what can be called here, and of agents elsewhere that registered
+- :mod:`.search`: what there is, found by words and by meaning
 - :mod:`.stores`: where records are kept
 - :mod:`.tap`: ``twistd agtp``: options, then assembly
 - :mod:`.testing`: a whole host in memory, for tests

@@ -24,6 +24,11 @@ PACKAGES = {
     "opentelemetry": "traces",
     "requests": "traces",
     "flask_swagger_ui": "viewer",
+    "numpy": "semantic",
+    "safetensors": "semantic",
+    "tokenizers": "semantic",
+    "wordllama": "semantic",
+    "onnxruntime": "onnx",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""

@@ -252,6 +252,27 @@ class INegotiator(IContractResolver, IProposals, IContractDocuments, IContractEn
     """
 
 
+class IEmbedder(Interface):
+    """
+    Turns texts into vectors, so that texts of one meaning are near each other.
+
+    Never waits in the reactor's thread. Does not promise to be there: whoever searches does without it where it fails.
+    """
+
+    engine = Attribute("str: its kind, as answers tell it: static, onnx or http")
+    name = Attribute("str: another one whenever its vectors are others: kind, model and what tells versions apart")
+    dimensions = Attribute("int: numbers of a vector; 0 while that is not known")
+
+    def embed(texts: Sequence[str]) -> Awaitable[Sequence[bytes]]:
+        """
+        The vectors of some texts, in their order.
+
+        :return: each of :attr:`dimensions` 32-bit floats, little-endian, and of length 1, or of none where the text
+            says nothing to the model.
+        :raises agtphost.search.engine.EmbedderError: it cannot, for now; the message says why in a sentence.
+        """
+
+
 class IAgentDirectory(Interface):
     """The agents this host knows: those it hosts, and those it admits as callers."""
 

@@ -36,11 +36,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.
     "traces": EVERYONE | {"config", "dispatch", "handlers"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
-    "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream"},
+    "search": EVERYONE | {"upstream"},
+    "methods": EVERYONE
+    | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream", "search"},
     # `config` for `Client.of` alone: host.toml and profiles are read where they are asked for, and by one reader.
     # `contract` for how an endpoint looks as an MCP tool.
     # What agents are listed, by cards: it answers methods, from what adapters and the directory have.
-    "registry": EVERYONE | {"audit", "config", "contract", "handlers", "identity", "methods", "upstream"},
+    "registry": EVERYONE | {"audit", "config", "contract", "handlers", "identity", "methods", "search", "upstream"},
     "client": EVERYONE | {"config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
@@ -67,6 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "page",
         "traces",
         "registry",
+        "search",
     },
     "tap": EVERYONE | {"config", "host"},
     # Nothing imports it but tests: a host in memory, made of everything.

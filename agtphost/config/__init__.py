@@ -17,6 +17,7 @@
 - :mod:`.gateway`: ``[gateway]``: where any HTTP client calls what AGTP's own clients call
 - :mod:`.grants`: ``[[grant]]``: what the host lets an agent call, from the file
 - :mod:`.http`: what the sections have in common that serve HTTP
+- :mod:`.search`: by what this host finds what there is
 - :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
 - :mod:`.live`: which keys a running host takes, and which wait for a restart

@@ -18,6 +18,7 @@ from agtphost.config.merchant import merchant_faults
 from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.registry import registry_faults
+from agtphost.config.search import EXTRAS, search_faults
 from agtphost.config.sections import Config
 from agtphost.config.surfaces import http_faults
 from agtphost.config.traces import EXPORTER, traces_faults
@@ -62,6 +63,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from witnessing_faults(config)
     yield from delegation_faults(config.delegation, config.host.server_id)
     yield from traces_faults(config.traces)
+    yield from search_faults(config.search, config.folder)
     yield from _extras(config)
 
 
@@ -419,3 +421,5 @@ def _needed(config: Config) -> Iterator[tuple[Location, str]]:
         yield ("traces",), EXPORTER
     if config.policies.synthesis_enabled:
         yield ("policies", "synthesis_enabled"), "jmespath"
+    for package in EXTRAS[config.search.engine]:
+        yield ("search", "engine"), package

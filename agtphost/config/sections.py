@@ -28,6 +28,7 @@ from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.registry import RegistrySection
+from agtphost.config.search import SearchSection
 from agtphost.config.tls import TLS, ServerName
 from agtphost.config.traces import TracesSection
 from agtphost.config.upstreams import MCP
@@ -371,6 +372,7 @@ class Config(Section):
     recipes: Recipes = Field(default_factory=Recipes)
     notify: Notify = Field(default_factory=Notify)
     query: Query = Field(default_factory=Query)
+    search: SearchSection = Field(default_factory=SearchSection)
     policies: Policies = Field(default_factory=Policies)
     approvals: ApprovalsSection = Field(default_factory=ApprovalsSection)
     delegation: DelegationSection = Field(default_factory=DelegationSection)

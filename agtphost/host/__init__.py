@@ -23,6 +23,7 @@ What is built, in order:
 
 Services:
 
+- :mod:`.searching`: what searches: one engine for each ``[search]``
 - :mod:`.services`: start and stop in order; :mod:`.service_manager`: what systemd is told
 - :mod:`.listener`: where connections come in, and the line that says ready; :mod:`.surfaces`: where HTTP is spoken, for
   :mod:`.bootstrap`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.page` and :mod:`.metrics`, which tells what

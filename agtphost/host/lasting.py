@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from twisted.internet.threads import deferToThreadPool
 
 from agtphost.adapters.a2a.fronted import FrontedTasks
 from agtphost.dispatch.approvals import Approvals
@@ -25,6 +28,7 @@ from agtphost.host.oauth import Principals
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import HISTORY
 from agtphost.host.revision import History
+from agtphost.host.searching import Searching
 from agtphost.host.standing import StandingDirectory
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
@@ -66,6 +70,8 @@ class Lasting:
     reloads: ReloadRequests
     cards: KeptCards
     """Cards that registered, and who of them is there."""
+    searching: Searching
+    """What searches, and the vectors that it has."""
 
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
@@ -101,4 +107,5 @@ class Lasting:
             principals=Principals(reactor),
             reloads=ReloadRequests(),
             cards=KeptCards.of(held, evidence.ledger, reactor, seconds),
+            searching=Searching(reactor, partial(deferToThreadPool, reactor, reactor.getThreadPool())),
         )

@@ -20,6 +20,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, bindings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, plugins
+from agtphost.host.searching import model_of
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
@@ -31,6 +32,7 @@ from agtphost.identity.redescribing import follow_descriptions
 from agtphost.identity.trust import issuer_keys
 from agtphost.methods.cognitive.documents import Document, read_documents
 from agtphost.protocols.tls import ServerTLS
+from agtphost.search.models import Model
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs
 
@@ -60,6 +62,9 @@ class Loaded:
     plugins: Plugins
     """What the operator's own packages provide."""
 
+    model: Model | None
+    """What searches read texts with, where it runs here."""
+
     key: SigningKey | None
     tls: ServerTLS
     volatile: bool = False
@@ -85,6 +90,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
     "policies": frozenset({"policies", "catalog", "endpoints", "recipes"}),
     "plugins": frozenset({"gate", "adapter", "observer", "audit", "store"}),
     "query": frozenset({"query"}),
+    "search": frozenset({"search"}),
     "audit": frozenset({"audit", "host"}),
     "tls": frozenset({"tls", "host", "identity"}),
 }
@@ -180,6 +186,7 @@ def combine(
     overrides = bindings.overrides(config, parts["policies"], given)
     provided = plugins(config, parts["plugins"]) if provided is None else provided
     documents = _documents(config, parts["query"])
+    model = model_of(config, parts["search"])
     key, tls = identity()
     if any(parts.values()) or tls is None:
         return None
@@ -194,6 +201,7 @@ def combine(
         documents=documents,
         overrides=overrides,
         plugins=provided,
+        model=model,
         key=key,
         tls=tls,
         volatile=volatile,

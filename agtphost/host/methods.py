@@ -229,7 +229,7 @@ def _discovery(
             loaded.directory,
             on.registry.admitted,
             shown.adapters,
-            on.aside,
+            on.lasting.searching.of(on.config, loaded.model, volatile=loaded.volatile),
             shown.visibility,
             categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
             continuations=on.lasting.continuations,

@@ -211,7 +211,13 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ("gateway: plain", "[gateway]\nlisten = 'tcp:8080'\n", 5, "[gateway] listen must be ssl", "behind_proxy"),
     ("gateway: AGTP's own port", "[gateway]\nlisten = 'ssl:4480'\n", 5, "is the port of AGTP itself", "another port"),
     ("gateway: half a certificate", "[gateway]\nkey = 'tls.key'\n", 4, "needs both certificate and key", ""),
-    ("registry: no origin", "[[registry.provider]]\n", 4, "[[registry.provider]] number 1 origin is missing", "https://api"),
+    (
+        "registry: no origin",
+        "[[registry.provider]]\n",
+        4,
+        "[[registry.provider]] number 1 origin is missing",
+        "https://api",
+    ),
     ("registry: a path", "[[registry.provider]]\norigin = 'https://a.example/x'\n", 5, "must be an origin", ""),
     ("registry: plain", "[[registry.provider]]\norigin = 'http://a.example'\n", 5, "only on loopback", ""),
     (

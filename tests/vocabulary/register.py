@@ -61,13 +61,16 @@ CACHES: Final = (
     _cache("protocols.admission:origin_of", "the network of an address", 1_024, MIB),
     _cache("identity.jws:_kid_of", "the key that a header names", 64, MIB),
     _cache(
-        "methods.cognitive.relevance:_stem",
+        "search.words:_stem",
         "words of searches without their endings, up to 64 characters",
         20_000,
         8 * MIB,
     ),
     _cache("methods.cognitive.query:words_of", "words of the operator's documents and descriptions", 4_096, 64 * MIB),
-    _cache("methods.discovery.candidates:Index._allowed", "what an authority may find", 64, 8 * MIB),
+    _cache(
+        "search.engine:SearchEngine._queries", "what texts that were searched for mean to the embedder", 256, 8 * MIB
+    ),
+    _cache("methods.discovery.candidates:Known._allowed", "what an authority may find", 64, 8 * MIB),
     _cache("methods.discovery.openapi:OpenAPIFace._documents", "OpenAPI documents by authority", 32, 32 * MIB),
     _cache("methods.discovery.discover:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
     _cache(
@@ -130,6 +133,7 @@ _UNUSED = "not of a running host"
 TABLES: Final[Mapping[str, frozenset[str]]] = {
     _CONFIGURED: frozenset(
         {
+            "search.lexical:Lexicon._words",
             "adapters.a2a.agent:A2AAgent._dialects",
             "adapters.acp.server:ACPServer.changed",
             "adapters.acp.server:ACPServer.manifests",

@@ -255,18 +255,19 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.adapters.mcp import calls, request_states
     from agtphost.dispatch import sessions
     from agtphost.dispatch.gates import limits, principal
-    from agtphost.methods.cognitive import query, relevance
+    from agtphost.methods.cognitive import query
     from agtphost.methods.discovery import candidates, discover, openapi
     from agtphost.negotiation import compiling, rate
     from agtphost.protocols import admission
+    from agtphost.search import words
 
     bounds = {cache.place.partition(":")[2]: cache.in_all for cache in CACHES}
     assert bounds["ActingPrincipalGate._valid"] == principal.REMEMBERED
     assert bounds["Allowances._owed"] == limits.MOST_CALLERS
     assert bounds["origin_of"] == admission.origin_of.cache_parameters()["maxsize"]
-    assert bounds["_stem"] == relevance._stem.cache_parameters()["maxsize"]
+    assert bounds["_stem"] == words._stem.cache_parameters()["maxsize"]
     assert bounds["words_of"] == query.words_of.cache_parameters()["maxsize"]
-    assert bounds["Index._allowed"] == candidates.MOST_AUTHORITIES
+    assert bounds["Known._allowed"] == candidates.MOST_AUTHORITIES
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)
     assert bounds["OpenAPIFace._documents"] == openapi.MOST_DOCUMENTS
     assert bounds["SessionRegistry._sessions"] == sessions.MOST_SESSIONS

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agtphost.errors import Problem
 from agtphost.methods.cognitive import relevance
+from agtphost.search.words import STOP_WORDS
 from agtphost.vocabulary import jsontext
 
 SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst", ".json"})
@@ -81,7 +82,7 @@ class Library:
 
     def find(self, question: str, most: int) -> list[Passage]:
         """The passages that have most to do with the words of a question, best first."""
-        words = {word for word in _WORD.findall(question.lower()) if word not in relevance.STOP_WORDS}
+        words = {word for word in _WORD.findall(question.lower()) if word not in STOP_WORDS}
         if not words or not self._passages:
             return []
         # Each word is quoted, so that none of them is an operator of the query language.

@@ -26,6 +26,7 @@ from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.cognitive.relevance import Question
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.search.words import terms
 from agtphost.vocabulary import scopes
 
 DOMAINS = ("agents", "endpoints", "tools", "documents")
@@ -112,7 +113,7 @@ class Corpus:
 @lru_cache(maxsize=4_096)
 def words_of(text: str) -> frozenset[str]:
     """The terms of a text."""
-    return frozenset(relevance.terms(text))
+    return frozenset(terms(text))
 
 
 def _of_agent(agent: Agent) -> Holding:

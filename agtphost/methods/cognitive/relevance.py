@@ -6,72 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-_WORD = re.compile(r"[^\W_]+")
+from agtphost.search.words import terms
+
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[^\W\d_a-z])|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")
 
 LONGEST_QUESTION = 64
 """Different words of a question that count."""
-
-_COMMON = (
-    "a about all also an and any are as at be been being but by can could did do does each for from get give had has"
-    " have how i if in into is it its let many me more most much my no not of on one only or other our out over please"
-    " same she should show so some such tell than that the their them then there these they this those to too up us"
-    " want was we were what when where which who whose why will with would you your"
-)
-STOP_WORDS = frozenset(_COMMON.split())
-
-_ENDINGS = (
-    ("ations", ""),
-    ("ation", ""),
-    ("ities", "ity"),
-    ("ings", ""),
-    ("ing", ""),
-    ("ies", "y"),
-    ("ied", "y"),
-    ("sses", "ss"),
-    ("xes", "x"),
-    ("ches", "ch"),
-    ("shes", "sh"),
-    ("ers", ""),
-    ("er", ""),
-    ("ed", ""),
-    ("ly", ""),
-    ("es", "e"),
-    ("s", ""),
-)
-
-
-LONGEST_WORD = 64
-"""Characters of a word that has endings: a longer one is none, and not remembered either."""
-
-
-def stem(word: str) -> str:
-    """
-    A lower-case word without its commonest English endings.
-
-    ``reserve``, ``reserves``, ``reserved`` and ``reserving`` come to the same.
-    """
-    return word if len(word) > LONGEST_WORD else _stem(word)
-
-
-@lru_cache(maxsize=20_000)
-def _stem(word: str) -> str:
-    if len(word) > 3 and word.isascii() and word.isalpha() and not word.endswith("ss"):
-        for ending, instead in _ENDINGS:
-            if word.endswith(ending) and len(word) - len(ending) >= 3:
-                word = word[: -len(ending)] + instead
-                break
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiols":
-        word = word[:-1]
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
-
-
-def terms(text: str) -> list[str]:
-    """The stems of a text's words in their order, those left out that every text has."""
-    return [stem(word) for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
 
 
 def sentences(text: str) -> list[str]:

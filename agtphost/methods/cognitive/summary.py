@@ -21,6 +21,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.documents import Library
+from agtphost.search.words import terms
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
@@ -166,7 +167,7 @@ def summarize(text: str, options: SummaryOptions, form: str) -> dict[str, Any]:
     :return: ``summary`` in the format asked for, ``confidence``, and how much was chosen.
     """
     every = relevance.sentences(text) or [text.strip()]
-    worded = [relevance.terms(sentence) for sentence in every]
+    worded = [terms(sentence) for sentence in every]
     weights = _weights(worded, options.focus)
     chosen = _chosen(every, worded, weights, options)
     whole = sum(weights.values())
@@ -185,7 +186,7 @@ def _weights(worded: list[list[str]], focus: str) -> dict[str, float]:
     """What each term counts: how often it stands in the source, more where the focus has it."""
     counts = Counter(term for words in worded for term in words)
     most = max(counts.values(), default=1)
-    wanted = set(relevance.terms(focus))
+    wanted = set(terms(focus))
     return {term: count / most * (FOCUS if term in wanted else 1.0) for term, count in counts.items()}
 
 
@@ -197,7 +198,7 @@ def _chosen(
     wanted = min(len(every), most, max(1, round(len(every) * share)))
     left = dict(weights)
     # What was said counts little when it is said again, but what is in focus should be.
-    wanted_terms = set(relevance.terms(options.focus))
+    wanted_terms = set(terms(options.focus))
     scores = {index: _score(words, left, index, every[index], options) for index, words in enumerate(worded)}
     chosen: list[int] = []
     while len(chosen) < wanted:

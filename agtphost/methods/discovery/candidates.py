@@ -1,25 +1,21 @@
 """
 Candidate search: DISCOVER with ``criteria`` (core v08 section 7.2.2).
 
-Agents, endpoints and tools are ranked by SQLite's full-text search with BM25,
-in memory and off the reactor; the index is made anew when what there is has
-changed. What the caller may not call, or may not see for its zone, is taken
-out before the best are chosen and before scores are given, so it never takes
-anybody's place, and nobody's score tells of it.
+Agents, endpoints and tools are ranked by :mod:`agtphost.search`, in memory and
+off the reactor; the index is made anew when what there is has changed. What
+the caller may not call, or may not see for its zone, is taken out before the
+best are chosen and before scores are given, so it never takes anybody's place,
+and nobody's score tells of it.
 """
 
 from __future__ import annotations
 
 import operator
-import re
-import sqlite3
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
-
-from twisted.internet.defer import DeferredLock
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import FILTERED
@@ -29,10 +25,12 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution
-from agtphost.methods.cognitive.relevance import STOP_WORDS, said_in
+from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.filters import Filter, result_type
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.search.engine import SearchEngine
+from agtphost.search.index import Entry, Found, Index, Wanted
 from agtphost.vocabulary.newest import keep
 
 DEFAULT_RESULTS = 10
@@ -44,21 +42,13 @@ FURTHEST = 1_000_000
 MOST_AUTHORITIES = 64
 """Authorities of which an index keeps what they may call."""
 
-MOST_WORDS = 64
-"""Words of the criteria that count."""
-
 LONGEST_CRITERIA = 4_000
 """Characters of the criteria, as text or as JSON."""
 
 EVERYTHING = "*"
 """Criteria that everything meets: the filter alone decides."""
 
-_WORD = re.compile(r"[^\W_]+")
-
 Merchants = Callable[[Agent], MerchantManifest]
-
-Run = Callable[..., Awaitable[Any]]
-"""Runs a function with its arguments off the reactor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +59,13 @@ class Candidate:
     """``agent``, ``endpoint`` or ``tool``."""
 
     thing: Agent | Binding
-    name: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What one caller looks for: read on the reactor, carried out in a thread."""
+    """What one caller looks for, and who it is: read on the reactor."""
 
-    words: Sequence[str] | None
+    words: str | None
     """None: everything."""
 
     chosen: Filter
@@ -93,9 +81,9 @@ class Search:
     limit: int
 
 
-class Index:
+class Known:
     """
-    A full-text index, made in the thread that first asks of it.
+    What there is, and who may know of it.
 
     :param agents: hosted agents.
     :param bindings: endpoints.
@@ -103,75 +91,47 @@ class Index:
     """
 
     def __init__(self, agents: Sequence[Agent], bindings: Sequence[Binding], tools: Sequence[Binding]) -> None:
-        self._things = agents, bindings, tools
-        self._candidates: list[Candidate] = []
+        self.candidates = [
+            *(Candidate("agent", agent) for agent in agents),
+            *(Candidate("endpoint", binding) for binding in bindings),
+            *(Candidate("tool", tool) for tool in tools),
+        ]
+        self.agents = len(agents)
+        self.index: Index | None = None
+        """Made with the first search."""
+
         self._allowed: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self._lock = Lock()
-        self._database: sqlite3.Connection | None = None
 
-    def find(self, search: Search) -> tuple[int, list[tuple[Candidate, float]]]:
-        """
-        Carry out a search.
+    def entries(self) -> list[Entry]:
+        """What they are found by, in their order."""
+        return [_entry(candidate) for candidate in self.candidates]
 
-        :return: how many there are, and those from ``offset`` on, best first, with a score from 0 to 1.
-        """
-        with self._lock:
-            if self._database is None:
-                self._database = self._made()
-            allowed = self._allowed_to(search)
-            total, best, found = 0, 0.0, []
-            for number, relevance in self._matches(self._database, search.words):
-                candidate = self._candidates[number]
-                if not allowed[number] or not search.chosen.admits(candidate.kind, candidate.thing):
-                    continue
-                if isinstance(candidate.thing, Agent) and not search.sees(candidate.thing):
-                    continue
-                best = best or relevance
-                total += 1
-                if search.offset < total <= search.offset + search.limit:
-                    found.append((candidate, round(relevance / best, 4) if best else 1.0))
-        return total, found
+    def wanted(self, search: Search) -> Wanted:
+        """A search, with what may be found by it; called in a thread, as it asks of everything that there is."""
+        chosen, candidates, agents = search.chosen, self.candidates, self.agents
 
-    def _matches(self, database: sqlite3.Connection, words: Sequence[str] | None) -> Iterator[tuple[int, float]]:
-        """Numbers of candidates that have any of ``words``, best first, each with its relevance."""
-        if words is None:
-            return ((number, 1.0) for number in range(len(self._candidates)))
-        if not words:
-            return iter(())
-        # Every word is quoted, so that none can be an operator of the query language.
-        query = " OR ".join(f'"{word}"' for word in words)
-        return (
-            (number, -rank)
-            for number, rank in database.execute(
-                "SELECT rowid, bm25(entry, 4.0, 1.0) AS rank FROM entry WHERE entry MATCH ? ORDER BY rank, rowid",
-                (query,),
-            )
+        def admits(number: int) -> bool:
+            candidate = candidates[number]
+            if not chosen.admits(candidate.kind, candidate.thing):
+                return False
+            return not isinstance(candidate.thing, Agent) or search.sees(candidate.thing)
+
+        return Wanted(
+            text=search.words,
+            among=self._allowed_to(search),
+            admits=admits if agents or chosen.narrows else None,
+            offset=search.offset,
+            limit=search.limit,
         )
 
     def _allowed_to(self, search: Search) -> bytes:
         """For each candidate 1 or 0: whether the caller may call it. Agents are seen or not, which is asked anew."""
-        known = self._allowed.get(search.authority)
-        if known is None:
-            known = bytes(map(_allows(search), self._candidates))
-            keep(self._allowed, search.authority, known, MOST_AUTHORITIES)
-        else:
-            self._allowed.move_to_end(search.authority)
-        return known
-
-    def _made(self) -> sqlite3.Connection:
-        agents, bindings, tools = self._things
-        self._candidates = [
-            *(Candidate("agent", agent, agent.name, _agent_text(agent)) for agent in agents),
-            *(Candidate("endpoint", each, _path_text(each), _binding_text(each)) for each in bindings),
-            *(Candidate("tool", tool, tool.name.replace(".", " "), _binding_text(tool)) for tool in tools),
-        ]
-        database = sqlite3.connect(":memory:", check_same_thread=False)
-        database.execute("CREATE VIRTUAL TABLE entry USING fts5(name, text, tokenize = 'porter unicode61')")
-        database.executemany(
-            "INSERT INTO entry (rowid, name, text) VALUES (?, ?, ?)",
-            ((number, each.name, each.text) for number, each in enumerate(self._candidates)),
-        )
-        return database
+        with self._lock:
+            known = self._allowed.get(search.authority)
+            if known is None:
+                known = bytes(map(_allows(search), self.candidates))
+            return keep(self._allowed, search.authority, known, MOST_AUTHORITIES)
 
 
 def _allows(search: Search) -> Callable[[Candidate], bool]:
@@ -191,7 +151,7 @@ class Candidates:
     :param directory: the hosted agents.
     :param bindings: everything registered; read at every search.
     :param adapters: whose tools are found.
-    :param run: takes the search off the reactor.
+    :param engine: ranks, off the reactor.
     :param visibility: which agents a caller is shown.
     :param categories: a method's categories in the catalog, for the filter of that name.
     :param continuations: makes the tokens of results that are longer than an answer.
@@ -203,7 +163,7 @@ class Candidates:
         directory: IAgentDirectory,
         bindings: Callable[[], Iterable[Binding]],
         adapters: Sequence[IPayloadAdapter],
-        run: Run,
+        engine: SearchEngine,
         visibility: Visibility,
         *,
         categories: Callable[[str], Collection[str]] = lambda method: (),
@@ -215,13 +175,11 @@ class Candidates:
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
-        self._run = run
+        self._engine = engine
         self._visibility = visibility
         self._categories = categories
         self._things: list[Any] = []
-        self._index = Index((), (), ())
-        # One search at a time: however many are asked for, they leave the other threads to others.
-        self._turn = DeferredLock()
+        self._known = Known((), (), ())
 
     @staticmethod
     def wanted(given: Mapping[str, Any]) -> bool:
@@ -252,33 +210,39 @@ class Candidates:
             offset=self._continuations.position(context) or parameters.start(given, "offset", FURTHEST),
             limit=parameters.count(given, bound, DEFAULT_RESULTS, MOST_RESULTS),
         )
-        index = self._current()
-        async with self._turn:
-            total, found = await self._run(index.find, search)
+        known, found = await self._found(search)
+        hits = [(known.candidates[number], score) for number, score in found.hits]
         results = [
             {"rank": rank, "score": score, **shown(candidate), **(self._typed(candidate.thing) if kind else {})}
-            for rank, (candidate, score) in enumerate(found, search.offset + 1)
+            for rank, (candidate, score) in enumerate(hits, search.offset + 1)
         ]
-        answer: dict[str, Any] = {"total": total, "returned": len(results), "results": results}
-        if search.offset + len(results) < total and results:
+        answer: dict[str, Any] = {"total": found.total, "returned": len(results), "results": results, **told(found)}
+        if search.offset + len(results) < found.total and results:
             answer["next_offset"] = search.offset + len(results)
             return Answer(result=answer, headers=self._continuations.header(context, answer["next_offset"]))
         return Answer(result=answer)
+
+    async def _found(self, search: Search) -> tuple[Known, Found]:
+        """What a search finds, in what there was as it began."""
+        known, engine = self._current(), self._engine
+        if known.index is None:
+            known.index = engine.index(await engine.aside(known.entries))
+        return known, await engine.search(known.index, await engine.aside(known.wanted, search))
 
     def _typed(self, thing: Agent | Binding) -> Mapping[str, Any]:
         """What a search for agents of a role says besides."""
         return typed(thing, self._merchants) if isinstance(thing, Agent) else {}
 
-    def _current(self) -> Index:
-        """The index over what there is now."""
+    def _current(self) -> Known:
+        """What there is now."""
         agents = list(self._directory.hosted())
         tools = [tool for adapter in self._adapters for tool in adapter.tools()]
         bindings = [binding for binding in self._bindings() if binding.tier != "A"]
         things = [*agents, *bindings, *tools]
         if len(things) != len(self._things) or not all(map(operator.is_, things, self._things)):
             self._things = things
-            self._index = Index(agents, bindings, tools)
-        return self._index
+            self._known = Known(agents, bindings, tools)
+        return self._known
 
 
 def _filter(given: Mapping[str, Any]) -> Any:
@@ -293,7 +257,7 @@ def _filter(given: Mapping[str, Any]) -> Any:
     return {**beside, **inside}
 
 
-def _words(criteria: Any, present: bool) -> list[str] | None:
+def _words(criteria: Any, present: bool) -> str | None:
     """The words to look for; None for everything."""
     if criteria == EVERYTHING:
         return None
@@ -305,8 +269,27 @@ def _words(criteria: Any, present: bool) -> list[str] | None:
             'Say what is wanted, such as "book a room"; "*" is met by everything.',
             missing=not present,
         )
-    words = dict.fromkeys(word for word in _WORD.findall(said.lower()) if word not in STOP_WORDS)
-    return list(words)[:MOST_WORDS]
+    return said
+
+
+def told(found: Found) -> dict[str, str]:
+    """What an answer says of how its results were ranked."""
+    return {name: said for name, said in (("engine", found.engine), ("degraded", found.degraded)) if said}
+
+
+def _entry(candidate: Candidate) -> Entry:
+    thing = candidate.thing
+    if isinstance(thing, Agent):
+        return Entry(thing.name, _agent_text(thing), _languages(thing.document))
+    if candidate.kind == "tool":
+        return Entry(thing.name.replace(".", " "), _binding_text(thing))
+    return Entry(_path_text(thing), _binding_text(thing))
+
+
+def _languages(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an agent's document says it speaks."""
+    named = (document.get(name) for name in ("supported_languages", "languages"))
+    return tuple(tag for tags in named if isinstance(tags, (list, tuple)) for tag in tags if isinstance(tag, str))
 
 
 def _agent_text(agent: Agent) -> str:

@@ -181,6 +181,11 @@ class Filter:
             checks.append(make(name, value))
         return cls(kinds, tuple(checks))
 
+    @property
+    def narrows(self) -> bool:
+        """Whether there is anything that does not pass."""
+        return bool(self.checks) or self.kinds != frozenset(KINDS)
+
     def admits(self, kind: str, thing: Agent | Binding) -> bool:
         """Whether a candidate passes."""
         return kind in self.kinds and all(check(thing) for check in self.checks)

@@ -1,0 +1,91 @@
+"""What searches on this host: one engine for each ``[search]``, handed from one configuration to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.logger import Logger
+
+from agtphost.config import Config
+from agtphost.config.search import SearchSection
+from agtphost.errors import Problem
+from agtphost.iagtp import IEmbedder
+from agtphost.search.engine import EmbedderError, SearchEngine
+from agtphost.search.models import Model, OnnxModel, StaticVectors, Threaded
+from agtphost.search.remote import Remote
+from agtphost.search.vectors import FILE, VectorStore
+from agtphost.upstream.https import trust_of
+
+log = Logger()
+
+Run = Callable[..., Awaitable[Any]]
+
+
+def model_of(config: Config, problems: list[Problem]) -> Model | None:
+    """
+    The model of ``[search]`` that runs here; an operator's own is read now, as it may be none.
+
+    :param problems: takes what is wrong.
+    """
+    search = config.search
+    if search.engine == "static":
+        return StaticVectors()
+    if search.engine != "onnx":
+        return None
+    model = OnnxModel(search.folder(config.folder))
+    try:
+        model.load()
+    except EmbedderError as error:
+        line, _ = config.place("search", "model")
+        hint = "it has to be a sentence transformer in ONNX, with its own tokenizer.json"
+        problems.append(Problem(message=f"[search] model: {error}", file=str(config.file), line=line, hint=hint))
+        return None
+    return model
+
+
+class Searching:
+    """
+    Makes engines, and keeps the last one: a configuration that says the same of searches has the same vectors.
+
+    :param run: takes work off the reactor.
+    """
+
+    def __init__(self, reactor: Any, run: Run) -> None:
+        self._reactor = reactor
+        self._run = run
+        self._store: VectorStore | None = None
+        self._last: tuple[SearchSection, str, SearchEngine] | None = None
+
+    def of(self, config: Config, model: Model | None, *, volatile: bool) -> SearchEngine:
+        """
+        The engine of a configuration.
+
+        :param model: the one that was read for it.
+        :param volatile: whether nothing is kept in files.
+        """
+        if self._store is None:
+            self._store = VectorStore(None if volatile else config.host.state_dir / FILE)
+        embedder = self._embedder(config.search, model)
+        name = "" if embedder is None else embedder.name
+        if self._last is None or self._last[:2] != (config.search, name):
+            self._last = config.search, name, SearchEngine(self._run, self._reactor, embedder, self._store)
+        return self._last[2]
+
+    def _embedder(self, search: SearchSection, model: Model | None) -> IEmbedder | None:
+        if model is not None:
+            threaded: IEmbedder = Threaded(model, self._run)
+            return threaded
+        if search.engine != "http":
+            return None
+        remote: IEmbedder = Remote(
+            self._reactor,
+            self._run,
+            url=search.url,
+            model=search.model,
+            headers={} if search.key is None else {"authorization": f"Bearer {search.key.reveal()}"},
+            trust=trust_of(search.ca),
+            allowed=search.allow_addresses,
+            timeout=search.timeout,
+        )
+        return remote

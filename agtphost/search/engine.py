@@ -1,0 +1,208 @@
+"""
+An embedder behind an index, off the reactor; and what happens where it fails, or has not read everything yet.
+
+An index is searched by words until each of its entries has a vector. Making them begins with the first search, which
+waits for :data:`PATIENCE` at most; it goes on meanwhile, and later searches find by meaning. After a failure the
+embedder is left alone for :data:`REST`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
+
+from agtphost.iagtp import IEmbedder
+from agtphost.search.index import OCTETS, Entry, Found, Index, Wanted
+from agtphost.search.vectors import VectorStore
+from agtphost.vocabulary.newest import keep
+
+log = Logger()
+
+BM25 = "bm25"
+"""The engine that is always there."""
+
+PATIENCE = 2.0
+"""Seconds that a search waits for the vectors of an index."""
+
+REST = 30.0
+"""Seconds that an embedder which failed is not asked again."""
+
+AT_ONCE = 256
+"""Texts that an embedder is given at once, between two looks at other work."""
+
+MOST_QUERIES = 256
+"""Queries whose vectors are remembered."""
+
+NOT_YET = "the vectors of what there is are still being made"
+
+Run = Callable[..., Awaitable[Any]]
+"""Runs a function with its arguments off the reactor."""
+
+
+T = TypeVar("T")
+
+Making = Deferred["EmbedderError | None"]
+
+
+class EmbedderError(Exception):
+    """There are no vectors, for now; the message says why."""
+
+
+class SearchEngine:
+    """
+    Searches indexes, by meaning where it can.
+
+    :param run: takes work off the reactor.
+    :param embedder: None: by words alone.
+    :param store: where vectors are kept.
+    :param clock: the reactor, for patience and rest.
+    """
+
+    def __init__(
+        self, run: Run, clock: Any, embedder: IEmbedder | None = None, store: VectorStore | None = None
+    ) -> None:
+        self._run = run
+        self._embedder = embedder
+        self._store = store or VectorStore(None)
+        self._clock = clock
+        self._seconds: Callable[[], float] = clock.seconds
+        self._making: WeakKeyDictionary[Index, Making] = WeakKeyDictionary()
+        self._queries: OrderedDict[str, bytes] = OrderedDict()
+        # One piece of work at a time: however many searches are asked for, they leave the other threads to others.
+        self._turn = DeferredLock()
+        self._resting = 0.0
+        self._why = ""
+
+    @property
+    def name(self) -> str:
+        """The engine that is configured."""
+        engine: str = BM25 if self._embedder is None else self._embedder.engine
+        return engine
+
+    @staticmethod
+    def index(entries: Sequence[Entry]) -> Index:
+        """An index over some entries."""
+        return Index(entries)
+
+    async def search(self, index: Index, wanted: Wanted) -> Found:
+        """Search; never fails for want of an embedder."""
+        embedder, vector, why = self._embedder, None, ""
+        if embedder is not None and wanted.text is not None and index.entries:
+            try:
+                vector = await self._prepared(embedder, index, wanted.text)
+            except EmbedderError as error:
+                why = str(error)
+        found: Found = await self.aside(index.search, wanted, vector, self.name)
+        return replace(found, degraded=why) if why else found
+
+    async def aside(self, work: Callable[..., T], *given: Any) -> T:
+        """Call something that takes its time off the reactor, when its turn comes."""
+        async with self._turn:
+            done: T = await self._run(work, *given)
+        return done
+
+    def warm(self, index: Index) -> None:
+        """Have what an index needs made from now on, so that its first search does not wait for that."""
+        if self._embedder is not None and index.entries and not index.width:
+            self._begun(self._embedder, index)
+
+    async def _prepared(self, embedder: IEmbedder, index: Index, text: str) -> bytes:
+        """
+        The vector of a query, for an index that has its own.
+
+        :raises EmbedderError: there is none.
+        """
+        if self._seconds() < self._resting:
+            raise EmbedderError(self._why)
+        if not index.width:
+            await self._patiently(self._begun(embedder, index))
+        vector = self._queries.get(text)
+        if vector is None:
+            try:
+                (vector,) = await embedder.embed([text])
+            except EmbedderError as error:
+                self._failed(error)
+                raise
+            keep(self._queries, text, vector, MOST_QUERIES)
+        if len(vector) != index.width * OCTETS:
+            # The model behind the name is another one: what it made before is of no use.
+            index.give(())
+            await self.aside(self._store.forget)
+            raise EmbedderError("its vectors have another length than before")
+        return vector
+
+    def _failed(self, error: EmbedderError) -> None:
+        self._resting, self._why = self._seconds() + REST, str(error)
+        log.warn("searches are by words alone for {seconds} seconds: {why}", seconds=int(REST), why=str(error))
+
+    def _begun(self, embedder: IEmbedder, index: Index) -> Making:
+        """The making of an index's vectors, which is begun once, and fires with what was in its way."""
+        making = self._making.get(index)
+        if making is None:
+            making = self._making[index] = Deferred.fromCoroutine(self._made(embedder, index))
+            making.addCallback(self._over, index)
+        return making
+
+    def _over(self, fault: EmbedderError | None, index: Index) -> EmbedderError | None:
+        self._making.pop(index, None)
+        if fault is not None:
+            self._failed(fault)
+        return fault
+
+    async def _made(self, embedder: IEmbedder, index: Index) -> EmbedderError | None:
+        try:
+            await self._make(embedder, index)
+        except EmbedderError as error:
+            return error
+        except Exception:
+            log.failure("vectors could not be made")
+            return EmbedderError("the embedder failed; the log says why")
+        return None
+
+    async def _make(self, embedder: IEmbedder, index: Index) -> None:
+        texts: dict[bytes, str] = await self.aside(_texts, index)
+        known: dict[bytes, bytes] = await self.aside(self._store.known, embedder.name, list(texts))
+        missing = [digest for digest in texts if digest not in known]
+        for start in range(0, len(missing), AT_ONCE):
+            some = missing[start : start + AT_ONCE]
+            made = dict(zip(some, await embedder.embed([texts[digest] for digest in some]), strict=True))
+            await self.aside(self._store.keep, embedder.name, made)
+            known.update(made)
+        if len({len(vector) for vector in known.values()}) != 1:
+            await self.aside(self._store.forget)
+            raise EmbedderError("its vectors have different lengths")
+        await self.aside(_give, index, known)
+
+    async def _patiently(self, making: Making) -> None:
+        """
+        Wait for it, for as long as a search may.
+
+        :raises EmbedderError: it failed, or takes longer; it goes on then.
+        """
+        waiting: Making = Deferred()
+
+        def over(fault: EmbedderError | None) -> EmbedderError | None:
+            if not waiting.called:
+                waiting.callback(fault)
+            return fault
+
+        making.addCallback(over)
+        if not waiting.called:
+            late = self._clock.callLater(PATIENCE, over, EmbedderError(NOT_YET))
+            waiting.addBoth(lambda result: (late.cancel() if late.active() else None, result)[1])
+        if (fault := await waiting) is not None:
+            raise fault
+
+
+def _texts(index: Index) -> dict[bytes, str]:
+    return {entry.digest: entry.said for entry in index.entries}
+
+
+def _give(index: Index, vectors: dict[bytes, bytes]) -> None:
+    index.give([vectors[entry.digest] for entry in index.entries])

@@ -1,0 +1,179 @@
+"""Entries, what is wanted of them, and their ranking: by words, and by meaning where there are vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from heapq import nsmallest
+from threading import Lock
+from typing import Any
+
+from agtphost.search.languages import language_of, lists
+from agtphost.search.lexical import Lexicon
+
+WORDS = 0.1
+"""What BM25 adds to the cosine, of the entry that it finds best."""
+
+NEAR = 0.25
+"""The cosine from which an entry is found that has no word of the query."""
+
+OCTETS = 4
+"""Of a number of a vector."""
+
+LANGUAGE = 0.15
+"""How much of what an entry lacks of a full score it gets for listing the language that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that could be found. Equal entries are found alike."""
+
+    name: str
+    """Its words weigh most; those of ``create_issue`` and ``createIssue`` are two."""
+
+    text: str
+    languages: tuple[str, ...] = ()
+    """BCP 47."""
+
+    @property
+    def said(self) -> str:
+        """All of it, as an embedder reads it."""
+        return f"{self.name.replace('_', ' ')}: {self.text}" if self.text else self.name
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of that."""
+        return sha256(self.said.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is looked for, and what of it is told."""
+
+    text: str | None
+    """None: everything, in the order of the entries."""
+
+    among: bytes | None = None
+    """For each entry 1 or 0: those that there are for whoever asks; None: all."""
+
+    admits: Callable[[int], bool] | None = None
+    """Asked besides, with the number of an entry, for no more of them than it takes."""
+
+    offset: int = 0
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The answer."""
+
+    engine: str
+    """What ranked: ``bm25``, or the kind of embedder; empty where everything was wanted."""
+
+    total: int
+    hits: tuple[tuple[int, float], ...]
+    """Numbers of entries from ``offset`` on, best first, each with its score: 0 to 1, higher is better."""
+
+    degraded: str = ""
+    """Why it is not the engine that is configured."""
+
+
+class Index:
+    """
+    Ranks entries. Made of them in the thread that first searches, and never changed but by :meth:`give`.
+
+    :param entries: in an order that stays; equal scores keep it.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = entries
+        self._lock = Lock()
+        self._lexicon: Lexicon | None = None
+        self._vectors: Any = None
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector; 0 while it finds by words alone."""
+        return 0 if self._vectors is None else int(self._vectors.shape[1])
+
+    def give(self, vectors: Sequence[bytes]) -> None:
+        """
+        Find by meaning from now on.
+
+        :param vectors: one for each entry, as :meth:`agtphost.iagtp.IEmbedder.embed` gives them, and of one length;
+            none: find by words alone again.
+        """
+        import numpy
+
+        matrix = numpy.frombuffer(b"".join(vectors), dtype="<f4")
+        self._vectors = matrix.reshape(len(self.entries), -1) if vectors else None
+
+    def search(self, wanted: Wanted, vector: bytes | None = None, engine: str = "bm25") -> Found:
+        """
+        Rank, in any thread.
+
+        :param vector: that of the query; None: by words alone.
+        :param engine: of that vector.
+        """
+        among = b"\1" * len(self.entries) if wanted.among is None else wanted.among
+        if wanted.text is None:
+            return self._everything(wanted, among)
+        lexicon = self._read()
+        language = language_of(wanted.text)
+        among = lexicon.matching(wanted.text, among, wanted.admits)
+        # Vectors may be taken away while this runs.
+        matrix = self._vectors
+        if vector is not None and matrix is not None and matrix.shape[1] * OCTETS == len(vector):
+            scores = _fused(lexicon, wanted, among, matrix, vector)
+        else:
+            engine = "bm25"
+            found, most = lexicon.scores(wanted.text, among)
+            scores = {number: score / most for number, score in enumerate(found) if score}
+        if language:
+            self._boost(scores, language, among, wanted)
+        best = nsmallest(wanted.offset + wanted.limit, scores.items(), key=lambda item: (-item[1], item[0]))
+        hits = tuple((number, round(min(score, 1.0), 4)) for number, score in best[wanted.offset :])
+        return Found(engine=engine, total=len(scores), hits=hits)
+
+    def _everything(self, wanted: Wanted, among: bytes) -> Found:
+        numbers = (n for n, there in enumerate(among) if there and (wanted.admits is None or wanted.admits(n)))
+        found = list(numbers)
+        window = found[wanted.offset : wanted.offset + wanted.limit]
+        return Found(engine="", total=len(found), hits=tuple((number, 1.0) for number in window))
+
+    def _boost(self, scores: dict[int, float], language: str, among: bytes, wanted: Wanted) -> None:
+        """Entries that list the language come before others that answer as well, and are found by it alone."""
+        for number, entry in enumerate(self.entries):
+            if not among[number] or not lists(entry.languages, language):
+                continue
+            score = scores.get(number)
+            if score is None:
+                if wanted.admits is not None and not wanted.admits(number):
+                    continue
+                score = 0.0
+            scores[number] = score + LANGUAGE * (1 - score)
+
+    def _read(self) -> Lexicon:
+        with self._lock:
+            if self._lexicon is None:
+                self._lexicon = Lexicon((entry.name, entry.text) for entry in self.entries)
+            return self._lexicon
+
+
+def _fused(lexicon: Lexicon, wanted: Wanted, among: bytes, matrix: Any, vector: bytes) -> dict[int, float]:
+    """Cosine and BM25 of each entry that has a word of the query, or is near."""
+    import numpy
+
+    cosine = matrix @ numpy.frombuffer(vector, dtype="<f4")
+    found, _ = lexicon.scores(wanted.text or "", among)
+    said = numpy.array(found, dtype="f4")
+    near = (cosine >= NEAR) & (numpy.frombuffer(among, dtype="u1") != 0)
+    best = said.max(initial=0.0)
+    fused = (cosine + WORDS * said / best if best else cosine) / (1 + WORDS)
+    numbers = numpy.flatnonzero(near | (said > 0)).tolist()
+    admits = wanted.admits
+    if admits is not None:
+        # Those with a word of the query were asked about already.
+        numbers = [number for number in numbers if found[number] or admits(number)]
+    return dict(zip(numbers, numpy.clip(fused[numbers], 0.0, 1.0).tolist(), strict=True))

@@ -1,0 +1,121 @@
+"""
+BM25 over an inverted index, in which what somebody may not know of does not exist.
+
+A full-text search of a database weighs words by how rare they are among all rows, so the score of what is shown tells
+of what is hidden. Here rarity is counted among those entries alone that are asked about, and the length of an entry is
+compared with a constant rather than with an average of all: an entry's score depends on nothing that is left out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from math import log
+
+from agtphost.search.words import parted, terms
+
+NAME = 4.0
+"""How much more a word of the name weighs than one of the text."""
+
+SATURATION = 1.2
+"""``k1`` of BM25."""
+
+LENGTH = 0.4
+"""``b`` of BM25."""
+
+USUAL = 24
+"""Words of an entry of middling length."""
+
+MOST_WORDS = 32
+"""Words of a query that count."""
+
+RAREST = 5
+"""Of those, the ones that are looked for: the rarest say what is wanted, the others hit nearly everything."""
+
+TOP = SATURATION + 1
+"""What the weight of one word approaches."""
+
+Impacts = tuple["array[int]", "array[float]"]
+"""Numbers of the entries that have a word, and how much it says there."""
+
+
+class Lexicon:
+    """
+    An inverted index.
+
+    :param texts: of each entry its name and its text.
+    """
+
+    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
+        self._words: dict[str, Impacts] = {}
+        self.size = 0
+        for number, (name, text) in enumerate(texts):
+            self._add(number, terms(parted(name)), terms(text))
+            self.size = number + 1
+
+    def _add(self, number: int, name: Sequence[str], text: Sequence[str]) -> None:
+        often: dict[str, float] = {}
+        for word in name:
+            often[word] = often.get(word, 0.0) + NAME
+        for word in text:
+            often[word] = often.get(word, 0.0) + 1.0
+        damped = SATURATION * (1 - LENGTH + LENGTH * (len(name) + len(text)) / USUAL)
+        for word, count in often.items():
+            found = self._words.get(word)
+            if found is None:
+                found = self._words[word] = (array("I"), array("f"))
+            found[0].append(number)
+            found[1].append(count * TOP / (count + damped))
+
+    def matching(self, query: str, among: bytes, admits: Callable[[int], bool] | None) -> bytes:
+        """
+        ``among``, without those entries that have a word of the query and are not admitted.
+
+        :param among: for each entry 1 or 0.
+        """
+        if admits is None:
+            return among
+        left, asked = bytearray(among), bytearray(self.size)
+        for numbers, _ in self._of(query):
+            for number in numbers:
+                if left[number] and not asked[number]:
+                    asked[number] = 1
+                    left[number] = admits(number)
+        return bytes(left)
+
+    def scores(self, query: str, among: bytes) -> tuple[list[float], float]:
+        """
+        How well each entry answers.
+
+        :param among: for each entry 1 or 0; the others count for nothing.
+        :return: a score for each entry, 0 where it has no word of the query, or is not among them; and the score that
+            no text can exceed, more than 0.
+        """
+        scores = [0.0] * self.size
+        whole = sum(among)
+        counted = [(sum(map(among.__getitem__, numbers)), numbers, impacts) for numbers, impacts in self._of(query)]
+        there = sorted((each for each in counted if each[0]), key=lambda each: each[0])
+        rarest = there[:RAREST]
+        # Words that nothing has are part of what was asked, which a text cannot answer then.
+        absent = min(len(_distinct(query)) - len(there), RAREST - len(rarest))
+        most = absent * _rarity(0, whole) * TOP
+        for count, numbers, impacts in rarest:
+            rarity = _rarity(count, whole)
+            most += rarity * TOP
+            for number, impact in zip(numbers, impacts, strict=True):
+                if among[number]:
+                    scores[number] += rarity * impact
+        return scores, most or 1.0
+
+    def _of(self, query: str) -> list[Impacts]:
+        """The entries of each word of a query that there is."""
+        return [found for word in _distinct(query) if (found := self._words.get(word)) is not None]
+
+
+def _distinct(query: str) -> list[str]:
+    return list(dict.fromkeys(terms(query)))[:MOST_WORDS]
+
+
+def _rarity(count: int, whole: int) -> float:
+    """What a word says that ``count`` of ``whole`` entries have; never nothing."""
+    return log(1 + (whole - count + 0.5) / (count + 0.5))
