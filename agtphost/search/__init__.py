@@ -12,8 +12,8 @@ and is what the rest of the host calls::
     found = await engine.search(index, Wanted(text="land the PR", among=allowed, limit=5))
     found.engine, found.total, found.hits         # "static", 3, ((number of the entry, score from 0 to 1), ...)
 
-Who may know of an entry is decided before anything is ranked: ``among`` and ``admits`` take entries out first, and
-what is left has the scores that it would have if the others did not exist.
+Who may know of an entry is decided before anything is ranked: ``among`` takes entries out first, and what is left has
+the scores that it would have if the others did not exist.
 
 Scores are fused, and ranks never: the cosine plus a tenth of BM25's share of its best, brought to 0..1. An embedder
 that fails leaves BM25, and ``engine`` says so.

@@ -58,7 +58,10 @@ class Wanted:
     """For each entry 1 or 0: those that there are for whoever asks; None: all."""
 
     admits: Callable[[int], bool] | None = None
-    """Asked besides, with the number of an entry, for no more of them than it takes."""
+    """
+    What else whoever asks wants of an entry, by its number: asked of no more of them than it takes. What it may not
+    know of is not for this, but for :attr:`among`: how rare words are may be counted over what this leaves out.
+    """
 
     offset: int = 0
     limit: int = 10

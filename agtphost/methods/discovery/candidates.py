@@ -96,7 +96,7 @@ class Known:
             *(Candidate("endpoint", binding) for binding in bindings),
             *(Candidate("tool", tool) for tool in tools),
         ]
-        self.agents = len(agents)
+        self.agents = agents
         self.index: Index | None = None
         """Made with the first search."""
 
@@ -109,24 +109,24 @@ class Known:
 
     def wanted(self, search: Search) -> Wanted:
         """A search, with what may be found by it; called in a thread, as it asks of everything that there is."""
-        chosen, candidates, agents = search.chosen, self.candidates, self.agents
+        chosen, candidates = search.chosen, self.candidates
+        among = bytearray(self._allowed_to(search))
+        # Whom a caller is shown changes with their lifecycle, so that is asked anew.
+        among[: len(self.agents)] = bytes(map(search.sees, self.agents))
 
         def admits(number: int) -> bool:
-            candidate = candidates[number]
-            if not chosen.admits(candidate.kind, candidate.thing):
-                return False
-            return not isinstance(candidate.thing, Agent) or search.sees(candidate.thing)
+            return chosen.admits(candidates[number].kind, candidates[number].thing)
 
         return Wanted(
             text=search.words,
-            among=self._allowed_to(search),
-            admits=admits if agents or chosen.narrows else None,
+            among=bytes(among),
+            admits=admits if chosen.narrows else None,
             offset=search.offset,
             limit=search.limit,
         )
 
     def _allowed_to(self, search: Search) -> bytes:
-        """For each candidate 1 or 0: whether the caller may call it. Agents are seen or not, which is asked anew."""
+        """For each candidate 1 or 0: whether the caller may call it; agents are not called."""
         with self._lock:
             known = self._allowed.get(search.authority)
             if known is None:

@@ -1,0 +1,1 @@
+"""Finding what there is: by words, by meaning, and where one of them fails."""
