@@ -47,6 +47,9 @@ LONGEST_HEAD = 16_384
 """Octets, in all."""
 
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32} [!-~]+ HTTP/1\.[01]")
+_HTTP_2 = b"PRI * HTTP/2.0"
+"""What a client of HTTP/2 says first."""
+
 _LENGTH = re.compile(rb"[0-9]{1,12}")
 
 SPELLED = {b"Agtp-Status": b"AGTP-Status", b"Audit-Id": b"Audit-ID"}
@@ -256,6 +259,9 @@ class BoundedChannel(HTTPChannel):
         Twisted splits a request line at any white space, and joins lines that begin with some.
         """
         first = not hasattr(self, "_command")
+        if first and line == _HTTP_2:
+            self._refuse(b"505 HTTP Version Not Supported")
+            return
         if line and (line[:1] in b" \t" or (first and _REQUEST_LINE.fullmatch(line) is None)):
             self._respondToBadRequestAndDisconnect()
             return
@@ -381,7 +387,10 @@ class BoundedChannel(HTTPChannel):
         self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _respondToBadRequestAndDisconnect(self) -> None:
-        self.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        self._refuse(b"400 Bad Request")
+
+    def _refuse(self, status: bytes) -> None:
+        self.write(b"HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
         self.factory.malformed(self.address)
         self.loseConnection()
 

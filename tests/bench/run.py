@@ -25,7 +25,8 @@ import psutil
 
 from tests.bench.load import Tally, client_context, run
 from tests.bench.tool_call import compare, idle_memory
-from tests.system.hosting import Host, free_port, running, sample
+from tests.system.gateways import TOKEN, with_gateway
+from tests.system.hosting import Host, free_port, running
 
 BENCH = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -80,6 +81,17 @@ def agtp_request(agent_id: str) -> bytes:
     head = (
         f"AGTP/1.0 ECHO /text\r\nAgent-ID: {agent_id}\r\nAuthority-Scope: documents:query\r\n"
         f"Task-ID: task-0042\r\nSession-ID: sess-a1b2c3d4\r\nContent-Type: application/vnd.agtp+json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def gateway_request(port: int) -> bytes:
+    """The same call as HTTP clients make it, with a key that is the same agent."""
+    body = json.dumps({"parameters": {"text": "the quick brown fox"}}, separators=(",", ":")).encode()
+    head = (
+        f"ECHO /text HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        "Task-ID: task-0042\r\nSession-ID: sess-http-a1b2c3d4\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -140,15 +152,15 @@ class Figures:
 def bench(seconds: float, rounds: int, only: str | None) -> dict[str, object]:
     pin(1)
     with tempfile.TemporaryDirectory() as temporary:
-        config = sample(Path(temporary))
+        config, gateway = with_gateway(Path(temporary), kind="ssl")
         with running(config, prefix=("taskset", "-c", "0")) as host:
-            figures = _compare(host, seconds, rounds, only)
+            figures = _compare(host, gateway, seconds, rounds, only)
             figures["mcp_tool_call"] = compare(host)
             figures["memory"] = idle_memory(host)
             return figures
 
 
-def _compare(host: Host, seconds: float, rounds: int, only: str | None) -> dict[str, object]:
+def _compare(host: Host, gateway: int, seconds: float, rounds: int, only: str | None) -> dict[str, object]:
     state = host.state
     demo = state / "agents" / "demo"
     agent_id = json.loads((demo / "document.json").read_text())["agent_id"]
@@ -168,6 +180,7 @@ def _compare(host: Host, seconds: float, rounds: int, only: str | None) -> dict[
             for connections in (1, 16, 64):
                 for name, port, pid, context, octets, good in (
                     ("agtphost", host.port, host.process.pid, authenticated, request, b"AGTP/1.0 200"),
+                    ("gateway", gateway, host.process.pid, anonymous, gateway_request(gateway), b"HTTP/1.1 200"),
                     ("bare", bare[0], bare[1], anonymous, request, b"AGTP/1.0 200"),
                     ("mcp_sdk", sdk[0], sdk[1], anonymous, mcp, b"HTTP/1.1 200"),
                 ):
@@ -211,8 +224,14 @@ def _report(subjects: dict[str, dict[str, float]], fsync: float) -> dict[str, ob
             theirs = subjects.get(f"{other}@{connections}")
             if theirs is not None:
                 ratios[f"agtphost/{other} at {connections}"] = round(ours / theirs["requests_per_cpu_second"], 3)
-    at_64 = subjects["agtphost@64"]
-    ratios["p99/p50 at 64"] = round(at_64["p99_ms"] / at_64["p50_ms"], 2)
+        over_http, sdk = subjects.get(f"gateway@{connections}"), subjects.get(f"mcp_sdk@{connections}")
+        if over_http is not None and sdk is not None:
+            per_cpu = over_http["requests_per_cpu_second"] / sdk["requests_per_cpu_second"]
+            ratios[f"gateway/mcp_sdk at {connections}"] = round(per_cpu, 3)
+    for name, prefix in (("agtphost", ""), ("gateway", "gateway ")):
+        at_64 = subjects.get(f"{name}@64")
+        if at_64 is not None:
+            ratios[f"{prefix}p99/p50 at 64"] = round(at_64["p99_ms"] / at_64["p50_ms"], 2)
     return {"subjects": subjects, "ratios": ratios, "fdatasync_ms": round(fsync * 1000, 3)}
 
 

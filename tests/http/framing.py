@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[str, set[int]]] = {
     "no version": (get(line="GET {path}"), BAD),
     "a version in lower case": (get(line="GET {path} http/1.1"), BAD),
     "another version": (get(line="GET {path} HTTP/1.2"), BAD),
-    "the preface of HTTP/2": ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", BAD),
+    "the preface of HTTP/2": ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", {505}),
     "a method of marks": (get(line="GE[T] {path} HTTP/1.1"), BAD),
     "a target in octets": (get(line="GET {path}\xe9 HTTP/1.1"), BAD),
     "101 fields": (get(*(f"X-{number}: y" for number in range(101))), BAD),

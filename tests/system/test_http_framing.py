@@ -40,6 +40,13 @@ listen = "ssl:{admin}:interface=127.0.0.1"
 [metrics]
 listen = "tcp:{metrics}:interface=127.0.0.1"
 
+[gateway]
+listen = "tcp:{gateway}:interface=127.0.0.1"
+agent = "demo"
+
+[policies.methods.aliases]
+GET = "QUERY"
+
 [a2a.front]
 listen = "tcp:{front}:interface=127.0.0.1"
 agent_id = "{agent_id}"
@@ -67,6 +74,7 @@ def doors() -> dict[str, Door]:
         "wellknown": Door(free_port(), "/.well-known/agtp", True),
         "admin": Door(free_port(), "/", True),
         "metrics": Door(free_port(), "/metrics", False),
+        "gateway": Door(free_port(), "/library/9780141439518", False),
         "front": Door(free_port(), "/.well-known/agent-card.json", False),
     }
 
@@ -112,7 +120,7 @@ def answers(octets: bytes) -> list[int]:
 
 
 @each_row("pieces", [False, True], ids=["whole", "octet by octet"])
-@each_row("name", ["wellknown", "admin", "metrics", "front"])
+@each_row("name", ["wellknown", "admin", "metrics", "gateway", "front"])
 def test_what_can_be_read_in_two_ways_is_refused(host: Host, doors: dict[str, Door], name: str, pieces: bool) -> None:
     """One answer, of the refusal, and nothing of what stands behind it."""
     door, ca = doors[name], host.state / "ca.pem"
@@ -132,7 +140,7 @@ def test_what_can_be_read_in_two_ways_is_refused(host: Host, doors: dict[str, Do
     assert wrong == []
 
 
-@each_row("name", ["wellknown", "admin", "metrics", "front"])
+@each_row("name", ["wellknown", "admin", "metrics", "gateway", "front"])
 def test_what_is_claimed_changes_nothing(host: Host, doors: dict[str, Door], name: str) -> None:
     """The answer is that of a request without the claims; whole, and octet by octet."""
     door, ca = doors[name], host.state / "ca.pem"

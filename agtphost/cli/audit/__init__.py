@@ -2,6 +2,7 @@
 ``agtp audit``: records, checked.
 
 - :mod:`.commands`: the group and its own commands: records, one by one, as chains, verified, exported
+- :mod:`.answered`: one record as it came with an answer over HTTP, on standard input
 - :mod:`.accept`: ``agtp audit accept-store``: go on with a store that its witness file contradicts, knowingly
 - :mod:`.entries`: records as INSPECT shows them, taken for true only once checked
 - :mod:`.export`: ``agtp audit export``: records as a file that anybody can verify

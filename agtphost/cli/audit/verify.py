@@ -15,6 +15,7 @@ from agtphost.audit.export import ExportError, verify_export
 from agtphost.audit.merkle import root_of
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.audit.witness import WitnessFile
+from agtphost.cli.audit.answered import STDIN, conclude_answer
 from agtphost.cli.audit.entries import HOST, pages
 from agtphost.cli.audit.store import open_records, source_of
 from agtphost.cli.colour import Verdict, echo
@@ -72,20 +73,28 @@ def verify_command(
     or its state directory. What a key signed after the end of its use does
     not count. Exit status 4 if anything is wrong.
 
+    With - it verifies one record: what "curl -i" or "curl -D -" printed of an
+    HTTP gateway's answer, on standard input; its body too, if that was piped.
+
     With --record the running host keeps what it came to, good or bad, as an
-    operator's word: the operators' page shows it with the evidence.
+    operator's word: the operators' page shows it with the evidence; --record -
+    reads one record, as - does, and puts nothing on record.
 
     \b
     Examples:
       agtp audit verify
       agtp audit verify librarian
       agtp audit verify --record --as operator
+      curl -si http://127.0.0.1:8080/agents | agtp audit verify --record -
       agtp audit verify --file records.jsonl --signing-key signing.pub
       agtp audit verify --file records.jsonl --signing-key state/keys
       agtp audit verify host --uri agtp://agents.example.com
     """
+    if chains == (STDIN,) and file is None:
+        conclude_answer(_answer_keys(signing_keys_at, uri, where), as_json)
+        return
     if signing_keys_at and file is None:
-        raise WrongInput("--signing-key goes with --file")
+        raise WrongInput("--signing-key goes with --file, and with -")
     if file is not None:
         if chains or uri or recorded:
             raise WrongInput("--file verifies all of an export, and nothing else")
@@ -105,6 +114,19 @@ def verify_command(
     conclude(report, source, as_json, audit_id)
     if failure is not None:
         raise failure
+
+
+def _answer_keys(signing_keys_at: Iterable[Path], uri: str | None, where: Connection) -> Mapping[str, VerifyingKey]:
+    """Who may have signed an answer: by the files named, those of the host here, or what a host elsewhere publishes."""
+    keys = given_keys(signing_keys_at)
+    path = find_config(where) if uri is None and not keys else None
+    if path is not None:
+        keys = local_keys(load_config(path))
+    if keys:
+        return keys
+    target = resolve(where, uri)
+    with connected(target) as client:
+        return signing_keys(target, client)
 
 
 def _recorded(report: Report, where: Connection, uri: str | None, source: str) -> tuple[str, CommandError | None]:
