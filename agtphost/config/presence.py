@@ -47,6 +47,31 @@ def public_authority(config: Config) -> tuple[str, int]:
     return config.manifest.domain or given.domain or config.host.server_id, port
 
 
+GATEWAY = "gateway"
+"""What the gateway is called among ``apis``."""
+
+
+def http_apis(config: Config) -> list[dict[str, str]]:
+    """
+    The entries of the manifest's ``apis``: the operator's, and the gateway (AGTP-API section 8.6).
+
+    A gateway on loopback is told of where the host itself is there: for readers elsewhere it is no address.
+    """
+    entries = [entry.document() for entry in config.api]
+    given = config.gateway
+    base = given.url or (given.base if config.listen.loopback else None)
+    if given.listen is None or base is None or any(entry["name"] == GATEWAY for entry in entries):
+        return entries
+    entry = {
+        "name": GATEWAY,
+        "description": "Every endpoint and tool of this host, for clients of HTTP.",
+        "base_url": base,
+    }
+    if given.openapi:
+        entry["openapi_url"] = f"{base}/.well-known/openapi.json"
+    return [*entries, entry]
+
+
 def _port(config: Config) -> int:
     port = config.listen.port
     if config.listen.endpoint is not None:

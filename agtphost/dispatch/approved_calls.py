@@ -45,7 +45,7 @@ def call_document(exchange: Exchange, policy: ApprovalsSection) -> dict[str, Any
         "tool": binding.name,
         "input": exchange.input,
         "beside": binding.beside,
-        "fields": {name: value for name, value in fields.items() if value is not None},
+        "fields": {**{name: value for name, value in fields.items() if value is not None}, **exchange.peer.forwarded},
         "definition": definition_of(binding),
         "policy": policy.document(),
     }

@@ -12,6 +12,7 @@ from agtphost.audit import retention
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.config import Config
+from agtphost.config.presence import http_apis
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
@@ -224,7 +225,7 @@ def _discovery(
         shown.adapters,
         shown.publication,
         shown.visibility,
-        apis=[entry.document() for entry in on.config.api],
+        apis=http_apis(on.config),
         candidates=Candidates(
             loaded.directory,
             on.registry.admitted,

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from agtphost.config import Config
+from agtphost.config.presence import http_apis
 from agtphost.contract import manifest
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
@@ -307,7 +308,7 @@ class Publication:
                 notice=config.policies.agent_disclosure_notice,
             ),
             surface=manifest.Surface(
-                apis=[entry.document() for entry in config.api],
+                apis=http_apis(config),
                 hosted_protocols=self._shown,
                 data_classes=[entry.document() if known else entry.public() for entry in config.data_class],
                 directory=DISCOVERY,

@@ -33,6 +33,7 @@ MEMBERS = {
     "caller",
     "deadline",
     "emit",
+    "forwarded",
     "idempotency_key",
     "input",
     "invoke",
@@ -47,7 +48,7 @@ MEMBERS = {
 
 
 def test_the_face_has_these_members() -> None:
-    """Sixteen, and a wider one for the host's own methods."""
+    """Seventeen, and a wider one for the host's own methods."""
     assert {field.name for field in dataclasses.fields(EndpointContext)} == MEMBERS
     assert {field.name for field in dataclasses.fields(EndpointResponse)} == {
         "body",
