@@ -8,6 +8,7 @@ Calling AGTP hosts.
 - :mod:`.tools`: :class:`Tool` and :class:`ToolResult`
 - :mod:`.reply`: :class:`Reply`, one answer
 - :mod:`.approvals`: :class:`PendingApproval`, what a person has to decide before a call is made
+- :mod:`.printed`: an answer over HTTP as a terminal shows it, read for the record in it
 - :mod:`.verification`: :class:`Verification`, whether its record is genuine
 - :mod:`.catalogs`: which version of the method catalog client and server use
 - :mod:`.manifests`: :class:`.manifests.ServerManifest`, and when it has to be read again
