@@ -57,6 +57,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.backup`: ``agtp backup``, ``agtp restore``
 - :mod:`.catalog`: ``agtp catalog``
 - :mod:`.client`: ``agtp client``
+- :mod:`.registry`: ``agtp registry``
 - :mod:`.cert`: ``agtp cert``
 - :mod:`.endpoint`: ``agtp endpoint``
 - :mod:`.key`: ``agtp key``

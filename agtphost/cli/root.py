@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "contracts": ("List, revoke and sweep negotiated contracts.", "contracts"),
     "resolve": ("Show what a URI addresses, checked.", "resolve"),
     "tools": ("List, call and approve hosted tools.", "tools"),
+    "registry": ("Find agents by their cards, call them, and register more.", "registry.commands"),
     "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
     "status": ("Show how a host is, and why it is not ready.", "status"),
     "client": ("Write a host into Claude, VS Code or Cursor.", "client.commands"),

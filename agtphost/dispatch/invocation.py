@@ -86,7 +86,7 @@ class Invocation:
 
     async def emit(self, event: Mapping[str, Any]) -> None:
         """Send an interim message, where the caller asked for a stream and the transport carries them."""
-        if self._interim is not None and self._exchange.context.get("stream") is True:
+        if self._interim is not None and self.streams:
             await self._dispatcher.send_interim(self._exchange, event, self._interim)
 
     def admits(self, binding: Binding) -> bool:
@@ -131,6 +131,15 @@ class Invocation:
         :return: the ``result`` of its response body.
         :raises Refusal: with the status and reason of a response outside 2xx.
         """
+        return _result(await self.ask(method, path, input))
+
+    async def ask(self, method: str, path: str, input: Mapping[str, Any], relay: Interim | None = None) -> Response:
+        """
+        Call another endpoint of this host, and have its answer whatever it is.
+
+        :param relay: gets its interim messages, which it is asked for then.
+        :raises Refusal: calls inside calls go too deep.
+        """
         peer = self._exchange.peer
         _require_room(peer)
         inner = replace(
@@ -144,12 +153,18 @@ class Invocation:
             acting_principal=self._exchange.acting_principal,
             approved=self._approved(),
         )
-        request = self._request(method, path, input, kept=COUNTERPARTY if method == "PURCHASE" else ())
-        response = await self._dispatcher.dispatch(request, inner)
+        kept = COUNTERPARTY if method == "PURCHASE" else ()
+        request = self._request(method, path, input, kept=kept, stream=relay is not None)
+        response = await self._dispatcher.dispatch(request, inner, relay)
         audit_id = response.headers.get("audit-id")
         if audit_id is not None:
             self._exchange.invoked = [*(self._exchange.invoked or ()), audit_id]
-        return _result(response)
+        return response
+
+    @property
+    def streams(self) -> bool:
+        """Whether the caller asked for a stream, and gets one."""
+        return self._interim is not None and self._exchange.context.get("stream") is True
 
     def _approved(self) -> str:
         """
@@ -223,6 +238,8 @@ class Invocation:
         scope: frozenset[str] | None = None,
         session_id: str | None = None,
         kept: Sequence[str] = (),
+        *,
+        stream: bool = False,
     ) -> Request:
         exchange = self._exchange
         fields = [("Content-Type", media_types.AGTP_JSON)]
@@ -238,7 +255,8 @@ class Invocation:
             bound = exchange.request.headers.get(name.lower())
             if bound is not None:
                 fields.append((name, bound))
-        body = jsontext.encode({"method": method, "parameters": dict(input)})
+        said = {"method": method, "parameters": dict(input)}
+        body = jsontext.encode({**said, "context": {"stream": True}} if stream else said)
         path, _, query = self._addressed(path).partition("?")
         line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
         return Request(method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line)

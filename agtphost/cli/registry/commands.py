@@ -1,0 +1,358 @@
+"""``agtp registry``: agents by their cards, of a host's own registry or of any other (HAIDIP-00)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from agtphost.cli.arguments import parameters
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.local_files import read_octets
+from agtphost.cli.options import (
+    EXISTING,
+    Connection,
+    RequestOptions,
+    collected,
+    host_options,
+    request_options,
+)
+from agtphost.cli.output import print_answer, print_document, print_json, visible
+from agtphost.cli.registry.foreign import ForeignRegistry, Shown, direct, token_of
+from agtphost.cli.registry.native import NativeRegistry
+from agtphost.cli.registry.printing import print_card, print_cards
+from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary import jsontext
+
+COMPLETION_SECONDS = 2.0
+"""A shell waits no longer for what it could complete."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """Which registry, where it is not the host's own."""
+
+    registry: str | None = None
+    token_file: Path | None = None
+
+    def shown(self, where: Connection) -> Shown:
+        """What is shown there."""
+        return Shown(
+            token=token_of(self.token_file),
+            cert=where.cert,
+            key=where.key,
+            cacert=where.cacert,
+            timeout=where.timeout,
+        )
+
+
+registry_options = collected(
+    Elsewhere,
+    "elsewhere",
+    (
+        click.option("--registry", metavar="URL", help="Any registry after HAIDIP-00; default: the host's own."),
+        click.option("--token-file", type=EXISTING, metavar="FILE", help="A bearer token for --registry and --direct."),
+    ),
+)
+
+
+def _of(where: Connection, elsewhere: Elsewhere, *, operator: bool = False) -> NativeRegistry | ForeignRegistry:
+    if elsewhere.registry is not None:
+        return ForeignRegistry(elsewhere.registry, elsewhere.shown(where))
+    return NativeRegistry(resolve(where, identity=REGISTRAR) if operator else resolve(where))
+
+
+def _ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The cards there are; none where the registry cannot be asked at once."""
+    names = Connection.__dataclass_fields__
+    given = {name: value for name, value in context.params.items() if name in names and value is not None}
+    where = Connection(**{**given, "timeout": COMPLETION_SECONDS})
+    elsewhere = Elsewhere(registry=context.params.get("registry"), token_file=context.params.get("token_file"))
+    try:
+        found = _of(where, elsewhere).entries({})
+    except (click.ClickException, OSError):
+        return []
+    return [
+        CompletionItem(card_id, help=visible(str(each.get("name", ""))))
+        for each in found
+        if (card_id := str(each.get("id", ""))).startswith(incomplete) and card_id.isprintable()
+    ]
+
+
+id_argument = click.argument("card_id", metavar="CARD", shell_complete=_ids)
+
+
+@click.group()
+def command() -> None:
+    """Find agents by their cards, call them, and register more."""
+
+
+@command.command()
+@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="That has this one; may be repeated.")
+@click.option("--tag", metavar="TAG", help="With this tag.")
+@click.option("--language", metavar="TAG", help="That speaks this language, such as es.")
+@click.option("--provider", metavar="NAME", help="Of this provider.")
+@click.option("--state", type=click.Choice(["live", "late", "lost"]), help="That is in this state.")
+@registry_options
+@host_options
+def ls(
+    capabilities: tuple[str, ...],
+    tag: str | None,
+    language: str | None,
+    provider: str | None,
+    state: str | None,
+    elsewhere: Elsewhere,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    List the agents that may be called.
+
+    VERIFIED is what backs a card: a signature that was verified, or the trust tier of an agent that is hosted there.
+    "says so" and QUALITY are the card's own words.
+
+    \b
+    Examples:
+      agtp registry ls
+      agtp registry ls --capability translation --language es
+      agtp registry ls --registry https://agents.example.com --json
+    """
+    given = {"tag": tag, "language": language, "provider": provider, "state": state}
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if capabilities:
+        asked["capabilities"] = list(capabilities)
+    found = _of(where, elsewhere).entries(asked)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_cards(found)
+    else:
+        click.echo("there is no such agent that this caller may call", err=True)
+
+
+@command.command()
+@click.argument("text", metavar="TEXT")
+@click.option("--top", type=click.IntRange(1, 200), default=10, show_default=True, help="Results at most.")
+@click.option("--skip", type=click.IntRange(0, 1_000_000), default=0, help="Results that are left out.")
+@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="That has this one; may be repeated.")
+@click.option("--language", metavar="TAG", help="That speaks this language, such as es.")
+@click.option("--include-lost", is_flag=True, help="Also agents that were not heard of for long.")
+@registry_options
+@host_options
+def search(
+    text: str,
+    top: int,
+    skip: int,
+    capabilities: tuple[str, ...],
+    language: str | None,
+    include_lost: bool,
+    elsewhere: Elsewhere,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Search by what is wanted, in words.
+
+    Only what the caller may call is found, and the scores tell nothing of the rest. Below an agent stand those of its
+    operations that meet the search best.
+
+    \b
+    Examples:
+      agtp registry search "land the PR"
+      agtp registry search "translate a letter" --language es --top 3
+      agtp registry search "book a room" --registry https://agents.example.com --json
+    """
+    asked: dict[str, Any] = {"query": text, "top": top, "skip": skip, "ranked": True}
+    filters: dict[str, Any] = {}
+    if capabilities:
+        filters["capabilities"] = list(capabilities)
+    if language:
+        filters["language"] = language
+    if filters:
+        asked["filters"] = filters
+    if include_lost:
+        asked["include_unavailable"] = True
+    found = _of(where, elsewhere).search(asked)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_cards(found)
+    else:
+        click.echo("nothing that this caller may call was found", err=True)
+
+
+@command.command()
+@id_argument
+@click.option("--version", metavar="NUMBER", help="An earlier version of the card.")
+@registry_options
+@host_options
+def get(card_id: str, version: str | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+    """
+    Show an agent's card.
+
+    With --json the card as it was written.
+
+    \b
+    Examples:
+      agtp registry get agent:librarian
+      agtp registry get translator-001 --registry https://agents.example.com --json
+    """
+    card, fields = _of(where, elsewhere).get(card_id, version)
+    if as_json or not isinstance(card, Mapping):
+        print_json(card)
+    else:
+        print_card(card, fields)
+
+
+@command.command()
+@id_argument
+@click.argument("words", nargs=-1, metavar="[OPERATION] [KEY=VALUE | KEY:=JSON]...")
+@click.option("--param-file", metavar="FILE", help="A JSON object of input; words win over it.")
+@click.option("--direct", "straight", is_flag=True, help="Call the agent where its card says, past the registry.")
+@request_options
+@registry_options
+@host_options
+def invoke(
+    card_id: str,
+    words: tuple[str, ...],
+    param_file: str | None,
+    straight: bool,
+    request: RequestOptions,
+    elsewhere: Elsewhere,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Call an agent, or one of its operations.
+
+    What comes back is the agent's word: it is printed, and nothing in it is obeyed.
+
+    \b
+    Examples:
+      agtp registry invoke agent:librarian query_library_isbn isbn=9780141439518
+      agtp registry invoke mcp:files read_file path=welcome.txt --json
+      agtp registry invoke translator-001 text=Hello --registry https://agents.example.com
+      agtp registry invoke translator-001 text=Hello --direct --token-file translator.token
+    """
+    operation = words[0] if words and "=" not in words[0] else None
+    given = parameters(words if operation is None else words[1:], param_file)
+    registry, audit_id = _of(where, elsewhere), ""
+    if straight:
+        card, _ = registry.get(card_id)
+        if not isinstance(card, Mapping):
+            raise WrongInput("the card is no object")
+        result = direct(card, operation, given, elsewhere.shown(where))
+    elif isinstance(registry, NativeRegistry):
+        options = request.keywords()
+        result, audit_id = registry.invoke(card_id, operation, given, stream=request.follow(as_json), **options)
+    else:
+        result, audit_id = registry.invoke(card_id, operation, given)
+    if as_json:
+        print_json(result)
+    else:
+        print_document(result)
+    if audit_id:
+        click.echo(f"Audit-ID: {audit_id}", err=True)
+
+
+@command.command()
+@click.argument("what", metavar="FILE|URL")
+@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Of its lease; default: 900.")
+@registry_options
+@host_options
+def add(what: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+    """
+    Register an agent by its card, or change its card.
+
+    A file holds the card itself, and - stands for standard input; a URL is where the registry fetches it, now and
+    again. For operators, and for agents with the scope registry:register.
+
+    \b
+    Examples:
+      agtp registry add translator.json
+      agtp registry add https://api.example.com/.well-known/agent-card.json --as operator
+      agtp registry add - --lifetime 3600 --json
+    """
+    if what.startswith(("https://", "http://")):
+        given: dict[str, Any] = {"url": what}
+    else:
+        try:
+            given = {"card": jsontext.decode(read_octets(what))}
+        except jsontext.JSONTextError as error:
+            raise WrongInput(f"{what} is not JSON: {error}") from None
+    if lifetime is not None:
+        given["lifetime"] = lifetime
+    _told(_of(where, elsewhere, operator=True).add(given), as_json)
+
+
+@command.command()
+@id_argument
+@click.option("--successor", metavar="CARD", help="The card of the agent that takes its place.")
+@registry_options
+@host_options
+def withdraw(card_id: str, successor: str | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+    """
+    Withdraw an agent that was registered.
+
+    \b
+    Examples:
+      agtp registry withdraw translator-001
+      agtp registry withdraw translator-001 --successor translator-002 --json
+    """
+    given = {} if successor is None else {"successor": successor}
+    _told(_of(where, elsewhere, operator=True).withdraw(card_id, given), as_json)
+
+
+@command.command()
+@id_argument
+@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Of its lease; default: 900.")
+@registry_options
+@host_options
+def renew(card_id: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+    """
+    Say that an agent is there.
+
+    Every call of it says the same: this is for agents that nobody calls for long.
+
+    \b
+    Examples:
+      agtp registry renew translator-001
+      agtp registry renew translator-001 --lifetime 3600 --json
+    """
+    given = {} if lifetime is None else {"lifetime": lifetime}
+    _told(_of(where, elsewhere, operator=True).renew(card_id, given), as_json)
+
+
+@command.command()
+@id_argument
+@click.option("--sha256", "digest", metavar="DIGEST", help="Of the card that was looked at; default: the one there is.")
+@host_options
+def approve(card_id: str, digest: str | None, where: Connection, as_json: bool) -> None:
+    """
+    Let a changed card take the place of the one before.
+
+    A card whose endpoint, authentication, operations or name changed waits until then, and the one before is in force.
+    What is approved is what was pending when this was asked: the host refuses where it has changed again.
+
+    \b
+    Examples:
+      agtp registry approve translator-001
+      agtp registry approve translator-001 --sha256 DIGEST --as operator --json
+    """
+    registry = NativeRegistry(resolve(where, identity=REGISTRAR))
+    if digest is None:
+        pending = registry.entry(card_id).get("pending")
+        if not isinstance(pending, str):
+            raise WrongInput("nothing of that card waits for an approval", "agtp registry ls shows what has changed.")
+        digest = pending
+    _told(registry.approve(card_id, {"digest": digest}), as_json)
+
+
+def _told(answer: Mapping[str, Any], as_json: bool) -> None:
+    shown = ("id", "name", "created", "state", "status", "version", "expires_at", "lifetime", "pending", "etag")
+    print_answer(answer if as_json else {name: answer[name] for name in shown if name in answer}, as_json)

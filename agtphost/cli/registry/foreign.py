@@ -1,0 +1,236 @@
+"""Any registry after HAIDIP-00, over HTTP, and agents that are called where their cards say."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+
+from agtphost.cli.exchange import entries_of
+from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
+from agtphost.cli.local_files import read_octets
+from agtphost.vocabulary import jsontext
+
+LONGEST = 8 << 20
+"""Octets of an answer that are read."""
+
+MOST_PAGES = 1_000
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """How to reach it, and what is shown there."""
+
+    token: str = ""
+    cert: Path | None = None
+    key: Path | None = None
+    cacert: Path | None = None
+    timeout: float = 60.0
+
+
+class ForeignRegistry:
+    """
+    One at an address.
+
+    :param url: before ``/agents``.
+    """
+
+    def __init__(self, url: str, shown: Shown) -> None:
+        self._url = checked(url).rstrip("/").removesuffix("/agents")
+        self._shown = shown
+
+    def entries(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What it lists, from the first page to the last."""
+        found: list[dict[str, Any]] = []
+        more = {name: ",".join(each) if isinstance(each, list) else each for name, each in asked.items()}
+        if "capabilities" in more:
+            more["capability"] = more.pop("capabilities")
+        for _ in range(MOST_PAGES):
+            query = f"?{urlencode(more)}" if more else ""
+            page = self._asked("GET", f"/agents{query}")
+            listed = page if isinstance(page, list) else page.get("agents", page.get("results", page.get("items")))
+            found += entries_of(listed, "agents")
+            cursor = None if isinstance(page, list) else page.get("next_cursor")
+            if not isinstance(cursor, str):
+                break
+            more["cursor"] = cursor
+        return found
+
+    def search(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What was found."""
+        return entries_of(_object(self._asked("POST", "/agents/search", asked)).get("results"), "results")
+
+    def get(self, card_id: str, version: str | None = None) -> tuple[Any, Mapping[str, Any]]:
+        """A card, and what is said of it."""
+        query = "" if version is None else f"?version={quote(version)}"
+        return self._asked("GET", f"{at(card_id)}{query}"), {}
+
+    def invoke(self, card_id: str, operation: str | None, given: Mapping[str, Any]) -> tuple[Any, str]:
+        """What an agent answers by way of the registry."""
+        named = "invoke" if operation is None else quote(operation, safe="")
+        return self._asked("POST", f"{at(card_id)}/{named}", given), ""
+
+    def add(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Register a card, or the address of one."""
+        sent = given if "url" in given or "lifetime" in given else given["card"]
+        return _object(self._asked("POST", "/agents", sent))
+
+    def withdraw(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Withdraw a card."""
+        query = f"?successor={quote(str(given['successor']), safe='')}" if "successor" in given else ""
+        return _object(self._asked("DELETE", f"{at(card_id)}{query}"))
+
+    def renew(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Say that an agent is there."""
+        return _object(self._asked("POST", f"{at(card_id)}/heartbeat", given))
+
+    def _asked(self, method: str, path: str, value: Any = None) -> Any:
+        return asked(method, f"{self._url}{path}", value, self._shown)
+
+
+def direct(card: Mapping[str, Any], operation: str | None, given: Mapping[str, Any], shown: Shown) -> Any:
+    """
+    Call an agent where its card says it is.
+
+    Cards name the address to post to, or the one above ``/invoke``: where nothing is at the first, it is the second.
+    """
+    known = [each for each in card.get("operations") or () if isinstance(each, dict)]
+    chosen = next((each for each in known if each.get("name") == operation), None)
+    if operation is not None and known and chosen is None:
+        raise WrongInput("the card has no operation of that name", "agtp registry get ID shows them.")
+    endpoint = str((chosen or {}).get("endpoint") or card.get("endpoint") or "")
+    if not endpoint.startswith(("https:", "http:")):
+        raise WrongInput(
+            "the agent is not called over HTTP", f"Its endpoint is {endpoint or 'not said'}; leave --direct out."
+        )
+    sent = dict(given)
+    if operation is not None and not (chosen or {}).get("endpoint"):
+        sent["operation"] = operation
+    url = checked(endpoint)
+    try:
+        return asked("POST", url, sent, shown)
+    except Refused as refused:
+        if refused.status not in (404, 405) or url.endswith("/invoke"):
+            raise
+        return asked("POST", f"{url.rstrip('/')}/invoke", sent, shown)
+
+
+class Refused(HostRefused):
+    """
+    It refused, or failed.
+
+    :param status: of HTTP.
+    """
+
+    def __init__(self, status: int, message: str, remedy: str, answer: object) -> None:
+        super().__init__(message, remedy, answer=answer)
+        self.status = status
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
+    """
+    One request, and its answer.
+
+    :raises CommandError: it failed, or its answer is no JSON.
+    """
+    body = None if value is None else json.dumps(value).encode()
+    fields = {"Accept": "application/json", "User-Agent": "agtp-registry"}
+    if body is not None:
+        fields["Content-Type"] = "application/json"
+    if shown.token:
+        fields["Authorization"] = f"Bearer {shown.token}"
+    request = Request(url, body, fields, method=method)
+    opener = build_opener(_NoRedirects, ProxyHandler({}), HTTPSHandler(context=_context(shown)))
+    try:
+        with opener.open(request, timeout=shown.timeout) as answer:
+            return _decoded(answer.read(LONGEST + 1), url)
+    except HTTPError as error:
+        raise _refused(error) from None
+    except (URLError, OSError) as error:
+        why = getattr(error, "reason", error)
+        remedy = "--cacert FILE names the authority of its certificate." if isinstance(why, ssl.SSLError) else ""
+        raise NoConnection(f"{urlsplit(url).netloc} cannot be asked: {why}", remedy) from None
+
+
+def _context(shown: Shown) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=None if shown.cacert is None else str(shown.cacert))
+        if shown.cert is not None:
+            context.load_cert_chain(str(shown.cert), str(shown.key or shown.cert.with_suffix(".key")))
+    except (OSError, ssl.SSLError) as error:
+        raise WrongInput(f"a certificate cannot be read: {error}") from None
+    return context
+
+
+def _refused(error: HTTPError) -> Refused:
+    try:
+        document = jsontext.decode(error.read(LONGEST))
+    except (jsontext.JSONTextError, OSError):
+        document = {}
+    told = document.get("error") if isinstance(document, dict) else None
+    told = told if isinstance(told, dict) else {}
+    said = f"{error.code} {told.get('code') or error.reason}: {told.get('message') or 'no more was said'}"
+    remedies = [str(told.get("remedy") or "")]
+    if error.code == 401:
+        remedies.append("--token-file FILE shows a token, --cert FILE a certificate.")
+    if "field" in told:
+        remedies.insert(0, f"It is about {told['field']}.")
+    if 300 <= error.code < 400:
+        remedies.append("It redirects, which is not followed: name the address that it leads to.")
+    return Refused(error.code, said, "\n  ".join(each for each in remedies if each), document)
+
+
+def _decoded(octets: bytes, url: str) -> Any:
+    if len(octets) > LONGEST:
+        raise HostRefused(f"the answer of {urlsplit(url).netloc} is longer than {LONGEST >> 20} MiB")
+    try:
+        return jsontext.decode(octets) if octets else {}
+    except jsontext.JSONTextError as error:
+        raise HostRefused(f"the answer of {urlsplit(url).netloc} is not JSON: {error}") from None
+
+
+def checked(url: str) -> str:
+    """
+    An address that may be asked: https, or http of this machine.
+
+    :raises CommandError: any other.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https" and parts.hostname:
+        return url
+    if parts.scheme == "http" and parts.hostname in LOOPBACK:
+        return url
+    raise WrongInput(f"{url[:80]} is no address of a registry or agent", "Such as https://agents.example.com/registry.")
+
+
+def token_of(file: Path | None) -> str:
+    """What a file holds; empty for none."""
+    if file is None:
+        return ""
+    token = read_octets(str(file)).decode("utf-8", "replace").strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise WrongInput(f"{file} holds no token")
+    return token
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise HostRefused("the registry's answer is no object", "Is it one after HAIDIP-00?")
+    return value
+
+
+def at(card_id: str) -> str:
+    """The path of a card."""
+    return f"/agents/{quote(card_id, safe='')}"

@@ -1,0 +1,118 @@
+"""The registry of a host, over AGTP: ``/cards``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from agtphost.cli.exchange import called, connected, entries_of, require_success
+from agtphost.cli.failures import HostRefused
+from agtphost.cli.target import Target
+
+if TYPE_CHECKING:
+    from agtphost.client.reply import Reply
+
+PATH = "/cards"
+MOST_PAGES = 1_000
+"""Of one list; a registry that always has one more is not followed for ever."""
+
+HINTS = {
+    "endpoint-unknown": "Has the host a registry? [registry] in its host.toml switches it on.",
+    "not-found": "agtp registry ls and agtp registry search TEXT show the ids of what may be called.",
+}
+"""What to do about refusals, besides what the host says."""
+
+
+class NativeRegistry:
+    """
+    A host's.
+
+    :param options: of every request: see :meth:`agtphost.cli.options.RequestOptions.keywords`.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def entries(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Entries of all cards that the caller may call."""
+        found: list[dict[str, Any]] = []
+        more: dict[str, Any] = {}
+        for _ in range(MOST_PAGES):
+            page = self._result("QUERY", PATH, {**asked, **more})
+            found += entries_of(page.get("agents"), "agents")
+            cursor = page.get("next_cursor")
+            if not isinstance(cursor, str):
+                break
+            more = {"cursor": cursor}
+        return found
+
+    def search(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What was found, the best first."""
+        return entries_of(self._result("FIND", PATH, asked).get("results"), "results")
+
+    def get(self, card_id: str, version: str | None = None) -> tuple[Any, Mapping[str, Any]]:
+        """A card, and what is said of it."""
+        given = {} if version is None else {"version": version}
+        reply = self._asked("QUERY", at(card_id), given)
+        named = ("ETag", "Last-Modified", "Card-Version", "Card-State", "Card-Status")
+        fields = {name: value for name in named if (value := reply.headers.get(name.lower())) is not None}
+        return reply.document, fields
+
+    def invoke(
+        self,
+        card_id: str,
+        operation: str | None,
+        given: Mapping[str, Any],
+        *,
+        stream: Callable[[Reply], object] | None = None,
+        **options: Any,
+    ) -> tuple[Any, str]:
+        """What an agent answers, and the Audit-ID of the call."""
+        asked: dict[str, Any] = {"parameters": dict(given), **({} if operation is None else {"action": operation})}
+        with connected(self._target) as client:
+            reply = called(client, self._target, "EXECUTE", at(card_id), asked, stream=stream, **options)
+        return _require(reply).result, reply.audit_id or ""
+
+    def add(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Register a card, or the address of one."""
+        return self._result("REGISTER", PATH, given)
+
+    def withdraw(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Withdraw a card."""
+        return self._result("WITHDRAW", at(card_id), given)
+
+    def renew(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Say that an agent is there."""
+        return self._result("RENEW", at(card_id), given)
+
+    def approve(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Let a changed card take the place of the one before."""
+        return self._result("APPROVE", at(card_id), given)
+
+    def entry(self, card_id: str) -> Mapping[str, Any]:
+        """What is said of a card, with the card."""
+        return self._result("QUERY", at(card_id), {"form": "entry"})
+
+    def _result(self, method: str, path: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        result = self._asked(method, path, given).result
+        if not isinstance(result, dict):
+            raise HostRefused("the host's answer has no object for its result", "Has it another version?")
+        return result
+
+    def _asked(self, method: str, path: str, given: Mapping[str, Any]) -> Reply:
+        with connected(self._target) as client:
+            return _require(client.call(self._target.uri, method, path, given))
+
+
+def _require(reply: Reply) -> Reply:
+    try:
+        return require_success(reply)
+    except HostRefused as refused:
+        refused.remedy = "\n  ".join(line for line in (HINTS.get(reply.reason or ""), refused.remedy) if line)
+        raise
+
+
+def at(card_id: str) -> str:
+    """The path of a card."""
+    return f"{PATH}/{quote(card_id, safe=':')}"

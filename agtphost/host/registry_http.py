@@ -1,0 +1,52 @@
+"""``[registry] listen`` becomes the registry over HTTP."""
+
+from __future__ import annotations
+
+from agtphost.config import Config
+from agtphost.config.surfaces import REGISTRY
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.http_clients import certified, keyholders, principal_of
+from agtphost.host.surfaces import Served
+from agtphost.http.clients import Clients
+from agtphost.http.registry import RegistryFacts, RegistryResource
+from agtphost.iagtp import IDispatcher, IGate
+from agtphost.identity.directory import AgentDirectory
+
+
+def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | None) -> RegistryFacts | None:
+    """
+    What the registry over HTTP is about; None where it is not served.
+
+    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :raises ConfigurationError: for an agent that this host does not know.
+    """
+    given = config.registry
+    if given is None or given.listen is None:
+        return None
+    speaker = ""
+    if given.agent:
+        agent = directory.by_id(given.agent) or directory.by_name(given.agent)
+        if agent is None:
+            message = f"[registry] agent is no agent that this host knows: {given.agent[:64]}"
+            raise ConfigurationError([Problem(message=message, file=str(config.file))])
+        speaker = agent.agent_id
+    hosted = directory.hosted()
+    return RegistryFacts(
+        path=given.path,
+        url=given.url or "",
+        clients=Clients(
+            REGISTRY,
+            agent_id="" if oauth is None else speaker,
+            keyholders=keyholders(config, directory),
+            certified=certified if given.client_certificates else None,
+            principal=principal_of(oauth) if speaker and oauth is not None else None,
+        ),
+        agent=f"agent:{hosted[0].name}" if len(hosted) == 1 else "",
+        title=config.host.server_id,
+    )
+
+
+def surface(facts: RegistryFacts, dispatcher: IDispatcher) -> tuple[Served, RegistryResource]:
+    """The surface of ``[registry]``, and what serves it."""
+    resource = RegistryResource(facts, dispatcher)
+    return Served(name=REGISTRY, what="the registry", resource=resource), resource

@@ -1,0 +1,267 @@
+"""
+The registry over HTTP (HAIDIP-00): cards, search, registration and calls.
+
+It is a translation and nothing else: each request becomes one request to the dispatcher, made as whoever the client has
+proven to be, and is answered from its answer. Who shows nothing calls as nobody, and sees what is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request
+
+from agtphost.http import registry_calls as calls
+from agtphost.http import registry_errors as errors
+from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.event_stream import EventWriter, Gone
+from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
+from agtphost.http.registry_calls import Asked, Said
+from agtphost.http.registry_document import document
+from agtphost.http.registry_errors import Fault
+from agtphost.http.registry_routes import CARD, DOCUMENT, Route, Unanswerable, routes_of
+from agtphost.http.status import FIELD
+from agtphost.iagtp import IDispatcher
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.status import phrase_of
+from agtphost.wire.events import Response
+
+log = Logger()
+
+EVENTS = "text/event-stream"
+
+READ = (
+    *("Accept", "If-None-Match", "If-Modified-Since", "If-Match"),
+    *calls.FORWARDED,
+)
+"""Fields of a request that decide something."""
+
+SHORT = "profile=haidip"
+"""Of ``Accept``: that the card of HAIDIP is wanted, and not that of A2A."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistryFacts:
+    """What the registry is about: other facts may take their place while it serves."""
+
+    path: str
+    """Before ``/agents``; empty, or without a slash at its end."""
+
+    url: str
+    """How clients reach that; empty: by the address that they asked for."""
+
+    clients: Clients
+    """Admits them."""
+
+    agent: str = ""
+    """The id of the card at :data:`CARD`; empty: there is none."""
+
+    title: str = ""
+    """The host's name, for the OpenAPI document."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """What the head of a request says."""
+
+    route: Route | None
+    """None for the document that tells of the registry itself."""
+
+    client: Client | None
+
+
+class RegistryResource(Resource):
+    """Answers for the registry, below one path, and for the card of one agent."""
+
+    isLeaf = True
+
+    longest_body = LONGEST_BODY
+
+    def __init__(self, facts: RegistryFacts, dispatcher: IDispatcher) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._dispatcher = dispatcher
+        self.turn_to(facts)
+
+    def turn_to(self, facts: RegistryFacts) -> None:
+        """Go by these from the next request on."""
+        self._facts = facts
+        self._document = lru_cache(maxsize=16)(lambda base: jsontext.encode(document(base, facts.title)))
+
+    def base(self, request: Request) -> str:
+        """Where the registry is, as a client reaches it."""
+        return self._facts.url or f"{host_of(request)}{self._facts.path}"
+
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
+        path = request.path.decode("ascii", "replace")
+        below = path.removeprefix(self._facts.path)
+        if path == CARD:
+            routes: Mapping[str, Route] | None = self._card()
+        elif below == DOCUMENT:
+            routes = {}
+        else:
+            routes = routes_of(below) if path.startswith(self._facts.path) else None
+        if routes is None:
+            return _refused(request, Fault(status=404, code=errors.NOT_FOUND, message="Nothing is here."))
+        verb = request.method.decode("ascii", "replace")
+        route = routes.get("GET" if verb == "HEAD" else verb)
+        if route is None and (routes or verb not in ("GET", "HEAD")):
+            return _not_allowed(request, routes or {"GET": None})
+        if route is None:
+            request.admitted = _Admitted(None, None)
+            return None
+        if route.takes and not _json(request, route):
+            told = Fault(status=415, code=errors.INVALID, message="Send the body as application/json.")
+            return _refused(request, told, ("Accept", "application/json"))
+        try:
+            client = self._client(request)
+        except NotAdmitted as error:
+            return _refused(request, Fault(status=401, code=errors.UNAUTHORIZED, message=f"{error}."))
+        if client.proven:
+            request.channel.proven()
+        request.admitted = _Admitted(route, client)
+        return None
+
+    def _card(self) -> Mapping[str, Route] | None:
+        if not self._facts.agent:
+            return None
+        return _only_read(f"/agents/{self._facts.agent}")
+
+    def _client(self, request: BoundedRequest) -> Client:
+        """
+        Who asks; nobody, where nothing is shown.
+
+        :raises NotAdmitted: something is shown that proves nothing.
+        """
+        try:
+            return self._facts.clients.of(request)
+        except NotAdmitted:
+            if field_of(request, "authorization") is not None:
+                raise
+        address: object = request.getClientAddress()  # type: ignore[no-untyped-call]
+        return Client(
+            key="anybody",
+            address=str(getattr(address, "host", "registry")),
+            proven=False,
+            surface="registry",
+            method=request.method.decode("ascii", "replace")[:32],
+            request=request,
+        )
+
+    def render(self, request: BoundedRequest) -> bytes | int:
+        """One HTTP request."""
+        if request.admitted is None:
+            refusal = self.admit(request)
+            if refusal is not None:
+                return refusal
+        admitted: _Admitted = request.admitted
+        if admitted.route is None or admitted.client is None:
+            octets = self._document(self.base(request))
+            return tail_of(request, 200, octets, kind=media_types.JSON, cache="max-age=300")
+        said = {name: value for name in READ if (value := field_of(request, name)) is not None}
+        wanted = EVENTS in said.get("Accept", "").lower() and admitted.route.method == "EXECUTE"
+        body = request.content.read() if request.content is not None else b""
+        query = request.uri.partition(b"?")[2]
+        route, client = admitted.route, admitted.client
+        try:
+            asked = calls.read(route, query, body, client.headers, said, stream=wanted)
+        except Unanswerable as error:
+            return _refused(request, calls.invalid(str(error), error.field))
+        answering = self._streamed if asked.stream else self._answered
+        working = Deferred.fromCoroutine(answering(request, route, client, asked, said))
+        working.addErrback(lambda failure: log.failure("a client of the registry cannot be answered", failure))
+        return NOT_DONE_YET
+
+    async def _answered(
+        self, request: BoundedRequest, route: Route, client: Client, asked: Asked, said: Mapping[str, str]
+    ) -> None:
+        gone = Gone(request)
+        response = await self._dispatcher.dispatch(asked.request, client.peer())
+        client.note(response.status, response.headers.get("audit-id"))
+        if not gone.yet:
+            _finish(request, response, calls.answer(route, response, self.base(request), said, batch=asked.batch))
+
+    async def _streamed(
+        self, request: BoundedRequest, route: Route, client: Client, asked: Asked, said: Mapping[str, str]
+    ) -> None:
+        """Events from the first interim message on; a call that has none until it fails is answered as any other."""
+        writer = EventWriter(request)
+        response = await self._dispatcher.dispatch(asked.request, client.peer(), _telling(writer))
+        client.note(response.status, response.headers.get("audit-id"))
+        if writer.gone:
+            return
+        if not writer.begun and not errors.succeeded(response):
+            _finish(request, response, calls.answer(route, response, self.base(request), said))
+            return
+        writer.begin()
+        if errors.succeeded(response):
+            writer.write(_event("result", response, calls.result_of(response)))
+        else:
+            writer.write(_event("error", response, errors.fault_of(response).document))
+        writer.finish()
+
+
+@lru_cache(maxsize=16)
+def _only_read(path: str) -> Mapping[str, Route]:
+    found = routes_of(path)
+    assert found is not None, "it is the path of a card"
+    return {"GET": found["GET"]}
+
+
+def _json(request: BoundedRequest, route: Route) -> bool:
+    """Whether a body may come: JSON is all that is read. An empty one needs no type where none is needed."""
+    given = field_of(request, "content-type")
+    if given is None:
+        return route.takes == "maybe" and not field_of(request, "transfer-encoding")
+    kind = media_types.essence(given)
+    return kind == media_types.JSON or (route.method == "REGISTER" and kind == calls.CARD_TYPE)
+
+
+def _telling(writer: EventWriter) -> Callable[[Response], None]:
+    def tell(response: Response) -> None:
+        result = calls.result_of(response)
+        event = result.get("event") if isinstance(result, dict) else result
+        writer.write(_event("", response, event))
+
+    return tell
+
+
+def _event(kind: str, response: Response, value: Any) -> bytes:
+    """One server-sent event; its id is that of the record that tells of it."""
+    audit_id = response.headers.get("audit-id") or ""
+    head = (f"event: {kind}\n" if kind else "") + (f"id: {audit_id}\n" if audit_id else "")
+    return head.encode("ascii") + b"data: " + jsontext.encode(value) + b"\n\n"
+
+
+def _finish(request: BoundedRequest, response: Response, said: Said) -> None:
+    tail = _written(request, said, f"{response.status} {response.text or phrase_of(response.status)}")
+    request.write(tail)  # type: ignore[no-untyped-call]
+    request.finish()  # type: ignore[no-untyped-call]
+
+
+def _written(request: BoundedRequest, said: Said, status: str) -> bytes:
+    cache = "no-cache" if any(name == "ETag" for name, _ in said.fields) else "no-store"
+    return tail_of(request, said.status, said.octets, *said.fields, (FIELD, status), kind=said.kind, cache=cache)
+
+
+def _refused(request: BoundedRequest, fault: Fault, *fields: tuple[str, str]) -> bytes:
+    """A refusal of the surface's own."""
+    return tail_of(request, fault.status, fault.octets, *fault.fields, *fields, kind=media_types.JSON)
+
+
+def _not_allowed(request: BoundedRequest, routes: Mapping[str, object]) -> bytes:
+    allowed = [each for verb in routes for each in ((verb, "HEAD") if verb == "GET" else (verb,))]
+    told = Fault(status=405, code=errors.INVALID, message=f"Send a {' or a '.join(routes)}.")
+    return _refused(request, told, ("Allow", ", ".join(allowed)))
+
+
+def profiled(request: Request) -> bool:
+    """Whether a request for an agent's card asks for HAIDIP's."""
+    accepted = (field_of(request, "accept") or "").lower().replace(" ", "").replace('"', "")
+    return SHORT in accepted

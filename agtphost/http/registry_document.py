@@ -1,0 +1,29 @@
+"""What the registry says of itself: its OpenAPI document, which is ``registry_openapi.json`` with an address."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from agtphost.vocabulary import jsontext
+
+
+@cache
+def _text() -> bytes:
+    return files(__package__).joinpath("registry_openapi.json").read_bytes()
+
+
+def document(base: str, title: str) -> dict[str, Any]:
+    """
+    The OpenAPI 3.1 document.
+
+    :param base: where the registry is.
+    :param title: the host's name.
+    """
+    value: dict[str, Any] = jsontext.decode(_text())
+    return {
+        **value,
+        "info": {**value["info"], "title": f"Agents of {title}" if title else "Agents"},
+        "servers": [{"url": base or "/"}],
+    }

@@ -1,0 +1,209 @@
+"""
+What went wrong, as the registry's clients read it: HAIDIP-00 section 5.3, ``{"error": {"code", "message"}}``.
+
+One table from AGTP to HTTP. The original status is in ``AGTP-Status``, the original reason in ``error.reason``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.reasons import Reason
+from agtphost.wire.events import Response
+
+INVALID = "InvalidInput"
+UNAUTHORIZED = "Unauthorized"
+FORBIDDEN = "Forbidden"
+NOT_FOUND = "NotFound"
+APPROVAL = "ApprovalRequired"
+CONFLICT = "Conflict"
+CHANGED = "PreconditionFailed"
+LIMITED = "RateLimited"
+AGENT_ERROR = "AgentError"
+AGENT_TIMEOUT = "AgentTimeout"
+UNAVAILABLE = "Unavailable"
+
+CODES = (
+    *(INVALID, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, APPROVAL, CONFLICT, CHANGED, LIMITED),
+    *(AGENT_ERROR, AGENT_TIMEOUT, UNAVAILABLE),
+)
+
+BY_STATUS: Mapping[int, tuple[int, str]] = MappingProxyType(
+    {
+        202: (202, APPROVAL),
+        **dict.fromkeys((400, 422, 459, 460), (400, INVALID)),
+        401: (401, UNAUTHORIZED),
+        **dict.fromkeys((262, 403, 455, 456, 457, 458), (403, FORBIDDEN)),
+        **dict.fromkeys((404, 405, 410, 461, 463, 464), (404, NOT_FOUND)),
+        408: (504, AGENT_TIMEOUT),
+        409: (409, CONFLICT),
+        429: (429, LIMITED),
+        501: (502, AGENT_ERROR),
+        503: (503, UNAVAILABLE),
+        **dict.fromkeys((550, 551), (502, AGENT_ERROR)),
+    }
+)
+"""HTTP status and code of each status of AGTP that is no success; all others are 500."""
+
+BEHIND = frozenset(
+    {
+        Reason.INVALID_OUTPUT,
+        Reason.TOOL_FAILED,
+        Reason.UPSTREAM_ANSWER_REFUSED,
+        Reason.UPSTREAM_ANSWER_TOO_LONG,
+        Reason.UPSTREAM_FAILED,
+    }
+)
+"""Failures of what answers behind this host, which it is a gateway to: 502 where all others are 500."""
+
+_INPUT = frozenset(
+    {
+        Reason.INVALID_INPUT,
+        Reason.INVALID_PARAMETER,
+        Reason.MISSING_PARAMETER,
+        Reason.UNKNOWN_PARAMETER,
+        Reason.MALFORMED_BODY,
+        Reason.VALUE_TOO_COSTLY,
+    }
+)
+
+_MISSING = re.compile(r"has (?:no property|undeclared members:) '(.*?)'(?:,.*| and .*)?", re.DOTALL)
+"""Of what is wrong with an input: which member it lacks, or has beside the schema."""
+
+RETRY = 5
+"""Seconds, where nobody said when it is worth while to ask again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One failure, as it is told over HTTP."""
+
+    status: int
+    code: str
+    message: str
+    field: str = ""
+    """The member that is wrong, as a path of names; empty where it is none in particular."""
+
+    reason: str = ""
+    """AGTP's."""
+
+    more: Mapping[str, Any] = MappingProxyType({})
+    """Further members: ``remedy``, ``retry_after``, which approval it waits for."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The error object."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.field:
+            error["field"] = self.field
+        if self.reason:
+            error["reason"] = self.reason
+        return {"error": {**error, **self.more}}
+
+    @property
+    def octets(self) -> bytes:
+        """It as a body."""
+        return jsontext.encode(self.document)
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Header fields that go with it."""
+        if self.status == 401:
+            return (("WWW-Authenticate", 'Bearer realm="registry"'),)
+        if "retry_after" in self.more:
+            return (("Retry-After", str(self.more["retry_after"])),)
+        return ()
+
+
+def succeeded(response: Response) -> bool:
+    """Whether a call was made, and did what it was for."""
+    if not 200 <= response.status < 300 or response.status == 262:
+        return False
+    return response.status != 202 or _document(response).get("reason") != Reason.APPROVAL_REQUIRED
+
+
+def fault_of(response: Response) -> Fault:
+    """What a response tells that is no success."""
+    headers = response.headers
+    return fault(response.status, _document(response), headers.get("retry-after") or "", headers.get("audit-id") or "")
+
+
+def fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "") -> Fault:
+    """
+    What a refusal tells.
+
+    :param agtp: its status.
+    :param body: its members.
+    :param again: seconds after which it is worth while to ask again, as text; empty: nobody said.
+    """
+    reason = str(body.get("reason", ""))
+    status, code = BY_STATUS.get(agtp, (500, AGENT_ERROR))
+    if agtp == 500 and reason in BEHIND:
+        status = 502
+    elif agtp == 409 and reason == "card-changed":
+        status, code = 412, CHANGED
+    elif agtp == 422 and reason not in _INPUT and not _own(reason):
+        # An error that the endpoint itself declares: its input was understood.
+        code, status = AGENT_ERROR, 422
+    return Fault(
+        status=status,
+        code=code,
+        message=str(body.get("explanation", "")) or "The request failed.",
+        field=_field(body) if code == INVALID else "",
+        reason=reason,
+        more=_more(status, body, again, audit_id),
+    )
+
+
+def _own(reason: str) -> bool:
+    """Whether a reason is one of the host's own."""
+    try:
+        Reason(reason)  # type: ignore[call-arg]
+    except ValueError:
+        return False
+    return True
+
+
+def _more(status: int, body: Mapping[str, Any], again: str, audit_id: str) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if isinstance(body.get("remedy"), str):
+        more["remedy"] = body["remedy"]
+    if isinstance(body.get("faults"), list) and status == 400:
+        more["faults"] = body["faults"]
+    if (status == 422 or body.get("reason") == Reason.TOOL_FAILED) and isinstance(body.get("details"), dict):
+        more["details"] = body["details"]
+    if status == 202:
+        more.update({name: body[name] for name in ("approval_id", "expires_at", "digest") if name in body})
+    if status in (202, 429, 503):
+        more["retry_after"] = int(again) if again.isdecimal() and len(again) < 7 else RETRY
+    if audit_id:
+        more["audit_id"] = audit_id
+    return more
+
+
+def _field(body: Mapping[str, Any]) -> str:
+    """The first member that is wrong."""
+    named = body.get("parameter")
+    faults = body.get("faults")
+    if isinstance(faults, list) and faults and isinstance(faults[0], dict):
+        pointer = str(faults[0].get("path", "")).lstrip("/")
+        missing = _MISSING.fullmatch(str(faults[0].get("message", "")))
+        whole = "/".join(part for part in (pointer, missing[1] if missing else "") if part)
+        if whole:
+            return whole.replace("~1", "/").replace("~0", "~")
+    return named if isinstance(named, str) else ""
+
+
+def _document(response: Response) -> Mapping[str, Any]:
+    if not response.body:
+        return {}
+    try:
+        body = jsontext.decode(response.body)
+    except jsontext.JSONTextError:
+        return {}
+    return body if isinstance(body, dict) else {}

@@ -1,0 +1,198 @@
+"""Where what is in the registry over HTTP, and which request of AGTP each request is: HAIDIP-00, and no I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from urllib.parse import parse_qsl
+
+from agtphost.vocabulary.paths import PathError, decode
+
+CARDS = "/cards"
+"""Where AGTP has them; ``/agents`` is taken by addressing."""
+
+SERVERS = "/mcp-servers"
+"""Where AGTP tells of hosted MCP servers as their own registry has it."""
+
+CARD = "/.well-known/agent-card.json"
+"""The card of one agent: HAIDIP-00 section 3."""
+
+DOCUMENT = "/openapi.json"
+
+LONGEST_TARGET = 2048
+"""Octets of a segment: an id has 256 characters, each of which may take twelve octets to write."""
+
+MOST_FIELDS = 32
+"""Of a query string."""
+
+_SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+", re.ASCII)
+
+_FILTERS = ("capability", "tag", "language", "provider", "authentication", "state", "kind")
+
+
+class Unanswerable(Exception):
+    """
+    A request that is no request of AGTP.
+
+    :param field: the member or query field that is wrong; may be empty.
+    """
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What one HTTP method does at one path."""
+
+    operation: str
+    """Its name here, and its ``operationId`` in the OpenAPI document."""
+
+    method: str
+    """AGTP's."""
+
+    path: str
+    """AGTP's, percent-encoded."""
+
+    id: str = ""
+    """The id that the path names, decoded."""
+
+    action: str = ""
+    """The operation of the card that the path names, decoded."""
+
+    known: Sequence[str] = ()
+    """Query fields that are read; all others are left alone."""
+
+    takes: str = ""
+    """Which body it takes: ``object``, ``either`` an object or an array, ``maybe`` an object or nothing; or none."""
+
+    created: bool = False
+    """Whether its success may be 201."""
+
+    idempotent: bool = False
+
+
+def routes_of(path: str) -> Mapping[str, Route] | None:
+    """
+    What can be done at a path below the registry's own, by HTTP method.
+
+    :param path: as it was sent; begins with a slash, or is empty.
+    :return: None where there is nothing.
+    """
+    found = _FIXED.get(path.rstrip("/") if path != "/" else path)
+    if found is not None:
+        return found
+    if path.startswith("/v0.1/servers/"):
+        return _servers(path.removeprefix("/v0.1/servers/").split("/"))
+    if not path.startswith("/agents/"):
+        return None
+    first, *further = path.removeprefix("/agents/").split("/")
+    id = _named(first)
+    if id is None or len(further) > 1:
+        return None
+    at = f"{CARDS}/{first}"
+    if not further:
+        return {
+            "GET": Route(operation="getAgent", method="QUERY", path=at, id=id, known=("version",), idempotent=True),
+            "PUT": Route(operation="updateAgent", method="REGISTER", path=CARDS, id=id, takes="object", created=True),
+            "DELETE": Route(operation="withdrawAgent", method="WITHDRAW", path=at, id=id, known=("successor",)),
+        }
+    if further[0] == "heartbeat":
+        beat = Route(operation="renewAgent", method="RENEW", path=at, id=id, takes="maybe", idempotent=True)
+        return {"POST": beat}
+    action = _named(further[0])
+    if action is None:
+        return None
+    if further[0] == "invoke":
+        return {"POST": Route(operation="invokeAgent", method="EXECUTE", path=at, id=id, takes="either")}
+    named = Route(operation="invokeOperation", method="EXECUTE", path=at, id=id, action=action, takes="either")
+    return {"POST": named}
+
+
+def _servers(segments: Sequence[str]) -> Mapping[str, Route] | None:
+    """``NAME/versions`` and ``NAME/versions/VERSION``, as the registry of MCP has them."""
+    if len(segments) not in (2, 3) or segments[1] != "versions" or None in map(_named, segments):
+        return None
+    if len(segments) == 2:
+        listed = Route(operation="listServerVersions", method="QUERY", path=f"{SERVERS}/{segments[0]}", idempotent=True)
+        return {"GET": listed}
+    at = f"{SERVERS}/{segments[0]}/{segments[2]}"
+    return {"GET": Route(operation="getServerVersion", method="QUERY", path=at, idempotent=True)}
+
+
+def _named(segment: str) -> str | None:
+    """A segment's meaning; None for one that no path of AGTP has."""
+    if len(segment) > LONGEST_TARGET or _SEGMENT.fullmatch(segment) is None:
+        return None
+    try:
+        text = decode(segment)
+    except PathError:
+        return None
+    return None if text in (".", "..") else text
+
+
+def asked_in(route: Route, query: bytes) -> dict[str, object]:
+    """
+    The parameters that a query string has.
+
+    :raises Unanswerable: it cannot be read, or a number is none.
+    """
+    if not query or not route.known:
+        return {}
+    try:
+        fields = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise Unanswerable("The query string cannot be read.") from None
+    asked: dict[str, object] = {}
+    for name, value in fields:
+        if name not in route.known:
+            continue
+        if name == "capability":
+            asked["capabilities"] = [*asked.get("capabilities", []), *value.split(",")]  # type: ignore[misc]
+            continue
+        if name in asked:
+            raise Unanswerable(f"{name} stands twice.", name)
+        number = name == "limit" or (name == "version" and route.id)
+        asked[name] = _whole(name, value) if number else value
+    return asked
+
+
+def _whole(name: str, value: str) -> int:
+    if not (value.isascii() and value.isdecimal()) or len(value) > 9 or int(value) < 1:
+        raise Unanswerable(f"{name} is no positive whole number.", name)
+    return int(value)
+
+
+_LIST = Route(
+    operation="listAgents",
+    method="QUERY",
+    path=CARDS,
+    known=(*_FILTERS, "limit", "cursor"),
+    idempotent=True,
+)
+_FIXED: Mapping[str, Mapping[str, Route]] = MappingProxyType(
+    {
+        "/agents": {
+            "GET": _LIST,
+            "POST": Route(operation="registerAgent", method="REGISTER", path=CARDS, takes="object", created=True),
+        },
+        "/agents/public": {
+            "GET": Route(operation="listPublicAgents", method="QUERY", path=CARDS, known=_LIST.known, idempotent=True)
+        },
+        "/agents/search": {
+            "POST": Route(operation="searchAgents", method="FIND", path=CARDS, takes="object", idempotent=True)
+        },
+        "/v0.1/servers": {
+            "GET": Route(
+                operation="listServers",
+                method="QUERY",
+                path=SERVERS,
+                known=("limit", "cursor", "updated_since", "search", "version"),
+                idempotent=True,
+            )
+        },
+    }
+)

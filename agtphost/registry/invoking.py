@@ -1,0 +1,332 @@
+"""
+Calling what a card is of: EXECUTE on ``/cards/{id}`` (HAIDIP-00 section 5).
+
+What is hosted here is called as it would be without the registry, as the same caller and through every gate, so that
+there are two records, each with the other in it. Agents elsewhere are called by :mod:`.elsewhere`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import TooCostly
+from agtphost.dispatch.invocation import awaits_approval
+from agtphost.dispatch.violations import scopes_of
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.registry.catalogue import Cards, Target, TargetOperation
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.reasons import ForeignReason, Reason
+from agtphost.vocabulary.status import Status
+from agtphost.wire.events import Response
+
+log = Logger()
+
+MOST_AT_ONCE = 50
+"""Inputs of one batch."""
+
+OWN = frozenset(
+    ("status", "task_id", "reason", "type", "code", "error", "explanation", "remedy", "attribution", "allowed_methods")
+)
+"""Members of a refusal's body that a refusal made of it writes itself."""
+
+PASSED_ON = frozenset({"retry-after"})
+"""Fields of a refusal that hold for whoever asked for the call as well."""
+
+_MCP_CALL = "mcp.tools.call"
+_ACTIONS: Mapping[str, tuple[str, str]] = {
+    "a2a": ("a2a_action", media_types.A2A),
+    "acp": ("acp_action", media_types.ACP_RUN),
+}
+
+
+class Elsewhere(Protocol):
+    """What calls agents that are not hosted here."""
+
+    def call(self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]) -> Awaitable[Any]:
+        """
+        Call one.
+
+        :raises Refusal: it may not be called, or did not answer.
+        """
+
+
+@implementer(IBuiltInHandler)
+class Invoking:
+    """
+    Answers EXECUTE on ``/cards/{id}``.
+
+    :param cards: bound later: they ask their handler's own bindings.
+    :param elsewhere: calls agents that are not hosted here.
+    """
+
+    kind = "built_in"
+
+    def __init__(self, elsewhere: Elsewhere) -> None:
+        self.cards: Cards = None  # type: ignore[assignment]
+        self._elsewhere = elsewhere
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Call an operation of a card, or each of several.
+
+        :raises Refusal: what the call itself is refused with, or fails with.
+        """
+        card_id = context.path_parameters["id"]
+        batch = context.input.get("batch")
+        if batch is not None:
+            return await self._each(context, card_id, batch)
+        target = self.cards.target(context, card_id)
+        given = _object(context.input.get("parameters", {}), "parameters")
+        name, given = _chosen(target, parameters.text(context.input, "action"), given)
+        operation = target.operations[name]
+        if operation.binding is None:
+            check_input(operation, given)
+            result = await self._elsewhere.call(context, target, name, given)
+            check_output(operation, result)
+        else:
+            result = await self._hosted(context, target, operation.binding, given)
+        if target.binding is not None:
+            self.cards.leases.saw(card_id)
+        return Answer(result=result, extra={"card": card_id[:256], "operation": name[:128]})
+
+    async def _each(self, context: BuiltInContext, card_id: str, batch: Any) -> Answer:
+        """One result or error for each input of a batch, in order; each is a call of its own, and on record."""
+        if not isinstance(batch, list) or not 1 <= len(batch) <= MOST_AT_ONCE:
+            raise parameters.invalid("batch", f"batch is not a list of 1 to {MOST_AT_ONCE} inputs.", "Send fewer.")
+        if context.invocation.streams:
+            raise parameters.invalid("batch", "A batch is answered as a whole, and not as a stream.", "Ask for none.")
+        self.cards.target(context, card_id)
+        action = {name: context.input[name] for name in ("action",) if name in context.input}
+        told = []
+        for given in batch:
+            asked = {**action, "parameters": given}
+            response = await context.invocation.ask("EXECUTE", context.path, asked)
+            told.append(_told(response))
+        return Answer(result={"results": told, "count": len(told)}, extra={"card": card_id[:256]})
+
+    async def _hosted(self, context: BuiltInContext, target: Target, binding: Binding, given: Mapping[str, Any]) -> Any:
+        method, path, input = call_of(target, binding, given)
+        relay = Relay(context) if context.invocation.streams else None
+        response = await context.invocation.ask(method, path, input, relay)
+        if response.status == 503 and binding.idempotent and _reason(response) == Reason.UPSTREAM_LOST:
+            # Whether it had an effect is unknown: only what has the same effect twice as once is asked for twice.
+            response = await context.invocation.ask(method, path, input, relay)
+        if relay is not None:
+            await relay.over()
+        return _outcome(response)
+
+
+class Relay:
+    """Passes interim messages of an inner call on, as messages of the outer one: each sealed, one after the other."""
+
+    def __init__(self, context: BuiltInContext) -> None:
+        self._context = context
+        self._last: Deferred[Any] = Deferred()
+        self._last.callback(None)
+
+    def __call__(self, response: Response) -> None:
+        body = _body(response)
+        result = body.get("result")
+        event = result.get("event", result) if isinstance(result, dict) else result
+        said = event if isinstance(event, dict) else {"event": event}
+        self._last.addCallback(lambda _: Deferred.fromCoroutine(_emitted(self._context, said)))
+
+    async def over(self) -> None:
+        """Until all are on their way."""
+        last, self._last = self._last, Deferred()
+        await last
+
+
+async def _emitted(context: BuiltInContext, event: Mapping[str, Any]) -> None:
+    try:
+        await context.emit(event)
+    except Refusal as refusal:
+        log.info("an interim message of a call by its card is not passed on: {why}", why=str(refusal))
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise parameters.invalid(name, f"{name} is not an object.", "Send what the operation takes, by name.")
+    return value
+
+
+def _chosen(target: Target, action: str | None, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """
+    The operation that is meant, and its input: members that are the registry's own are taken out of it.
+
+    ``operation`` names one where no path does, and ``stream`` asks for a stream, unless the operation has members of
+    these names itself.
+    """
+    operations = target.operations
+    first = next(iter(operations))
+    named = given.get("operation")
+    alone = len(operations) == 1
+    if action is None and isinstance(named, str) and not (alone and "operation" in _members(operations[first])):
+        action, given = named, {name: value for name, value in given.items() if name != "operation"}
+    if action is None and not alone:
+        raise Refusal(
+            Reason.MISSING_PARAMETER,
+            "The agent has several operations, and the request names none.",
+            remedy="Name one as operation.",
+            details={"parameter": "operation", "operations": list(operations)[:50]},
+        )
+    chosen = first if action is None else action
+    if chosen not in operations:
+        raise Refusal(
+            Reason.NOT_FOUND,
+            "The agent has no operation of that name that the caller may call.",
+            remedy="Its card lists them.",
+            details={"operations": list(operations)[:50]},
+        )
+    if isinstance(given.get("stream"), bool) and "stream" not in _members(operations[chosen]):
+        given = {name: value for name, value in given.items() if name != "stream"}
+    return chosen, given
+
+
+def _members(operation: TargetOperation) -> Mapping[str, Any]:
+    """Those of its input, as far as its schema names them."""
+    schema = operation.input_schema
+    properties = {} if schema is None else schema.schema.get("properties", {})
+    return properties if isinstance(properties, Mapping) else {}
+
+
+def call_of(target: Target, binding: Binding, given: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """
+    The request that calls a binding: its method, its path, and its parameters.
+
+    :raises Refusal: a member that stands in the path is missing.
+    """
+    if target.kind == "mcp":
+        payload = {"tool": str(binding.extra.get("mcp_tool", "")), "arguments": dict(given)}
+        asked = {"action": _MCP_CALL, "payload_type": media_types.MCP_TOOLS, "payload": payload}
+        return "EXECUTE", f"/mcp/{target.name}", asked
+    if target.kind in _ACTIONS:
+        member, payload_type = _ACTIONS[target.kind]
+        action = str(binding.extra.get(member, ""))
+        return (
+            "EXECUTE",
+            f"/{target.kind}/{target.name}",
+            {
+                "action": action,
+                "payload_type": payload_type,
+                "payload": dict(given),
+            },
+        )
+    template = parse_template(binding.path)
+    rest, segments, names = dict(given), [], iter(template.parameters)
+    for segment in template.segments:
+        if segment is not None:
+            segments.append(segment)
+            continue
+        name = next(names)
+        value = rest.pop(name, None)
+        if value is None or value == "":
+            raise parameters.invalid(name, f"{name} is missing.", f"Send {name}.", missing=True)
+        segments.append(quote(value if isinstance(value, str) else jsontext.encode(value).decode(), safe=""))
+    path = "/" + "/".join(segments)
+    asked = rest
+    if binding.method == "EXECUTE" and "action" in binding.details and path == "/":
+        asked = {"action": str(binding.details["action"]), "parameters": rest}
+    return binding.method, f"/agents/{target.name}{path if path != '/' else ''}", asked
+
+
+def check_input(operation: TargetOperation, given: Mapping[str, Any]) -> None:
+    """
+    Hold an input to what the card says.
+
+    :raises Refusal: it is not that.
+    """
+    schema = operation.input_schema
+    try:
+        if schema is None or schema.is_valid(given):
+            return
+        faults = schema.faults(given)
+    except TooCostly as error:
+        raise Refusal(Reason.VALUE_TOO_COSTLY, details={"detail": error.reason}) from None
+    raise Refusal(Reason.INVALID_INPUT, "The input does not follow the input schema.", details={"faults": faults})
+
+
+def check_output(operation: TargetOperation, result: Any) -> None:
+    """
+    Hold an answer to what the card says.
+
+    :raises Refusal: it is not that.
+    """
+    schema = operation.output_schema
+    try:
+        if schema is None or schema.is_valid(result):
+            return
+    except TooCostly as error:
+        log.info("an answer cannot be checked against its card: {why}", why=error.reason)
+    raise Refusal(Reason.INVALID_OUTPUT, "The agent's answer does not follow the output schema of its card.")
+
+
+def _body(response: Response) -> Mapping[str, Any]:
+    body = jsontext.decode(response.body) if response.body else {}
+    return body if isinstance(body, dict) else {"value": body}
+
+
+def _reason(response: Response) -> str:
+    return str(_body(response).get("reason", ""))
+
+
+def _outcome(response: Response) -> Any:
+    """
+    What a call by its card is answered with.
+
+    :raises Refusal: what it was refused with, or that it did not do what it was for.
+    """
+    body = _body(response)
+    succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
+    if not succeeded or awaits_approval(response.status, body):
+        raise _again(response, body)
+    result = body["result"] if "result" in body and "attribution" in body else body
+    said = result.get("tool_response") if isinstance(result, dict) else None
+    if not isinstance(said, dict):
+        return result
+    if said.get("isError") is True:
+        raise Refusal(
+            Reason.TOOL_FAILED,
+            "The tool says that it failed.",
+            remedy="details is what it said.",
+            details={
+                "details": {"content": said.get("content", [])},
+                "audit_id": response.headers.get("audit-id") or "",
+            },
+        )
+    return said["structuredContent"] if "structuredContent" in said else {"content": said.get("content", [])}
+
+
+def _again(response: Response, body: Mapping[str, Any]) -> Refusal:
+    """The refusal of an inner call, as that of the outer one."""
+    reason = str(body.get("reason") or Reason.INVOCATION_FAILED)
+    details = {name: value for name, value in body.items() if name not in OWN}
+    return Refusal(
+        ForeignReason(reason, Status(response.status)),  # type: ignore[call-arg]
+        str(body.get("explanation", "")),
+        remedy=str(body.get("remedy", "")),
+        details={**details, "audit_id": response.headers.get("audit-id") or ""},
+        headers=tuple((name, value) for name, value in response.headers if name.lower() in PASSED_ON),
+        scopes=scopes_of(body),
+    )
+
+
+def _told(response: Response) -> dict[str, Any]:
+    """One answer of a batch."""
+    body = _body(response)
+    told: dict[str, Any] = {"status": response.status, "audit_id": response.headers.get("audit-id") or ""}
+    succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
+    if succeeded and not awaits_approval(response.status, body):
+        return {**told, "result": body.get("result")}
+    members = ("reason", "explanation", "remedy", "faults", "parameter", "approval_id", "expires_at", "details")
+    return {**told, **{name: body[name] for name in members if name in body}}

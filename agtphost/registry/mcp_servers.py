@@ -1,0 +1,198 @@
+"""
+Hosted MCP servers as the registry of MCP tells of servers, for clients that read that: VS Code and others.
+
+Each caller is told of the servers of which it may call a tool, and how it reaches them: by this host's MCP front, or by
+``agtp mcp-bridge``. Either way every call passes this host's gates; the servers' own addresses are not told.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, Protocol
+
+from zope.interface import implementer
+
+from agtphost import __version__
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods import execution
+from agtphost.vocabulary import jsontext, times
+from agtphost.vocabulary.reasons import Reason
+
+SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+META = "io.modelcontextprotocol.registry/official"
+LATEST = "latest"
+
+DEFAULT = 30
+MOST = 100
+"""Servers of one answer, as the official registry has it."""
+
+LONGEST = 100
+"""Characters of a description there."""
+
+UNSAID = "0.0.0"
+"""The version of a server that says none, or one that cannot stand in a path."""
+
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
+_UNFIT = re.compile(r"[^a-zA-Z0-9._-]")
+
+
+class Servers(Protocol):
+    """What there is to tell of: :class:`agtphost.adapters.mcp.adapter.McpAdapter`."""
+
+    def described(self) -> Any:
+        """An entry for each server."""
+
+    def tools(self) -> Any:
+        """Bindings of the tools that can be called now."""
+
+
+@implementer(IBuiltInHandler)
+class McpServers:
+    """
+    Answers QUERY on ``/mcp-servers`` and below.
+
+    :param server_id: of this host: its name, turned round, is what its servers' names begin with.
+    :param front: where a server is reached over HTTP, by its name here; None: nowhere, there is the bridge.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        adapter: Servers,
+        server_id: str,
+        front: Callable[[str], str] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._adapter = adapter
+        self._namespace = ".".join(reversed(server_id.lower().split("."))) if server_id else "localhost"
+        self._host = server_id
+        self._front = front
+        self._now = now
+        self._seen: dict[str, tuple[str, float]] = {}
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Answer.
+
+        :raises Refusal: 404 for a server or version that is not there for the caller, 422 for what cannot be asked.
+        """
+        named = context.path_parameters.get("name")
+        if named is None:
+            return self._list(context)
+        found = [each for each in self._told(context) if each["server"]["name"] == named]
+        if not found:
+            raise Refusal(Reason.UNKNOWN_MCP_SERVER, "No MCP server of that name is here for the caller.")
+        version = context.path_parameters.get("version")
+        if version is None:
+            return Answer(result={"servers": found, "metadata": {"count": len(found)}})
+        if version not in (LATEST, found[0]["server"]["version"]):
+            raise Refusal(Reason.UNKNOWN_MCP_SERVER, "The server has no such version here.")
+        return Answer(result=found[0])
+
+    def _list(self, context: BuiltInContext) -> Answer:
+        given = context.input
+        limit = parameters.count(given, "limit", DEFAULT, MOST)
+        since = parameters.moment(given, "updated_since")
+        search = (parameters.text(given, "search") or "").lower()
+        version = parameters.text(given, "version")
+        after = _after(given.get("cursor"))
+        found = []
+        for each in self._told(context):
+            server, updated = each["server"], each["_meta"][META]["updatedAt"]
+            if server["name"] <= after or search not in server["name"].lower():
+                continue
+            if version not in (None, LATEST, server["version"]):
+                continue
+            if since is None or (parameters.moment({"at": updated}, "at") or 0.0) > since:
+                found.append(each)
+        metadata: dict[str, Any] = {"count": min(limit, len(found))}
+        if len(found) > limit:
+            name = found[limit - 1]["server"]["name"]
+            metadata["nextCursor"] = base64.urlsafe_b64encode(name.encode()).decode("ascii").rstrip("=")
+        return Answer(result={"servers": found[:limit], "metadata": metadata})
+
+    def _told(self, context: BuiltInContext) -> list[dict[str, Any]]:
+        """Those of which the caller may call something, by name."""
+        if context.assurance < execution.FLOOR:
+            return []
+        callable_: dict[str, list[Binding]] = {}
+        for tool in self._adapter.tools():
+            if context.admits(tool):
+                callable_.setdefault(str(tool.extra.get("mcp_server", "")), []).append(tool)
+        told = [
+            self._entry(entry, callable_[str(entry["name"])])
+            for entry in self._adapter.described()
+            if str(entry["name"]) in callable_
+        ]
+        return sorted(told, key=lambda each: str(each["server"]["name"]))
+
+    def _entry(self, entry: Mapping[str, Any], tools: list[Binding]) -> dict[str, Any]:
+        name = str(entry["name"])
+        info = entry.get("server_info")
+        info = info if isinstance(info, Mapping) else {}
+        version = str(info.get("version", ""))
+        server: dict[str, Any] = {
+            "$schema": SCHEMA,
+            "name": f"{self._namespace}/{_UNFIT.sub('-', name)}",
+            "title": str(info.get("title") or info.get("name") or name)[:LONGEST],
+            "description": self._description(name, info, tools),
+            "version": version if _VERSION.fullmatch(version) and version != LATEST else UNSAID,
+            **self._reached(name),
+        }
+        updated = times.stamp(self._updated(name, server, tools))
+        official = {"status": "active", "publishedAt": updated, "updatedAt": updated, "isLatest": True}
+        return {"server": server, "_meta": {META: official}}
+
+    def _description(self, name: str, info: Mapping[str, Any], tools: list[Binding]) -> str:
+        said = info.get("description")
+        text = said if isinstance(said, str) and said.strip() else f"{len(tools)} tools of {name}, behind {self._host}"
+        return " ".join(text.split())[:LONGEST]
+
+    def _reached(self, name: str) -> dict[str, Any]:
+        if self._front is not None:
+            return {"remotes": [{"type": "streamable-http", "url": self._front(name)}]}
+        bridge = {
+            "registryType": "pypi",
+            "identifier": "agtphost",
+            "version": __version__,
+            "runtimeHint": "uvx",
+            "transport": {"type": "stdio"},
+            "packageArguments": [
+                {"type": "positional", "value": "mcp-bridge"},
+                {"type": "positional", "value": f"agtp://{self._host}"},
+                {"type": "named", "name": "--server", "value": name},
+            ],
+        }
+        return {"packages": [bridge]}
+
+    def _updated(self, name: str, server: Mapping[str, Any], tools: list[Binding]) -> float:
+        """Since when it is as it is: of what every caller sees of it, and of when this host saw that first."""
+        if name not in self._seen:
+            self._seen[name] = "", 0.0
+        known, since = self._seen[name]
+        every = sorted(each.name for each in self._adapter.tools() if each.extra.get("mcp_server") == name)
+        digest = sha256(jsontext.encode([server["version"], server["title"], *every])).hexdigest()
+        if digest != known:
+            since = self._now()
+            self._seen[name] = digest, since
+        return since
+
+
+def _after(cursor: Any) -> str:
+    if cursor is None:
+        return ""
+    try:
+        if not isinstance(cursor, str) or not 0 < len(cursor) <= 400:
+            raise ValueError
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except (ValueError, binascii.Error):
+        raise parameters.invalid("cursor", "cursor is none that a list gave.", "Send nextCursor as it came.") from None
