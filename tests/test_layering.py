@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `config` for `Client.of` alone: host.toml and profiles are read where they are asked for, and by one reader.
     # `contract` for how an endpoint looks as an MCP tool.
     # What agents are listed, by cards: it answers methods, from what adapters and the directory have.
-    "registry": EVERYONE | {"audit", "config", "contract", "handlers", "identity", "methods", "search", "upstream"},
+    "registry": EVERYONE
+    | {"audit", "config", "contract", "dispatch", "handlers", "identity", "methods", "search", "upstream", "wire"},
     "client": EVERYONE | {"config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.

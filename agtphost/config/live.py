@@ -53,7 +53,9 @@ RESTART: Mapping[str, frozenset[str]] = {
     "admin": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "idle"}),
     "wellknown": WHOLE,
     "metrics": WHOLE,
-    "registry": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "path"}),
+    "registry": frozenset(
+        {*("listen", "certificate", "key", "hosts", "origins", "behind_proxy", "path", "url", "client_certificates")}
+    ),
     "witness": WHOLE,
     "traces": WHOLE,
 }
@@ -91,7 +93,7 @@ def settled(read: Config, running: Config) -> tuple[Config, list[str], list[str]
             values[name] = value = old
             if new != old:
                 waiting.append(f"[{name}]")
-        elif keys:
+        elif keys and not (new is None and old is None):
             # A section that is missing is one that says nothing.
             old = type(new)() if old is None and new is not None else old
             differing = list(_differing(type(old)() if new is None else new, old, keys))

@@ -101,6 +101,18 @@ class RegistrySection(HttpSection):
     url: Annotated[str | None, form(r"https?://[\x21-\x7e]{1,256}", "must be a URL")] = None
     """How clients reach the path above over HTTP: then the cards of what is hosted here name it."""
 
+    client_certificates: bool = True
+    """
+    Ask clients for a certificate of ``[tls] client_ca``; one with an AGTP identity makes its agent the caller, with
+    assurance ``certificate``. Only with ``ssl``.
+    """
+
+    agent: Line = ""
+    """
+    The name or the Agent-ID of the agent in whose name those call who have a token of a provider of
+    ``[policies.oauth]``: such a token says on whose behalf. Empty: those tokens are not accepted here.
+    """
+
     refetch_seconds: Annotated[float, Field(ge=60, le=604_800)] = 3_600.0
     """How often a card that was registered by its URL is fetched again."""
 

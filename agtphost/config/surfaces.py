@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agtphost.config.faults import Fault
+from agtphost.config.gateway import GatewaySection
 from agtphost.config.http import HttpSection, Listener, listener_of
+from agtphost.config.registry import RegistrySection
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.vocabulary.mount_paths import MountPath
@@ -17,6 +19,7 @@ FRONT = "a2a"
 ADMIN = "admin"
 METRICS = "metrics"
 GATEWAY = "gateway"
+REGISTRY = "registry"
 
 CARD = MountPath("/.well-known/agent-card.json", below=False)
 BOOTSTRAP = MountPath("/.well-known/agtp", below=False)
@@ -80,6 +83,16 @@ def surfaces(config: Config) -> Iterator[Surface]:
             url=front.url,
             client_certificates=front.client_certificates,
         )
+    registry = config.registry
+    if registry is not None and registry.listen is not None:
+        yield Surface(
+            name=REGISTRY,
+            location=("registry",),
+            section=registry,
+            paths=_of_registry(config),
+            url=registry.url,
+            client_certificates=asks_certificates(config, registry),
+        )
     admin = config.admin
     if admin.listen is not None:
         yield Surface(
@@ -101,15 +114,25 @@ def surfaces(config: Config) -> Iterator[Surface]:
             section=gateway,
             paths=(AGENTS, REST),
             url=gateway.url,
-            client_certificates=gateway_certificates(config),
+            client_certificates=asks_certificates(config, gateway),
         )
 
 
-def gateway_certificates(config: Config) -> bool:
-    """Whether clients of the gateway can prove by certificate who they are."""
-    given = config.gateway
+def asks_certificates(config: Config, given: GatewaySection | RegistrySection) -> bool:
+    """Whether clients of a section's surface can prove by certificate who they are."""
     secure = given.listen is not None and listener_of(given.listen).secure
     return secure and given.client_certificates and config.tls.client_auth != "none"
+
+
+def _of_registry(config: Config) -> tuple[MountPath, ...]:
+    """What the registry has: its own path, and an agent's card, unless an A2A agent's is there on its listener."""
+    registry, front = config.registry, config.a2a.front
+    assert registry is not None, "there is one"
+    if not registry.path:
+        return (MountPath("/"),)
+    shared = front.listen is not None and listener_of(front.listen) == listener_of(registry.listen or "")
+    taken = shared and len(front.agent) == 1
+    return (MountPath(registry.path),) if taken else (MountPath(registry.path), CARD)
 
 
 def http_faults(config: Config) -> Iterator[Fault]:

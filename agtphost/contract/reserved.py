@@ -74,6 +74,13 @@ REGISTRY = (
 )
 """Cards of agents: bound where there is ``[registry]``."""
 
+SERVERS = (
+    ("QUERY", "/mcp-servers"),
+    ("QUERY", "/mcp-servers/{name}"),
+    ("QUERY", "/mcp-servers/{name}/{version}"),
+)
+"""Hosted MCP servers as the registry of MCP has servers: likewise."""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
@@ -95,5 +102,7 @@ RESERVED = (
     *GRANTS,
     *CONFIGURATION,
     *REGISTRY,
+    ("EXECUTE", "/cards/{id}"),
+    *SERVERS,
 )
 """All of them, as the endpoint rules take them."""

@@ -16,7 +16,7 @@ What is built, in order:
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.expiry`: the one place that knows everything of a host that ends
 - :mod:`.granting`: what the host lets agents do
-- :mod:`.cards`, with :mod:`.kept_cards`: the registry
+- :mod:`.cards`, with :mod:`.kept_cards` and :mod:`.card_calls`: the registry
 - :mod:`.publication`: the manifest and its version
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher
@@ -26,8 +26,8 @@ Services:
 - :mod:`.searching`: what searches: one engine for each ``[search]``
 - :mod:`.services`: start and stop in order; :mod:`.service_manager`: what systemd is told
 - :mod:`.listener`: where connections come in, and the line that says ready; :mod:`.surfaces`: where HTTP is spoken, for
-  :mod:`.bootstrap`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.page` and :mod:`.metrics`, which tells what
-  :mod:`.vitals` asks; :mod:`.http_clients`: who may call there
+  :mod:`.bootstrap`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.registry_http`, :mod:`.page` and :mod:`.metrics`, which
+  tells what :mod:`.vitals` asks; :mod:`.http_clients`: who may call there
 - :mod:`.looking`: what several of them are, which look at something again and again
 - :mod:`.propagation`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.partings`, :mod:`.agent_admission`: what
   follows from what happens to agents

@@ -33,6 +33,7 @@ from agtphost.host.methods import following
 from agtphost.host.metrics import metrics
 from agtphost.host.page import page
 from agtphost.host.partings import Partings
+from agtphost.host.registry_http import registry_surface
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
 from agtphost.host.service_manager import ServiceManager
@@ -166,7 +167,8 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     generations.prepare(lambda core: tell_vitals(core.on, look))
     manager.look_with(look)
     operated = page(on, front, lambda: generations.core.on.config)
-    served = (bootstrap(config), _a2a_front(on, generations), operated, metrics(on, look), _gateway(on, generations))
+    fronted, listed = _a2a_front(on, generations), registry_surface(generations)
+    served = (bootstrap(config), fronted, listed, operated, metrics(on, look), _gateway(on, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None))
     yield listening
 

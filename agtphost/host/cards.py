@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import REGISTRY
+from agtphost.host.card_calls import invoking
 from agtphost.host.foundation import Foundation
+from agtphost.host.handler_factory import HandlerFactory
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.visibility import Visibility
@@ -32,8 +34,13 @@ def cards_of(
     visibility: Visibility,
     endpoints: Sequence[Binding],
     adapters: Sequence[IPayloadAdapter],
+    factory: HandlerFactory,
 ) -> tuple[Cards | None, tuple[Binding, ...]]:
-    """The registry under one configuration, and what AGTP answers of it; None where there is none."""
+    """
+    The registry under one configuration, and what AGTP answers of it; None where there is none.
+
+    :param factory: makes what calls agents elsewhere.
+    """
     section = on.config.registry
     if section is None:
         return None, ()
@@ -60,7 +67,7 @@ def cards_of(
         on.seconds,
     )
     handlers = {"QUERY": shown}
-    return cards, tuple(
+    of_cards = tuple(
         # Operators are known by their certificate's key, and are no agents.
         Binding.native(
             *place,
@@ -72,3 +79,4 @@ def cards_of(
         )
         for place in REGISTRY
     )
+    return cards, (*of_cards, invoking(cards, providers, factory))

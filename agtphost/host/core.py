@@ -16,9 +16,11 @@ from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing
 from agtphost.host.negotiation import negotiator
 from agtphost.host.page import restarting
+from agtphost.host.registry_http import registry_facts
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import FrontFacts
 from agtphost.http.gateway import GatewayFacts
+from agtphost.http.registry import RegistryFacts
 from agtphost.negotiation.negotiator import Negotiator
 
 
@@ -41,6 +43,8 @@ class Core:
 
     gateway: GatewayFacts | None
     """What the HTTP gateway goes by; None where there is none."""
+    registry: RegistryFacts | None
+    """What the registry over HTTP is about; None where it is not served."""
 
     def announce(self) -> None:
         """Every response carries the version of what can be called here, from now on."""
@@ -82,7 +86,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
     bound = purchase.quoting(prepared.bind(factory) for prepared in loaded.bound)
-    methods = built_in_methods(on, connected, shown, purchase, negotiating, bound)
+    methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     table = on.registry.freeze(methods.bindings, bound)
     configure_grants(on, connected)
     admission = admitting(on, table, methods, connected, purchase, negotiating, bound)
@@ -103,4 +107,5 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         bound=bound,
         front=front,
         gateway=gateway_facts(config, loaded, admission.principal),
+        registry=registry_facts(config, loaded.directory, admission.principal),
     )

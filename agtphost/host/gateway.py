@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agtphost.config import Config, line_of
-from agtphost.config.surfaces import GATEWAY, gateway_certificates
+from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.contract.policy import MethodPolicy
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
@@ -33,7 +33,7 @@ def gateway_facts(config: Config, loaded: Loaded, oauth: IGate | None) -> Gatewa
             GATEWAY,
             agent_id=_agent(config, loaded.directory),
             keyholders=keyholders(config, loaded.directory),
-            certified=certified if gateway_certificates(config) else None,
+            certified=certified if asks_certificates(config, config.gateway) else None,
             principal=None if oauth is None else principal_of(oauth),
             anonymous=True,
         ),

@@ -16,6 +16,7 @@ from agtphost.config.presence import http_apis
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
+from agtphost.host.card_calls import serving_servers
 from agtphost.host.cards import cards_of
 from agtphost.host.configuring import configuration_bindings
 from agtphost.host.delegation import Delegating, delegating
@@ -23,6 +24,7 @@ from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import Foundation
 from agtphost.host.granting import granting_bindings
+from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.page import page_access, page_bindings, tell_overseers
 from agtphost.host.propagation import Propagation
@@ -132,11 +134,13 @@ def built_in_methods(
     purchase: PurchaseFeature,
     negotiating: Negotiator,
     bound: Sequence[Binding],
+    factory: HandlerFactory,
 ) -> Methods:
     """
     Make the methods, and register what INSPECT tells.
 
     :param bound: the operator's endpoints.
+    :param factory: makes what calls agents elsewhere.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
     carrier = Carrier()
@@ -154,7 +158,7 @@ def built_in_methods(
     fronted = on.lasting.fronted
     access = page_access(on)
     tell_overseers(on)
-    cards, of_cards = cards_of(on, shown.visibility, bound, shown.adapters)
+    cards, of_cards = cards_of(on, shown.visibility, bound, shown.adapters, factory)
     own = bindings.built_ins(
         loaded.catalog,
         discover=_discovery(on, shown, purchase, negotiating),
@@ -179,6 +183,7 @@ def built_in_methods(
             *configuration_bindings(on),
             *verifying_bindings(on),
             *of_cards,
+            *(serving_servers(on, upstreams.mcp, None) if cards is not None else ()),
         ),
         floor=floor,
         delegating=tasks,

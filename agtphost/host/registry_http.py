@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agtphost.config import Config
-from agtphost.config.surfaces import REGISTRY
+from agtphost.config.surfaces import REGISTRY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import certified, keyholders, principal_of
 from agtphost.host.surfaces import Served
 from agtphost.http.clients import Clients
 from agtphost.http.registry import RegistryFacts, RegistryResource
-from agtphost.iagtp import IDispatcher, IGate
+from agtphost.iagtp import IGate
 from agtphost.identity.directory import AgentDirectory
+
+if TYPE_CHECKING:
+    from agtphost.host.core import Core
+    from agtphost.host.generations import Generations
 
 
 def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | None) -> RegistryFacts | None:
@@ -33,12 +39,12 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
     hosted = directory.hosted()
     return RegistryFacts(
         path=given.path,
-        url=given.url or "",
+        url="" if given.url is None else f"{given.url.rstrip('/')}{given.path}",
         clients=Clients(
             REGISTRY,
             agent_id="" if oauth is None else speaker,
             keyholders=keyholders(config, directory),
-            certified=certified if given.client_certificates else None,
+            certified=certified if asks_certificates(config, given) else None,
             principal=principal_of(oauth) if speaker and oauth is not None else None,
         ),
         agent=f"agent:{hosted[0].name}" if len(hosted) == 1 else "",
@@ -46,7 +52,16 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
     )
 
 
-def surface(facts: RegistryFacts, dispatcher: IDispatcher) -> tuple[Served, RegistryResource]:
-    """The surface of ``[registry]``, and what serves it."""
-    resource = RegistryResource(facts, dispatcher)
-    return Served(name=REGISTRY, what="the registry", resource=resource), resource
+def registry_surface(generations: Generations) -> Served | None:
+    """The surface of ``[registry]``; None where it is not served."""
+    facts = generations.core.registry
+    if facts is None:
+        return None
+    resource = RegistryResource(facts, generations.front)
+
+    def turned(core: Core) -> None:
+        if core.registry is not None:
+            resource.turn_to(core.registry)
+
+    generations.when_turned(turned)
+    return Served(name=REGISTRY, what="the registry", resource=resource)

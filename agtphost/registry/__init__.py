@@ -26,6 +26,9 @@ everybody counts as heard of at a start. What is hosted has its cards made when 
 - :mod:`.filters`: what lists and searches are narrowed by
 - :mod:`.showing`: QUERY
 - :mod:`.changing`: REGISTER, RENEW, WITHDRAW and APPROVE
+- :mod:`.invoking`: EXECUTE
+- :mod:`.elsewhere`: calls of agents that are not hosted here
+- :mod:`.mcp_servers`: hosted MCP servers as the registry of MCP has servers
 - :mod:`.providers`: origins that this host may call for cards
 - :mod:`.fetching`: cards from their URLs
 """

@@ -1,0 +1,74 @@
+"""EXECUTE of cards, and hosted MCP servers as the registry of MCP has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from agtphost.adapters.mcp.adapter import McpAdapter
+from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import SERVERS
+from agtphost.contract.service import ServiceReference
+from agtphost.handlers.external import ExternalService
+from agtphost.host.foundation import Foundation
+from agtphost.host.handler_factory import HandlerFactory
+from agtphost.identity.peer import Assurance
+from agtphost.registry.catalogue import Cards
+from agtphost.registry.elsewhere import AgentsElsewhere
+from agtphost.registry.invoking import Invoking
+from agtphost.registry.mcp_servers import McpServers
+from agtphost.registry.providers import Providers, origin_of
+from agtphost.upstream.https import trust_of
+
+SECONDS = 900.0
+"""That a call by a card may take: what it leads to has a time of its own, which is shorter."""
+
+KEY = "Idempotency-Key"
+"""The field by which an agent elsewhere knows a call that it had before."""
+
+
+def invoking(cards: Cards, providers: Providers, factory: HandlerFactory) -> Binding:
+    """
+    What answers EXECUTE on a card.
+
+    :param factory: makes what calls agents elsewhere, and closes it.
+    """
+
+    def make(url: str) -> ExternalService | None:
+        provider = providers.of(url)
+        if provider is None or not origin_of(url).startswith("https:"):
+            return None
+        settings = provider.settings
+        reference = ServiceReference(
+            url=url,
+            method="POST",
+            ca="" if settings.ca is None else str(settings.ca),
+            allow_addresses=tuple(settings.allow_addresses),
+            timeout=settings.timeout,
+            idempotency_header=KEY,
+        )
+        return factory.external(reference, provider.fields, trust_of(settings.ca))
+
+    handler = Invoking(AgentsElsewhere(make))
+    handler.cards = cards
+    statement = "Call an agent by its card: what is hosted here, and agents elsewhere."
+    binding = Binding.native(
+        *("EXECUTE", "/cards/{id}", handler, statement, Assurance.NONE),
+        changes=True,
+        server_level=True,
+        timeout=SECONDS,
+    )
+    return replace(binding, piecewise=True)
+
+
+def serving_servers(on: Foundation, adapter: McpAdapter, front: Callable[[str], str] | None) -> tuple[Binding, ...]:
+    """
+    What answers about hosted MCP servers.
+
+    :param front: where a server is reached over HTTP, by its name; None: nowhere.
+    """
+    handler = McpServers(adapter, on.config.host.server_id, front, on.seconds)
+    statement = "Hosted MCP servers that the caller may use, as the registry of MCP tells of servers."
+    return tuple(
+        Binding.native("QUERY", path, handler, statement, Assurance.NONE, server_level=True) for _, path in SERVERS
+    )
