@@ -6,6 +6,7 @@ One table from AGTP to HTTP. The original status is in ``AGTP-Status``, the orig
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ class Fault:
     reason: str = ""
     """AGTP's."""
 
-    more: Mapping[str, Any] = MappingProxyType({})
+    more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further members: ``remedy``, ``retry_after``, which approval it waits for."""
 
     @property
