@@ -36,15 +36,16 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
             message = f"[registry] agent is no agent that this host knows: {given.agent[:64]}"
             raise ConfigurationError([Problem(message=message, file=str(config.file))])
         speaker = agent.agent_id
-    hosted = directory.hosted()
+    hosted, reads = directory.hosted(), certified if asks_certificates(config, given) else None
     return RegistryFacts(
         path=given.path,
         url="" if given.url is None else f"{given.url.rstrip('/')}{given.path}",
+        certified=reads,
         clients=Clients(
             REGISTRY,
             agent_id="" if oauth is None else speaker,
             keyholders=keyholders(config, directory),
-            certified=certified if asks_certificates(config, given) else None,
+            certified=reads,
             principal=principal_of(oauth) if speaker and oauth is not None else None,
         ),
         agent=f"agent:{hosted[0].name}" if len(hosted) == 1 else "",

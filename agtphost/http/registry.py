@@ -19,7 +19,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from agtphost.http import registry_calls as calls
 from agtphost.http import registry_errors as errors
-from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.clients import Certified, Client, Clients, NotAdmitted
 from agtphost.http.event_stream import EventWriter, Gone
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.registry_calls import Asked, Said
@@ -59,6 +59,9 @@ class RegistryFacts:
     clients: Clients
     """Admits them."""
 
+    certified: Certified | None = None
+    """The client certificate of a connection; None where none is asked for."""
+
     agent: str = ""
     """The id of the card at :data:`CARD`; empty: there is none."""
 
@@ -95,7 +98,12 @@ class RegistryResource(Resource):
 
     def base(self, request: Request) -> str:
         """Where the registry is, as a client reaches it."""
-        return self._facts.url or f"{host_of(request)}{self._facts.path}"
+        if self._facts.url:
+            return self._facts.url
+        # A name that was asked for is one of this host's: others were turned away.
+        name = field_of(request, "host")
+        scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
+        return f"{f'{scheme}://{name}' if name else host_of(request)}{self._facts.path}"
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
@@ -144,11 +152,16 @@ class RegistryResource(Resource):
         except NotAdmitted:
             if field_of(request, "authorization") is not None:
                 raise
-        address: object = request.getClientAddress()  # type: ignore[no-untyped-call]
+        at: object = request.getClientAddress()  # type: ignore[no-untyped-call]
+        address = str(getattr(at, "host", "registry"))
+        # Operators are known by their key, and are no agents.
+        reads = self._facts.certified
+        certificate = None if reads is None or request.channel is None else reads(request.channel.transport, address)
         return Client(
-            key="anybody",
-            address=str(getattr(address, "host", "registry")),
-            proven=False,
+            key="anybody" if certificate is None else f"key:{certificate.sha256}",
+            address=address,
+            certificate=certificate,
+            proven=certificate is not None,
             surface="registry",
             method=request.method.decode("ascii", "replace")[:32],
             request=request,

@@ -30,7 +30,8 @@ SEARCH = frozenset(("query", "filters", "top", "skip", "ranked", "include_metada
 FORWARDED = ("Idempotency-Key", "Request-ID", "Task-ID", "Session-ID", "Budget-Limit")
 """Fields of a request that go on; whatever says who calls does not."""
 
-_WRAPPED = frozenset(("card", "url", "lifetime"))
+_WRAPPED = frozenset(("card", "url", "lifetime", "public"))
+"""Members of a registration that has more to say than the card."""
 
 _OWN = frozenset(
     (
@@ -68,14 +69,13 @@ def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str
     """
     parameters: dict[str, Any] = asked_in(route, query)
     value = _value(route, body)
-    octets = b""
     batch = isinstance(value, list)
     if route.method == "EXECUTE":
         stream = _called(route, value, parameters) or stream
         if batch and stream:
             raise Unanswerable("A batch is answered as a whole, and not as a stream.", "stream")
     elif route.method == "REGISTER":
-        octets = _registered(route, value, body, parameters)
+        _registered(route, value, body, parameters)
     elif route.method == "FIND":
         parameters.update({name: each for name, each in value.items() if name in SEARCH})
     elif isinstance(value, dict):
@@ -85,25 +85,20 @@ def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str
     if said.get("If-Match") and route.operation in ("updateAgent", "withdrawAgent"):
         parameters["if_match"] = said["If-Match"].strip().removeprefix("W/").strip('"')
     fields = [*own, *((name, said[name]) for name in FORWARDED if name in said)]
-    return Asked(request=_request(route, fields, parameters, octets, stream=stream), stream=stream, batch=batch)
+    return Asked(request=_request(route, fields, parameters, stream=stream), stream=stream, batch=batch)
 
 
 def _request(
-    route: Route, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any], card: bytes, *, stream: bool
+    route: Route, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any], *, stream: bool
 ) -> Request:
     body: dict[str, Any] = {"method": route.method, "parameters": parameters}
     if stream:
         body["context"] = {"stream": True}
-    octets = jsontext.encode(body)
-    if card:
-        # As it was sent, so that what is kept is what its owner wrote.
-        at = octets.index(b'"parameters":{') + len(b'"parameters":{')
-        octets = octets[:at] + b'"card":' + card + (b"," if parameters else b"") + octets[at:]
     return Request(
         method=route.method,
         path=route.path,
         headers=Headers([*fields, ("Content-Type", media_types.AGTP_JSON)]),
-        body=octets,
+        body=jsontext.encode(body),
         line=f"AGTP/1.0 {route.method} {route.path}\r\n".encode("ascii"),
     )
 
@@ -141,16 +136,16 @@ def _called(route: Route, value: Any, parameters: dict[str, Any]) -> bool:
     return value.get("stream") is True
 
 
-def _registered(route: Route, value: Mapping[str, Any], body: bytes, parameters: dict[str, Any]) -> bytes:
-    """The card of a registration as it was sent; empty where its address alone was."""
+def _registered(route: Route, value: Mapping[str, Any], body: bytes, parameters: dict[str, Any]) -> None:
+    """The parameters of a registration: a card as the text that it is, so that what is kept is what was written."""
     if value.keys() <= _WRAPPED and ("url" in value or isinstance(value.get("card"), dict)):
         if route.id:
             raise Unanswerable("A card is changed by sending it whole.", "id")
         parameters.update(value)
-        return b""
+        return
     if route.id and value.get("id") != route.id:
         raise Unanswerable("The card has another id than the path.", "id")
-    return body.strip()
+    parameters["card"] = body.decode("utf-8")
 
 
 def told(response: Response) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,19 +29,24 @@ TRANSLATOR: dict[str, Any] = {
     "certification": {"verified": True, "quality_score": 4.8},
 }
 SPANISH = {
-    **{"id": "spanish-gpt", "name": "SpanishGPT Agent", "capabilities": ["generation"], "authentication": "none"},
-    **{"description": "Large language model specialized in Spanish outputs.", "endpoint": "https://127.0.0.1:9"},
+    "id": "spanish-gpt",
+    "name": "SpanishGPT Agent",
+    "capabilities": ["generation"],
+    "authentication": "none",
+    "description": "Large language model specialized in Spanish outputs.",
+    "endpoint": "https://127.0.0.1:9",
 }
 
 
 class DraftRegistry:
     """What it has, and what it was asked."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, port: int, scheme: str = "http") -> None:
+        self.url = f"{scheme}://127.0.0.1:{port}"
         endpoint = f"{self.url}/direct/translator-001"
         self.cards = {"translator-001": {**TRANSLATOR, "endpoint": endpoint}, "spanish-gpt": SPANISH}
         self.asked: list[tuple[str, str, Any]] = []
+        self.heard: list[dict[str, str]] = []
 
     def answer(self, method: str, path: str, body: Any, authorized: bool) -> tuple[int, Any]:
         """The answer to one request (sections 4 and 5)."""
@@ -67,8 +73,12 @@ class DraftRegistry:
 
 
 @contextmanager
-def serving() -> Iterator[DraftRegistry]:
-    """One that runs in this process."""
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[DraftRegistry]:
+    """
+    One that runs in this process.
+
+    :param tls: with the server's certificate; None: it speaks plain HTTP.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -78,6 +88,7 @@ def serving() -> Iterator[DraftRegistry]:
             body = json.loads(octets) if octets else None
             path = urlsplit(self.path).path
             registry.asked.append((self.command, self.path, body))
+            registry.heard.append(dict(self.headers))
             authorized = self.headers.get("Authorization") == f"Bearer {KEY}"
             status, value = registry.answer(self.command, path, body, authorized)
             text = json.dumps(value).encode()
@@ -94,7 +105,9 @@ def serving() -> Iterator[DraftRegistry]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    registry = DraftRegistry(server.server_address[1])
+    registry = DraftRegistry(server.server_address[1], "http" if tls is None else "https")
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:

@@ -282,7 +282,9 @@ def add(what: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection
         given: dict[str, Any] = {"url": what}
     else:
         try:
-            given = {"card": jsontext.decode(read_octets(what))}
+            octets = read_octets(what)
+            jsontext.decode(octets)
+            given = {"card": octets.decode("utf-8")}
         except jsontext.JSONTextError as error:
             raise WrongInput(f"{what} is not JSON: {error}") from None
     if lifetime is not None:

@@ -79,7 +79,10 @@ class ForeignRegistry:
 
     def add(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Register a card, or the address of one."""
-        sent = given if "url" in given or "lifetime" in given else given["card"]
+        sent = dict(given)
+        if "card" in sent:
+            sent["card"] = jsontext.decode(str(sent["card"]).encode())
+            sent = sent["card"] if len(sent) == 1 else sent
         return _object(self._asked("POST", "/agents", sent))
 
     def withdraw(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
