@@ -14,7 +14,7 @@ from typing import Any
 from twisted.application.service import IService, MultiService
 from twisted.logger import Logger
 
-from agtphost.host import a2a_front, gateway
+from agtphost.host import a2a_front, gateway, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.anchors import anchors, judge_anew
@@ -33,7 +33,6 @@ from agtphost.host.methods import following
 from agtphost.host.metrics import metrics
 from agtphost.host.page import page
 from agtphost.host.partings import Partings
-from agtphost.host.registry_http import registry_surface
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
 from agtphost.host.service_manager import ServiceManager
@@ -42,6 +41,7 @@ from agtphost.host.surfaces import Served, http_services
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreaming
 from agtphost.host.vitals import looking, tell_vitals
+from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
@@ -167,7 +167,7 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     generations.prepare(lambda core: tell_vitals(core.on, look))
     manager.look_with(look)
     operated = page(on, front, lambda: generations.core.on.config)
-    fronted, listed = _a2a_front(on, generations), registry_surface(generations)
+    fronted, listed = _a2a_front(on, generations), _registry(generations)
     served = (bootstrap(config), fronted, listed, operated, metrics(on, look), _gateway(on, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None))
     yield listening
@@ -210,3 +210,17 @@ def _gateway(on: Foundation, generations: Generations) -> Served | None:
 
     generations.when_turned(turned)
     return gateway.surface(resource)
+
+
+def _registry(generations: Generations) -> Served | None:
+    facts = generations.core.registry
+    if facts is None:
+        return None
+    resource = RegistryResource(facts, generations.front)
+
+    def turned(core: Core) -> None:
+        if core.registry is not None:
+            resource.turn_to(core.registry)
+
+    generations.when_turned(turned)
+    return registry_http.surface(resource)

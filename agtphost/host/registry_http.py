@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from agtphost.config import Config
 from agtphost.config.surfaces import REGISTRY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
@@ -13,10 +11,6 @@ from agtphost.http.clients import Clients
 from agtphost.http.registry import RegistryFacts, RegistryResource
 from agtphost.iagtp import IGate
 from agtphost.identity.directory import AgentDirectory
-
-if TYPE_CHECKING:
-    from agtphost.host.core import Core
-    from agtphost.host.generations import Generations
 
 
 def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | None) -> RegistryFacts | None:
@@ -53,16 +47,6 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
     )
 
 
-def registry_surface(generations: Generations) -> Served | None:
-    """The surface of ``[registry]``; None where it is not served."""
-    facts = generations.core.registry
-    if facts is None:
-        return None
-    resource = RegistryResource(facts, generations.front)
-
-    def turned(core: Core) -> None:
-        if core.registry is not None:
-            resource.turn_to(core.registry)
-
-    generations.when_turned(turned)
+def surface(resource: RegistryResource) -> Served:
+    """The surface of ``[registry]``."""
     return Served(name=REGISTRY, what="the registry", resource=resource)

@@ -24,7 +24,7 @@ HTTP beside AGTP.
   bound on all keeping
 - :mod:`.exchange`: one HTTP request and its answer: admitted before its body is taken, its body of bounded length
 - :mod:`.fetch`: documents fetched over HTTPS on the operator's word: bounded, verified, never redirected
-- :mod:`.registry`: the registry over HTTP (HAIDIP-00): cards, search, registration and calls
+- :mod:`.registry`: the registry over HTTP (HAIDIP): cards, search, registration and calls
 - :mod:`.registry_routes`: where what is in it, and which request of AGTP each request is
 - :mod:`.registry_calls`: one request to it as one of AGTP, and one answer as its clients read it
 - :mod:`.registry_errors`: what went wrong, as its clients read it

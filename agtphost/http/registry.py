@@ -1,5 +1,5 @@
 """
-The registry over HTTP (HAIDIP-00): cards, search, registration and calls.
+The registry over HTTP (HAIDIP): cards, search, registration and calls.
 
 It is a translation and nothing else: each request becomes one request to the dispatcher, made as whoever the client has
 proven to be, and is answered from its answer. Who shows nothing calls as nobody, and sees what is public.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -94,7 +93,6 @@ class RegistryResource(Resource):
     def turn_to(self, facts: RegistryFacts) -> None:
         """Go by these from the next request on."""
         self._facts = facts
-        self._document = lru_cache(maxsize=16)(lambda base: jsontext.encode(document(base, facts.title)))
 
     def base(self, request: Request) -> str:
         """Where the registry is, as a client reaches it."""
@@ -175,7 +173,7 @@ class RegistryResource(Resource):
                 return refusal
         admitted: _Admitted = request.admitted
         if admitted.route is None or admitted.client is None:
-            octets = self._document(self.base(request))
+            octets = jsontext.encode(document(self.base(request), self._facts.title))
             return tail_of(request, 200, octets, kind=media_types.JSON, cache="max-age=300")
         said = {name: value for name in READ if (value := field_of(request, name)) is not None}
         wanted = EVENTS in said.get("Accept", "").lower() and admitted.route.method == "EXECUTE"
@@ -220,7 +218,6 @@ class RegistryResource(Resource):
         writer.finish()
 
 
-@lru_cache(maxsize=16)
 def _only_read(path: str) -> Mapping[str, Route]:
     found = routes_of(path)
     assert found is not None, "it is the path of a card"

@@ -17,7 +17,7 @@ from agtphost.wire.headers import Headers
 Fields = tuple[tuple[str, str], ...]
 
 CARD_TYPE = "application/agent-card+json"
-"""What HAIDIP-00 section 3 would have registered; asked for, it is sent."""
+"""What HAIDIP would have registered; asked for, it is sent."""
 
 BODIES = frozenset({media_types.JSON, CARD_TYPE})
 

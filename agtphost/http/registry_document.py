@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from agtphost.vocabulary import jsontext
 
 
-@cache
-def _text() -> bytes:
-    return files(__package__).joinpath("registry_openapi.json").read_bytes()
+_TEMPLATE: dict[str, Any] = jsontext.decode(files(__package__).joinpath("registry_openapi.json").read_bytes())
 
 
 def document(base: str, title: str) -> dict[str, Any]:
@@ -21,9 +18,8 @@ def document(base: str, title: str) -> dict[str, Any]:
     :param base: where the registry is.
     :param title: the host's name.
     """
-    value: dict[str, Any] = jsontext.decode(_text())
     return {
-        **value,
-        "info": {**value["info"], "title": f"Agents of {title}" if title else "Agents"},
+        **_TEMPLATE,
+        "info": {**_TEMPLATE["info"], "title": f"Agents of {title}" if title else "Agents"},
         "servers": [{"url": base or "/"}],
     }

@@ -1,5 +1,5 @@
 """
-What went wrong, as the registry's clients read it: HAIDIP-00 section 5.3, ``{"error": {"code", "message"}}``.
+What went wrong, as the registry's clients read it: HAIDIP-035, ``{"error": {"code", "message"}}``.
 
 One table from AGTP to HTTP. The original status is in ``AGTP-Status``, the original reason in ``error.reason``.
 """

@@ -1,4 +1,4 @@
-"""Where what is in the registry over HTTP, and which request of AGTP each request is: HAIDIP-00, and no I/O."""
+"""Where what is in the registry over HTTP, and which request of AGTP each request is: HAIDIP, and no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVERS = "/mcp-servers"
 """Where AGTP tells of hosted MCP servers as their own registry has it."""
 
 CARD = "/.well-known/agent-card.json"
-"""The card of one agent: HAIDIP-00 section 3."""
+"""The card of one agent: HAIDIP-002."""
 
 DOCUMENT = "/openapi.json"
 

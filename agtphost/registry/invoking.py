@@ -1,5 +1,5 @@
 """
-Calling what a card is of: EXECUTE on ``/cards/{id}`` (HAIDIP-00 section 5).
+Calling what a card is of: EXECUTE on ``/cards/{id}`` (HAIDIP-027).
 
 What is hosted here is called as it would be without the registry, as the same caller and through every gate, so that
 there are two records, each with the other in it. Agents elsewhere are called by :mod:`.elsewhere`.

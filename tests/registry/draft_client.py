@@ -1,4 +1,4 @@
-"""A client of HAIDIP-00, written from the draft alone: it knows nothing of this project, and imports nothing of it."""
+"""A client of HAIDIP, written from the draft alone: it knows nothing of this project, and imports nothing of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class DraftError(Exception):
-    """An error object (section 5.3)."""
+    """An error object."""
 
     def __init__(self, status: int, code: str, message: str, error: dict[str, Any]) -> None:
         super().__init__(f"{status} {code}: {message}")
@@ -18,7 +18,7 @@ class DraftError(Exception):
 
 
 class DraftClient:
-    """Lists, searches, gets and invokes (sections 4 and 5)."""
+    """Lists, searches, gets and invokes."""
 
     def __init__(self, base: str, token: str = "", cacert: str | None = None) -> None:
         self.base, self.token = base.rstrip("/"), token

@@ -1,4 +1,4 @@
-"""A registry after HAIDIP-00, written from the draft alone, with the draft's own two agents: for clients to meet."""
+"""A registry after HAIDIP, written from the draft alone, with the draft's own two agents: for clients to meet."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DraftRegistry:
         self.heard: list[dict[str, str]] = []
 
     def answer(self, method: str, path: str, body: Any, authorized: bool) -> tuple[int, Any]:
-        """The answer to one request (sections 4 and 5)."""
+        """The answer to one request."""
         match [method, *(unquote(part) for part in path.split("/")[1:])]:
             case ["GET", "agents"] | ["GET", "agents", "public"]:
                 return 200, {"agents": list(self.cards.values()), "count": len(self.cards)}

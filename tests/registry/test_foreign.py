@@ -1,4 +1,4 @@
-"""``agtp registry --registry URL`` at a registry that was written from HAIDIP-00 alone, and agents called directly."""
+"""``agtp registry --registry URL`` at a registry that was written from HAIDIP alone, and agents called directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of a running host over HTTPS: cards, search, registration and calls (HAIDIP-00), from outside."""
+"""The registry of a running host over HTTPS: cards, search, registration and calls (HAIDIP), from outside."""
 
 from __future__ import annotations
 

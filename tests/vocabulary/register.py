@@ -109,6 +109,7 @@ CACHES: Final = (
     _cache("methods.inspection.traffic:Traffic._minutes", "calls of the last hour by the minute", 61, MIB),
     _cache("methods.inspection.traffic:Traffic._seconds", "calls of the last minute by the second", 60, MIB),
     _cache("page.live:Viewings._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
+    _cache("registry.elsewhere:AgentsElsewhere._services", "connections to agents elsewhere", 256, 64 * MIB),
     _cache(
         "registry.generated:HostedCards._made",
         "cards of what is hosted, one for each set of operations that somebody may call",
@@ -134,6 +135,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _CONFIGURED: frozenset(
         {
             "search.lexical:Lexicon._words",
+            "registry.mcp_servers:McpServers._seen",
             "adapters.a2a.agent:A2AAgent._dialects",
             "adapters.acp.server:ACPServer.changed",
             "adapters.acp.server:ACPServer.manifests",

@@ -3,6 +3,6 @@
 
 - :mod:`.commands`: the commands
 - :mod:`.native`: the registry of a host, over AGTP
-- :mod:`.foreign`: any registry after HAIDIP-00, over HTTP; and agents called directly
+- :mod:`.foreign`: any registry after HAIDIP, over HTTP; and agents called directly
 - :mod:`.printing`: cards and entries for people
 """

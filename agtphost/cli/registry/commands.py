@@ -1,4 +1,4 @@
-"""``agtp registry``: agents by their cards, of a host's own registry or of any other (HAIDIP-00)."""
+"""``agtp registry``: agents by their cards, of a host's own registry or of any other (HAIDIP)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ registry_options = collected(
     Elsewhere,
     "elsewhere",
     (
-        click.option("--registry", metavar="URL", help="Any registry after HAIDIP-00; default: the host's own."),
+        click.option("--registry", metavar="URL", help="Any registry after HAIDIP; default: the host's own."),
         click.option("--token-file", type=EXISTING, metavar="FILE", help="A bearer token for --registry and --direct."),
     ),
 )

@@ -1,4 +1,4 @@
-"""Any registry after HAIDIP-00, over HTTP, and agents that are called where their cards say."""
+"""Any registry after HAIDIP, over HTTP, and agents that are called where their cards say."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def token_of(file: Path | None) -> str:
 
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise HostRefused("the registry's answer is no object", "Is it one after HAIDIP-00?")
+        raise HostRefused("the registry's answer is no object", "Is it one after HAIDIP?")
     return value
 
 
