@@ -7,7 +7,6 @@ from typing import Any
 
 from agtphost.vocabulary import jsontext
 
-
 _TEMPLATE: dict[str, Any] = jsontext.decode(files(__package__).joinpath("registry_openapi.json").read_bytes())
 
 
