@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests import forking
+from tests import forking, sources
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
@@ -134,6 +134,7 @@ def of_no_other_operator() -> Iterator[None]:
     """
     places = list(sys.path)
     yield
+    sources.parsed.cache_clear()
     sys.path[:] = places
     for name in [each for each in sys.modules if each.partition(".")[0] == OPERATORS]:
         del sys.modules[name]

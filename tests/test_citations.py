@@ -127,6 +127,7 @@ def files() -> frozenset[str]:
     return frozenset(str(path) for path in found) | frozenset(path.name for path in found)
 
 
+@cache
 def texts() -> list[Path]:
     """Every file whose citations must resolve."""
     rooms = [ROOT / name for name in ("agtphost", "tests", "docs", "twisted", "etc")]

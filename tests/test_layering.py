@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.rows import each_row
+from tests.sources import parsed
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent / "agtphost"
@@ -115,7 +116,7 @@ def imports(source: str) -> Iterator[tuple[str, bool]]:
             else:
                 yield from walk(child, typing_only)
 
-    yield from walk(ast.parse(source), False)
+    yield from walk(parsed(source), False)
 
 
 def violations(room: str, source: str) -> list[str]:
@@ -220,7 +221,7 @@ def long_functions(source: str, most: int = 80) -> list[str]:
     """Functions and methods, nested ones too, with more lines from their ``def`` to their end than that."""
     return [
         f"{node.name}: {lines} lines"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > most
     ]
@@ -247,7 +248,7 @@ def test_a_long_function_is_noticed() -> None:
 def needed(name: str, source: str, names: Collection[str]) -> set[str]:
     """The modules that a module needs: at import, inside of functions, and for its types alone."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -318,7 +319,7 @@ def old_names(files: Mapping[str, str]) -> list[str]:
         if name in {f"{room}/{old}" for old in names.split()}
     ]
     for name, source in files.items():
-        classes = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)}
+        classes = {node.name for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)}
         found += [f"{name}:{each}" for each in sorted(classes & set(OLD_CLASSES.split()))]
     return found
 

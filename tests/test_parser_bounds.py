@@ -13,7 +13,7 @@ import ast
 import base64
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -398,14 +398,14 @@ def _sources() -> dict[str, tuple[set[str], bool]]:
     for path in sorted(ROOT.rglob("*.py")):
         name = str(path.relative_to(ROOT).with_suffix(""))
         if not name.startswith(COMMANDS):
-            tree = ast.parse(path.read_text())
-            found[name] = _imports(tree), _loading(tree)
+            nodes = [*ast.walk(ast.parse(path.read_text()))]
+            found[name] = _imports(nodes), _loading(nodes)
     return found
 
 
-def _imports(tree: ast.Module) -> set[str]:
+def _imports(nodes: Iterable[ast.AST]) -> set[str]:
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -413,12 +413,12 @@ def _imports(tree: ast.Module) -> set[str]:
     return found
 
 
-def _loading(tree: ast.Module) -> bool:
+def _loading(nodes: Iterable[ast.AST]) -> bool:
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("loads", "safe_load", "raw_decode", "fromstring", "literal_eval")
-        for node in ast.walk(tree)
+        for node in nodes
     )
 
 
@@ -437,5 +437,5 @@ def test_every_module_that_parses_by_itself_is_listed() -> None:
 
 def test_an_unlisted_parser_is_noticed() -> None:
     """The control."""
-    assert _loading(ast.parse("import json\nvalue = json.loads(text)"))
-    assert "yaml" in _imports(ast.parse("def f():\n    from yaml import safe_load"))
+    assert _loading(ast.walk(ast.parse("import json\nvalue = json.loads(text)")))
+    assert "yaml" in _imports(ast.walk(ast.parse("def f():\n    from yaml import safe_load")))

@@ -8,6 +8,8 @@ items of which few change, only what changed is written anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from agtphost.identity.canonical import canonical
@@ -45,9 +47,24 @@ Item = tuple[Any, bytes, bytes]
 
 def item(value: Any) -> Item:
     """
-    :raises agtphost.identity.canonical.CanonicalError: where the value has no canonical form.
+    :raises ValueError: where the value has no JSON, or no canonical form.
     """
-    return value, canonical(value), jsontext.encode(value)
+    written = _Written(jsontext.encode(value), value)
+    return value, _form(written), written.text
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A value, which its text tells from others."""
+
+    text: bytes
+    value: Any = field(compare=False)
+
+
+@lru_cache(maxsize=4096)
+def _form(written: _Written) -> bytes:
+    """The canonical form: a host that reads its files anew writes most of its items as before."""
+    return canonical(written.value)
 
 
 def kept(items: Iterable[Item]) -> Kept:

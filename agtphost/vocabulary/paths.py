@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _SEGMENT_CHAR = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
 _PATH = re.compile(rf"(?:/{_SEGMENT_CHAR}++)++", re.ASCII)
@@ -225,9 +226,10 @@ def _literal_faults(segment: str, words: Collection[str]) -> Iterator[str]:
             yield f"the segment {shown!r} is refused: {offence[0].lower()}{offence[1:].rstrip('.')}"
 
 
+@lru_cache(maxsize=4096)
 def parse_template(path: str) -> Template:
     """
-    Take an endpoint's path apart.
+    Take an endpoint's path apart. The latest are remembered: every table and recipe asks for the same ones.
 
     :raises PathError: with the first fault, where :func:`template_faults` finds any.
     """

@@ -212,7 +212,7 @@ NEVER = {
 def silent(source: str, *, never: bool = False) -> list[int]:
     """Lines of refusals that may be 262 or 455 and do not say which scopes are concerned."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if "Refusal(" in source else ():
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Refusal")):
             continue
         reason = node.args[0] if node.args else None

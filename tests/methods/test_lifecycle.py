@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -130,18 +129,27 @@ def expected(state: str, method: str, caller: str, auth: LifecycleAuth, genesis:
 
 
 @each_row("auth", LifecycleAuth, ids=lambda auth: auth.value)
-@each_row("caller", CALLERS)
+@each_row("state", STATES)
 @each_row("genesis", [True, False], ids=["genesis", "no genesis"])
-def test_every_cell_of_the_matrix(auth: LifecycleAuth, caller: str, genesis: bool) -> None:
+def test_every_cell_of_the_matrix(auth: LifecycleAuth, state: str, genesis: bool) -> None:
     """
     P19: methods x states x callers x modes, each with its one status, reason, ``noop`` and event.
 
     AGTP-228 to 236, 241 to 243, 245 to 249; T-LC-1 to T-LC-60. No refused or
     no-op call submits an event.
+
+    One host answers all of a state: the ledger here takes events and has nobody's state changed by them.
     """
-    wrong = []
-    for state, method in itertools.product(STATES, METHODS):
-        host, target = hosting(state, auth=auth, genesis=genesis)
+    assert wrong_cells(auth, state, genesis, CALLERS) == []
+
+
+def wrong_cells(auth: LifecycleAuth, state: str, genesis: bool, callers: Iterable[str]) -> list[tuple[object, ...]]:
+    """Caller, method, what came and what should have come, where these differ."""
+    wrong: list[tuple[object, ...]] = []
+    host, target = hosting(state, auth=auth, genesis=genesis)
+    begun = host.states.state_of(target)
+    for caller, method in itertools.product(callers, METHODS):
+        assert host.states.state_of(target) == begun
         response = host.ask(method, body={"agent_id": target.agent_id, "reason": "policy"}, certificate=CALLERS[caller])
         body = body_of(response)
         draft = host.ledger.drafts[-1]
@@ -169,8 +177,8 @@ def test_every_cell_of_the_matrix(auth: LifecycleAuth, caller: str, genesis: boo
             new = CELLS[state, method][0]
             want = (200, outcome, new, before, outcome, new, None if state in ("new", "declared") else state)
         if got != want:
-            wrong.append((state, method, got, want))
-    assert not wrong
+            wrong.append((caller, method, got, want))
+    return wrong
 
 
 def test_the_expectations_cover_the_whole_matrix() -> None:
@@ -187,8 +195,7 @@ def test_a_certificate_comparison_by_agent_id_is_caught(monkeypatch: pytest.Monk
             raise self._denied(context, lifecycle.Status.FORBIDDEN, "not-genesis-issuer", "")
 
     monkeypatch.setattr(Lifecycle, "_authorize", by_agent_id)
-    with pytest.raises(AssertionError):
-        inspect.unwrap(test_every_cell_of_the_matrix)(LifecycleAuth.GENESIS_ISSUER, AS_TARGET, True)
+    assert wrong_cells(LifecycleAuth.GENESIS_ISSUER, "active", True, [AS_TARGET])
 
 
 @each_row("method", METHODS)

@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 When = Literal["loaded", "used", "typing"]
@@ -19,7 +20,8 @@ class Import:
     when: When
 
 
-def imports(source: str) -> Iterator[Import]:
+@cache
+def imports(source: str) -> tuple[Import, ...]:
     """Every one in a module's text."""
 
     def walk(node: ast.AST, when: When) -> Iterator[Import]:
@@ -42,12 +44,15 @@ def imports(source: str) -> Iterator[Import]:
                     yield Import(name, when)
                 yield from walk(child, when)
 
-    yield from walk(ast.parse(source), "loaded")
+    return tuple(walk(ast.parse(source), "loaded"))
 
 
 def _by_name(node: ast.AST) -> str | None:
     """What ``importlib.import_module("...")`` imports."""
-    if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args):
+    if not (isinstance(node, ast.Call) and node.args):
+        return None
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if not called.endswith("import_module"):
         return None
     name = node.args[0]
     top = name.value.partition(".")[0] if isinstance(name, ast.Constant) and isinstance(name.value, str) else ""

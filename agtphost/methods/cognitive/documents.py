@@ -66,6 +66,8 @@ class Library:
     def __init__(self, documents: Sequence[Document] = ()) -> None:
         self._documents = {document.name: document for document in documents}
         self._passages: list[Passage] = [passage for document in documents for passage in _passages(document)]
+        if not self._passages:
+            return
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._index.execute("CREATE VIRTUAL TABLE passage USING fts5(name, text, tokenize = 'porter unicode61')")
         self._index.executemany(
