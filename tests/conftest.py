@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests import forking, sources
+from tests import forking, npm, sources
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
@@ -28,6 +28,9 @@ settings.load_profile("suite")
 # Images often set this. Hundreds of hosts and commands would compile every module anew, half of what a start costs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What Node has compiled of a package is there for the next of dozens of processes.
+os.environ.setdefault("NODE_COMPILE_CACHE", str(npm.cache() / "compiled"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background by a shell that has no jobs: commands that tests interrupt would not notice.

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import cache
+from itertools import product
 from typing import Any
 
 import anyio
@@ -23,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests import pypi
 from tests.npm import program
+from tests.programmes import length
 from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
@@ -244,9 +246,13 @@ def differences(direct: Mapping[str, Any], behind: Mapping[str, Any], mode: str)
     return {name: (direct.get(name), behind.get(name)) for name in names if direct.get(name) != behind.get(name)}
 
 
-@each_row("transport", ["stdio", "http"])
-@each_row("mode", ["legacy", "2026-07-28"])
-@each_row("name", ["everything", "time"])
+NAMES, MODES, TRANSPORTS = ("everything", "time"), ("legacy", "2026-07-28"), ("stdio", "http")
+PAIRS = [(name, mode, TRANSPORTS[(at + late) % 2]) for at, name in enumerate(NAMES) for late, mode in enumerate(MODES)]
+"""Shortened: each server in both eras, in each over one transport, and over both."""
+
+
+@pytest.mark.programme
+@each_row("name, mode, transport", length(PAIRS, [*product(NAMES, MODES, TRANSPORTS)]))
 def test_a_client_hears_behind_host_and_bridge_what_it_hears_directly(
     host: Host, name: str, mode: str, transport: str
 ) -> None:

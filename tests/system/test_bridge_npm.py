@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mcp.client.session import ClientRequestContext
 
 from tests import forking
 from tests.npm import document, node, program
+from tests.programmes import CHOSEN, length
 from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
@@ -27,6 +29,8 @@ pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
 
 INSPECTOR = ("@modelcontextprotocol/inspector", "clients/launcher/build/index.js", "2.12.0")
 
+
+ERAS, TRANSPORTS = ("legacy", "2026-07-28"), ("stdio", "http")
 
 ASKING = (
     "everything__trigger-sampling-request",
@@ -72,10 +76,14 @@ def said(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
-@each_row("transport", ["stdio", "http"])
-@each_row("era", ["legacy", "2026-07-28"])
+@pytest.mark.programme
+@each_row("era, transport", length([*zip(ERAS, TRANSPORTS, strict=True)], [*product(ERAS, TRANSPORTS)]))
 def test_the_official_client_drives_three_servers(era: str, transport: str, host: Host, folder: Path) -> None:
-    """server-everything, -filesystem and -memory, in both eras and over both transports, with all that they have."""
+    """
+    server-everything, -filesystem and -memory, in both eras and over both transports, with all that they have.
+
+    Shortened, each era has one of the transports; test_bridge_matrix.py has all four, with another server.
+    """
     steps: list[float] = []
     asked: list[str] = []
 
@@ -147,21 +155,50 @@ def inspect(host: Host, where: Sequence[str], *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.programme
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_drives_three_servers(transport: str, host: Host, folder: Path) -> None:
-    """The Inspector's CLI lists all there is, and calls one tool of each server; each answer has its Audit-ID."""
+    """
+    The Inspector's CLI lists all there is, and calls one tool of each server; each answer has its Audit-ID.
+
+    Shortened, it lists the tools over HTTP and calls one.
+    """
     with ExitStack() as stack:
         where: Sequence[str] = (f"{forking.path()}/agtp", "mcp-bridge")
         if transport == "http":
             where = (stack.enter_context(http_bridge(host)).url, "--transport", "http")
-        inspected(host, where, folder)
+        inspected(host, where, folder, whole=CHOSEN.whole or transport == "stdio")
 
 
-def inspected(host: Host, where: Sequence[str], folder: Path) -> None:
+def inspected(host: Host, where: Sequence[str], folder: Path, *, whole: bool) -> None:
     """Everything that the Inspector's CLI can do."""
     tools = inspect(host, where, "--method", "tools/list")
     names = {tool["name"] for tool in tools["tools"]}
     assert {"everything__echo", "disk__read_text_file", "memory__create_entities", "query_library"} <= names
+    if whole:
+        inspected_lists(host, where)
+    calls: tuple[tuple[str, list[str], str], ...] = (
+        ("everything__get-sum", ["a=2", "b=3"], "5"),
+        ("disk__read_text_file", [f"path={folder / 'note.txt'}"], "read through the bridge"),
+        ("memory__read_graph", [], "entities"),
+    )
+    recorded = set()
+    wanted = calls if whole else calls[:1]
+    for name, arguments, expected in wanted:
+        words = ["--method", "tools/call", "--tool-name", name]
+        for argument in arguments:
+            words += ["--tool-arg", argument]
+        answer = inspect(host, where, *words)
+        assert expected in json.dumps(answer["content"])
+        meta = answer["_meta"]
+        assert isinstance(meta, dict)
+        recorded.add(meta["agtp/audit-id"])
+    assert len(recorded) == len(wanted)
+    assert recorded <= {record.audit_id for record in stored(database(host))}
+
+
+def inspected_lists(host: Host, where: Sequence[str]) -> None:
+    """What it lists and reads besides tools."""
     resources = inspect(host, where, "--method", "resources/list")["resources"]
     assert resources
     read = inspect(host, where, "--method", "resources/read", "--uri", resources[0]["uri"])
@@ -171,20 +208,3 @@ def inspected(host: Host, where: Sequence[str], folder: Path) -> None:
     assert "everything__simple-prompt" in {prompt["name"] for prompt in prompts}
     got = inspect(host, where, "--method", "prompts/get", "--prompt-name", "everything__simple-prompt")
     assert got["messages"]
-    calls: tuple[tuple[str, list[str], str], ...] = (
-        ("everything__get-sum", ["a=2", "b=3"], "5"),
-        ("disk__read_text_file", [f"path={folder / 'note.txt'}"], "read through the bridge"),
-        ("memory__read_graph", [], "entities"),
-    )
-    recorded = set()
-    for name, arguments, expected in calls:
-        words = ["--method", "tools/call", "--tool-name", name]
-        for argument in arguments:
-            words += ["--tool-arg", argument]
-        answer = inspect(host, where, *words)
-        assert expected in json.dumps(answer["content"])
-        meta = answer["_meta"]
-        assert isinstance(meta, dict)
-        recorded.add(meta["agtp/audit-id"])
-    assert len(recorded) == 3
-    assert recorded <= {record.audit_id for record in stored(database(host))}
