@@ -33,6 +33,7 @@ from agtphost.stores import Selection
 from tests.audit import independent
 from tests.audit.drafting import ALICE, BOB, draft, sealed, sqlite_store
 from tests.identity.samples import key_of
+from tests.programmes import length
 
 KEYS = [key_of(f"succession {number}") for number in range(3)]
 FIRST = {KEYS[0].kid: KEYS[0].public}
@@ -253,12 +254,15 @@ def _links(record: StoredRecord) -> bool:
     return envelope.parse_unverified(record.format, record.signed).get("event_type") == EVENT
 
 
+@pytest.mark.programme
 def test_one_flipped_bit_anywhere_is_found_by_both(tmp_path: Path) -> None:
     """In the first line with its keys, links and checkpoint, in any record or proof, in the end: six hundred bits."""
+    anywhere, in_first = length((100, 60), (400, 200))
     whole = b"".join(Host(tmp_path).export())
     chance, raw = random.Random(11), {KEYS[0].kid: KEYS[0].public.raw}
     first = whole.index(b"\n")
-    places = [chance.randrange(len(whole)) for _ in range(400)] + [chance.randrange(first) for _ in range(200)]
+    places = [chance.randrange(len(whole)) for _ in range(anywhere)]
+    places += [chance.randrange(first) for _ in range(in_first)]
     for place in places:
         hostile = bytearray(whole)
         hostile[place] ^= 1 << chance.randrange(8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from agtphost.contract import reserved
@@ -49,12 +50,18 @@ DRAFTS = {
 """What the tables of core v08 sections 7.2 and 7.5, methods v01 sections 5.1 and 8.7, and the examples name."""
 
 
+@cache
+def _host() -> DispatchHost:
+    """For all: each request has gates of its own."""
+    return DispatchHost()
+
+
 def ask(pair: tuple[str, str], body: dict[str, Any]) -> tuple[int, dict[str, Any], Recorder]:
     """One request of a built-in that answers whatever it is asked."""
     recorder = Recorder()
     method, template = pair
     binding = Binding(method=method, path=template, handler=recorder, tier="A", min_assurance=Assurance.NONE)
-    host = DispatchHost()
+    host = _host()
     only = EndpointGate(EndpointTable([binding]), MethodPolicy(), None, ClaimedScopesGate().check)
     host.rewire([only if gate.name == only.name else gate for gate in host.gates])
     response = host.ask(method, re.sub(r"\{\w+\}", "librarian", template), body=body)

@@ -39,7 +39,7 @@ from tests.audit.drafting import KEY, sqlite_store
 from tests.dispatch.hosts import DispatchHost, agent, certificate
 from tests.programmes import length
 
-REVOCATIONS = length(1_000, 10_000)
+REVOCATIONS = length(400, 10_000)
 SEED = 20_261_122
 AT_ONCE = 100
 """Agents whose calls and revocation are under way together."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programmes import length
 from tests.system.hosting import BIN, running, sample, until
 from tests.system.test_start_errors import edited, start
 
@@ -102,9 +103,10 @@ def reasons(said: str) -> list[str]:
     return [line.strip() for line in lines[first:last]]
 
 
-@pytest.mark.parametrize("name", IN_THE_WAY)
+@pytest.mark.programme
+@pytest.mark.parametrize("name", length(["the port is taken", "the store is none"], list(IN_THE_WAY)))
 def test_the_shell_learns_why_a_daemon_did_not_start(tmp_path: Path, name: str) -> None:
-    """Exit status 1, and the sentences that ``-n`` says."""
+    """Exit status 1, and the sentences that ``-n`` says; shortened, of one that is told late and one that is early."""
     arrange, reason = IN_THE_WAY[name]
     config = sample(tmp_path)
     with arrange(config):  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ CONNECTIONS = 1_000
 ROOM = 64 << 20
 """Octets that the host may grow by."""
 
-SECONDS = length(6, 60)
+SECONDS = length(4, 60)
 
 LIMITS = """
 [limits]
