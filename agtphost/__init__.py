@@ -21,6 +21,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.http`: HTTP beside AGTP
 - :mod:`.iagtp`: every interface of agtphost, and what each does not promise
 - :mod:`.identity`: who agents are, and how that is proven
+- :mod:`.mcp`: the server side of MCP, over the way to a host that it is given
 - :mod:`.methods`: the protocol's own methods, each a binding like any endpoint
 - :mod:`.metrics`: what a host tells in numbers: Prometheus metrics, health, readiness
 - :mod:`.negotiation`: runtime negotiation

@@ -51,6 +51,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "page": EVERYONE | {"http", "identity", "wire"},
     # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
     "metrics": EVERYONE | {"audit", "http"},
+    # The server side of MCP, which a bridge and a front of the host have in common: what it needs of either is a link.
+    "mcp": EVERYONE | {"client", "http", "identity", "protocols", "wire"},
     "bridge": EVERYONE | {"client", "contract", "identity", "protocols"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
     "cli": EVERYONE
@@ -68,6 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "http",
         "metrics",
         "client",
+        "mcp",
         "page",
         "traces",
         "registry",

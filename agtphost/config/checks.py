@@ -14,6 +14,7 @@ from agtphost.config.admin import admin_faults
 from agtphost.config.delegation import delegation_faults
 from agtphost.config.faults import Fault
 from agtphost.config.gateway import gateway_faults
+from agtphost.config.mcp_front import mcp_front_faults
 from agtphost.config.merchant import merchant_faults
 from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
@@ -53,6 +54,12 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from _method_policy(config)
     yield from _mcp(config, context)
     yield from web_upstream_faults(config)
+    yield from mcp_front_faults(
+        config.mcp.front,
+        holders=bool(config.http.client),
+        issuers=bool(config.policies.oauth.issuer),
+        client_auth=config.tls.client_auth,
+    )
     yield from published_faults(config)
     yield from http_faults(config)
     yield from gateway_faults(config.gateway)

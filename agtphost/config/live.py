@@ -47,6 +47,7 @@ RESTART: Mapping[str, frozenset[str]] = {
     "gateway": frozenset(
         {*("listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "client_certificates")}
     ),
+    "mcp": frozenset({"front"}),
     "gate": WHOLE,
     "adapter": WHOLE,
     "observer": WHOLE,

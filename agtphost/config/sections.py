@@ -21,6 +21,7 @@ from agtphost.config.gateway import GatewaySection, absent_gateway
 from agtphost.config.grants import GrantSection
 from agtphost.config.http import Http
 from agtphost.config.limits import Limits
+from agtphost.config.mcp_front import MCP
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.metrics import MetricsSection
 from agtphost.config.places import Places
@@ -31,7 +32,6 @@ from agtphost.config.registry import RegistrySection
 from agtphost.config.search import SearchSection
 from agtphost.config.tls import TLS, ServerName
 from agtphost.config.traces import TracesSection
-from agtphost.config.upstreams import MCP
 from agtphost.config.values import (
     CanonicalAgentID,
     FilePath,

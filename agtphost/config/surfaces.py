@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agtphost.config.faults import Fault
 from agtphost.config.gateway import GatewaySection
 from agtphost.config.http import HttpSection, Listener, listener_of
+from agtphost.config.mcp_front import certificates_count
 from agtphost.config.registry import RegistrySection
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
@@ -20,10 +21,12 @@ ADMIN = "admin"
 METRICS = "metrics"
 GATEWAY = "gateway"
 REGISTRY = "registry"
+MCP_FRONT = "mcp"
 
 CARD = MountPath("/.well-known/agent-card.json", below=False)
 BOOTSTRAP = MountPath("/.well-known/agtp", below=False)
 AGENTS = MountPath("/agents")
+RESOURCE = MountPath("/.well-known/oauth-protected-resource", below=False)
 WATCHED = tuple(MountPath(path, below=False) for path in ("/metrics", "/healthz", "/readyz"))
 REST = MountPath("/", rest=True)
 AT_HOME = (
@@ -92,6 +95,16 @@ def surfaces(config: Config) -> Iterator[Surface]:
             paths=_of_registry(config),
             url=registry.url,
             client_certificates=asks_certificates(config, registry),
+        )
+    mcp = config.mcp.front
+    if mcp.listen is not None:
+        yield Surface(
+            name=MCP_FRONT,
+            location=("mcp", "front"),
+            section=mcp,
+            paths=(MountPath(mcp.path), RESOURCE, MountPath(f"{RESOURCE}{mcp.path}")),
+            url=mcp.url,
+            client_certificates=certificates_count(config.mcp.front, config.tls.client_auth),
         )
     admin = config.admin
     if admin.listen is not None:

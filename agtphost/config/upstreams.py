@@ -291,9 +291,3 @@ class MCPServerSection(UpstreamSection):
     def secrets(self) -> tuple[str, ...]:
         own = () if self.oauth is None else (self.oauth.client_secret.reveal(),)
         return (*super().secrets(), *self.opened_env().values(), *own)
-
-
-class MCP(Section):
-    """``[mcp]``: the MCP servers behind this host."""
-
-    server: Items[MCPServerSection] = ()

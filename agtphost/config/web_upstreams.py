@@ -25,7 +25,8 @@ from agtphost.config.values import (
 )
 
 
-def _base_url(value: Any) -> str:
+def base_url(value: Any) -> str:
+    """A URL that paths are put behind. :raises ValueError: it is none."""
     text = web_url(value)
     if "?" in text:
         raise ValueError("must not contain a query")
@@ -63,7 +64,7 @@ Member = Annotated[
 class WebUpstreamSection(UpstreamSection):
     """What both kinds of upstreams over HTTP have."""
 
-    url: Annotated[str, BeforeValidator(_base_url)] = ""
+    url: Annotated[str, BeforeValidator(base_url)] = ""
     """Required: https, or http on this machine's own loopback addresses."""
 
     refresh: Seconds = 300.0
@@ -148,7 +149,7 @@ class FrontAgent(Section):
 class A2AFront(HttpSection):
     """``[a2a.front]``: an HTTP endpoint at which A2A clients reach hosted agents."""
 
-    url: Annotated[str | None, BeforeValidator(_base_url)] = None
+    url: Annotated[str | None, BeforeValidator(base_url)] = None
     """How clients reach it: what cards say."""
 
     agent_id: Fingerprint | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from twisted.application.service import IService, MultiService
 from twisted.logger import Logger
 
-from agtphost.host import a2a_front, gateway, registry_http
+from agtphost.host import a2a_front, gateway, mcp_front, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.anchors import anchors, judge_anew
@@ -167,8 +167,8 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     generations.prepare(lambda core: tell_vitals(core.on, look))
     manager.look_with(look)
     operated = page(on, front, lambda: generations.core.on.config)
-    fronted, listed = _a2a_front(on, generations), _registry(generations)
-    served = (bootstrap(config), fronted, listed, operated, metrics(on, look), _gateway(on, generations))
+    fronts = (_a2a_front(on, generations), _registry(generations), _mcp_front(on, generations))
+    served = (bootstrap(config), *fronts, operated, metrics(on, look), _gateway(on, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None))
     yield listening
 
@@ -224,3 +224,18 @@ def _registry(generations: Generations) -> Served | None:
 
     generations.when_turned(turned)
     return registry_http.surface(resource)
+
+
+def _mcp_front(on: Foundation, generations: Generations) -> Served | None:
+    facts = generations.core.mcp_front
+    if facts is None:
+        return None
+    resource = mcp_front.mcp_front(on.reactor, facts, generations.front)
+    on.evidence.states.watch(mcp_front.stopping(resource))
+
+    def turned(core: Core) -> None:
+        if core.mcp_front is not None:
+            resource.turn_to(core.mcp_front)
+
+    generations.when_turned(turned)
+    return mcp_front.surface(resource)

@@ -12,6 +12,7 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.gateway import gateway_facts
 from agtphost.host.granting import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.mcp_front import mcp_front_facts
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing
 from agtphost.host.negotiation import negotiator
@@ -21,6 +22,7 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import FrontFacts
 from agtphost.http.gateway import GatewayFacts
 from agtphost.http.registry import RegistryFacts
+from agtphost.mcp.front import FrontFacts as McpFrontFacts
 from agtphost.negotiation.negotiator import Negotiator
 
 
@@ -45,6 +47,9 @@ class Core:
     """What the HTTP gateway goes by; None where there is none."""
     registry: RegistryFacts | None
     """What the registry over HTTP is about; None where it is not served."""
+
+    mcp_front: McpFrontFacts | None
+    """The same of the MCP front."""
 
     def announce(self) -> None:
         """Every response carries the version of what can be called here, from now on."""
@@ -108,4 +113,5 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         front=front,
         gateway=gateway_facts(config, loaded, admission.principal),
         registry=registry_facts(config, loaded.directory, admission.principal),
+        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication),
     )

@@ -43,8 +43,9 @@ class Served:
     """A leaf and a :class:`agtphost.http.exchange.Gatekeeper`; it gets every path of the surface."""
 
     pages: bool = False
+    home: bool = False
     fields: tuple[tuple[str, str], ...] = ()
-    """See :class:`agtphost.http.mounts.Mount` for both."""
+    """See :class:`agtphost.http.mounts.Mount` for all of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +127,7 @@ def _mounts(surface: Surface, served: Served) -> Iterator[Mount]:
             url_host=reached.netloc.lower(),
             origins=frozenset((*surface.section.origins, *((origin,) if origin else ()))),
             pages=served.pages,
+            home=served.home,
             fields=served.fields,
         )
 

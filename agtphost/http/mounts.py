@@ -74,16 +74,20 @@ class Mount:
     elsewhere is refused.
     """
 
+    home: bool = False
+    """Whether a page of its own origin may ask although it serves none: programs say that origin as well."""
+
     fields: tuple[tuple[str, str], ...] = ()
     """Header fields of every answer, refusals before the surface's own included."""
 
     def foreign(self, request: BoundedRequest, authority: str) -> bool:
         """Whether a page elsewhere has a browser send this: browsers say so, and pages cannot unsay it."""
         origin, site = _said(request, "origin"), _said(request, "sec-fetch-site")
+        own = self.pages or self.home
         if origin:
             scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
-            return origin not in self.origins and not (self.pages and origin == f"{scheme}://{authority}")
-        if site in ("", "none") or (site == "same-origin" and self.pages):
+            return origin not in self.origins and not (own and origin == f"{scheme}://{authority}")
+        if site in ("", "none") or (site == "same-origin" and own):
             return False
         led = _said(request, "sec-fetch-mode") == "navigate" and _said(request, "sec-fetch-dest") == "document"
         return not (self.pages and led and request.method in (b"GET", b"HEAD"))

@@ -1,0 +1,110 @@
+"""``[mcp.front]``: where MCP clients reach this host without a bridge, each of them as somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from agtphost.config.faults import Fault
+from agtphost.config.http import HttpSection, listener_of
+from agtphost.config.upstreams import MCPServerSection
+from agtphost.config.values import Items, Line, Section, Text, form
+from agtphost.config.web_upstreams import base_url
+from agtphost.vocabulary.tomltext import Location
+
+LONGEST_WAIT = 86_400.0
+"""Seconds that a call may wait for a person."""
+
+
+class MCPFront(HttpSection):
+    """
+    ``[mcp.front]``: an MCP server over Streamable HTTP for many clients, each with what its agent may use.
+
+    Who calls is said by a token of ``[[http.client]]``, by a client certificate, or by an identity provider's token.
+    """
+
+    path: Annotated[str, Text, form(r"(/[a-z0-9][a-z0-9._-]{0,31}){1,4}", 'must be a path, such as "/mcp"')] = "/mcp"
+    """The endpoint of all servers, whose tools are ``SERVER__TOOL``; below it each server has one of its own."""
+
+    anonymous: Line = ""
+    """The agent in whose name clients without a credential call, by name or Agent-ID; empty: they are answered 401."""
+
+    agent: Line = ""
+    """
+    The agent in whose name clients with a token of ``[[policies.oauth.issuer]]`` call; the token says on whose behalf.
+    ``anonymous`` serves for that too.
+    """
+
+    client_certificates: bool = True
+    """
+    Ask clients for a certificate of ``[tls] client_ca``; one with an AGTP identity makes its agent the caller. Where
+    ``listen`` is not ``ssl`` nobody is asked.
+    """
+
+    url: Annotated[str | None, BeforeValidator(base_url)] = None
+    """How clients reach it, without the path; None: by the address that they ask for."""
+
+    approval_wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT)] = 0.0
+    """
+    Seconds for which a call that a person has to approve waits for that, with progress messages; then it is answered
+    that it is held.
+    """
+
+    @property
+    def speaker(self) -> str:
+        """In whose name those call who are no agent themselves."""
+        return self.anonymous or self.agent
+
+
+class MCP(Section):
+    """``[mcp]``: the MCP servers behind this host, and where MCP clients reach it."""
+
+    server: Items[MCPServerSection] = ()
+    front: MCPFront = Field(default_factory=MCPFront)
+
+
+def certificates_count(given: MCPFront, client_auth: str) -> bool:
+    """
+    Whether clients of the front can prove by certificate who they are.
+
+    :param client_auth: of ``[tls]``.
+    """
+    secure = given.listen is not None and listener_of(given.listen).secure
+    return secure and given.client_certificates and client_auth != "none"
+
+
+def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_auth: str) -> Iterator[Fault]:
+    """
+    What no key of ``[mcp.front]`` tells alone, besides what all listeners of HTTP have in common.
+
+    :param holders: whether there is an ``[[http.client]]``.
+    :param issuers: whether an identity provider is trusted.
+    :param client_auth: of ``[tls]``.
+    """
+    where: Location = ("mcp", "front")
+    if given.listen is None:
+        if given.model_fields_set:
+            yield Fault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
+        return
+    if (given.certificate is None) != (given.key is None):
+        yield Fault(location=where, message="needs both certificate and key, or neither")
+    if given.anonymous and given.agent:
+        yield Fault(
+            location=(*where, "agent"),
+            message="stands beside anonymous, which is the agent of whoever is none",
+            hint="leave one of them out",
+        )
+    if given.agent and not issuers:
+        yield Fault(
+            location=(*where, "agent"),
+            message="is for identity providers' tokens, and none is trusted",
+            hint="add [[policies.oauth.issuer]]; or remove it",
+        )
+    if not (given.speaker or holders or certificates_count(given, client_auth)):
+        yield Fault(
+            location=where,
+            message="has no clients: nobody could call",
+            hint="add [[http.client]] with a token and an agent; docs/mcp-front.rst shows how",
+        )

@@ -1,0 +1,104 @@
+"""``[mcp.front]`` becomes an MCP server of many clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.audit.lifecycle import LifecycleState
+from agtphost.client.manifests import MAX_TOKENS
+from agtphost.config import Config
+from agtphost.config.mcp_front import certificates_count
+from agtphost.config.surfaces import MCP_FRONT
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
+from agtphost.host.publication import Publication
+from agtphost.host.surfaces import Served
+from agtphost.http.clients import Clients
+from agtphost.iagtp import IDispatcher, IGate
+from agtphost.identity.directory import AgentDirectory
+from agtphost.mcp.front import FrontFacts, FrontResource
+from agtphost.mcp.in_process import Manifest
+from agtphost.vocabulary import jsontext
+
+
+def mcp_front_facts(
+    config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication
+) -> FrontFacts | None:
+    """
+    What the front is about under a configuration; None where there is none.
+
+    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :raises ConfigurationError: for agents that this host does not know.
+    """
+    given = config.mcp.front
+    if given.listen is None:
+        return None
+    holders = keyholders(config, directory)
+    speaker = _speaker(config, directory)
+    trusted = oauth is not None and bool(speaker)
+    clients = Clients(
+        MCP_FRONT,
+        agent_id=speaker,
+        keyholders=holders,
+        certified=certified if certificates_count(config.mcp.front, config.tls.client_auth) else None,
+        principal=principal_of(oauth) if oauth is not None and trusted else None,
+        anonymous=bool(given.anonymous),
+    )
+    issuers = [issuer.expected_issuer for issuer in config.policies.oauth.issuer] if trusted else []
+    return FrontFacts(
+        path=given.path,
+        url=given.url or "",
+        clients=clients,
+        issuers=tuple(dict.fromkeys(issuers)),
+        manifest=_manifest(publication),
+        approval_wait=given.approval_wait,
+        holders={f"client:{holder.name}": holder for holder in holders},
+    )
+
+
+def _manifest(publication: Publication) -> Manifest:
+    """What is published of the host's endpoints, decoded once for every reader."""
+    known: list[tuple[bytes, Mapping[str, Any]]] = []
+
+    async def manifest() -> Mapping[str, Any]:
+        octets = (await publication(disclosed=False)).body
+        assert isinstance(octets, bytes), "it is encoded once"
+        if not known or known[0][0] is not octets:
+            known[:] = [(octets, jsontext.decode(octets, max_tokens=MAX_TOKENS))]
+        return known[0][1]
+
+    return manifest
+
+
+def mcp_front(reactor: Any, facts: FrontFacts, dispatcher: IDispatcher) -> FrontResource:
+    """What serves ``[mcp.front]``; other facts take the place of these by :meth:`FrontResource.turn_to`."""
+    return FrontResource(facts, dispatcher, reactor)
+
+
+def surface(resource: FrontResource) -> Served:
+    """The surface of ``[mcp.front]``."""
+    return Served(name=MCP_FRONT, what="the MCP front", resource=resource, home=True)
+
+
+def stopping(resource: FrontResource) -> Any:
+    """Has whatever a stopped agent has open at the front end: a watcher of lifecycle states."""
+
+    def changed(agent_id: str, state: LifecycleState) -> None:
+        if state.stopped:
+            resource.stopped(agent_id)
+
+    return changed
+
+
+def _speaker(config: Config, directory: AgentDirectory) -> str:
+    """The Agent-ID of the agent in whose name those call who are none; empty where there is none such."""
+    given = config.mcp.front
+    if not given.speaker:
+        return ""
+    agent, objection = agent_named(directory, given.speaker)
+    if agent is None:
+        key = "anonymous" if given.anonymous else "agent"
+        hint = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
+        raise ConfigurationError([Problem(message=f"[mcp.front] {key} {objection}", file=str(config.file), hint=hint)])
+    return agent.agent_id

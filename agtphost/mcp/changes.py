@@ -1,0 +1,237 @@
+"""
+Changes at the host, told to every client that wants to know.
+
+One ``mcp.subscriptions.listen`` at the host serves all clients of one caller. When somebody watches one more
+resource a new one begins, and the old one ends once the new one is acknowledged. When it ends otherwise it is begun
+anew, and clients are told that all lists may have changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from agtphost.client.errors import ClientError
+from agtphost.client.mcp.addresses import Addresses
+from agtphost.client.requests import new_session_id
+from agtphost.mcp.link import Link, Operation
+from agtphost.mcp.messages import Fault, refused, unreachable
+
+log = Logger()
+
+ACKNOWLEDGED_WITHIN = 10.0
+"""Seconds until the host must have begun a subscription."""
+
+PERIOD = 3600
+"""Seconds that one subscription lasts at the host."""
+
+AFTER_FAILURE = 5.0
+"""Seconds until a subscription that broke is begun anew."""
+
+AFTER_REFUSAL = 60.0
+
+UPDATED = "notifications/resources/updated"
+LISTS = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
+}
+"""What clients call the changes of lists, and how they are told of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One."""
+
+    method: str
+    """Of its notification."""
+
+    uri: str = ""
+    """Of the resource that was updated."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Of its notification."""
+        return {"uri": self.uri} if self.uri else {}
+
+
+Hear = Callable[[Change], None]
+
+
+class _Turn:
+    """One subscription at the host, from its beginning on."""
+
+    def __init__(self) -> None:
+        self.begun: Deferred[None] = Deferred()
+        self.work: Deferred[None] | None = None
+
+    def acknowledged(self) -> None:
+        if not self.begun.called:
+            self.begun.callback(None)
+
+    def failed(self, fault: Fault) -> bool:
+        """Whether it had not begun."""
+        if self.begun.called:
+            return False
+        self.begun.errback(fault)
+        return True
+
+
+class Changes:
+    """
+    A caller's one subscription.
+
+    :param link: the way to the host.
+    :param addresses: what the addresses of resources stand for that clients watch.
+    """
+
+    def __init__(self, link: Link, addresses: Addresses, clock: IReactorTime) -> None:
+        self._link = link
+        self._addresses = addresses
+        self._clock = clock
+        self._session_id = new_session_id()
+        self._watched: Counter[str] = Counter()
+        self._lock = DeferredLock()
+        self._running: _Turn | None = None
+        self._interrupted = False
+        self._hearing: dict[object, Hear] = {}
+
+    def hear(self, hear: Hear) -> Callable[[], None]:
+        """Have it called with each change; what is returned ends that."""
+        key = object()
+        self._hearing[key] = hear
+
+        def end() -> None:
+            self._hearing.pop(key, None)
+
+        return end
+
+    def publish(self, change: Change) -> None:
+        """Tell everybody."""
+        for hear in list(self._hearing.values()):
+            hear(change)
+
+    async def begin(self) -> None:
+        """Listen for changes of lists, if that was not begun; a host that refuses is asked again later."""
+        await self._lock.acquire()
+        try:
+            if self._running is None:
+                await self._switch(frozenset(), keep=True)
+        finally:
+            self._lock.release()
+
+    async def watch(self, uris: Collection[str]) -> None:
+        """
+        Listen for updates of resources too.
+
+        :raises Fault: if the host refuses that; what was listened for before still is.
+        """
+        await self._lock.acquire()
+        try:
+            wanted = frozenset(self._watched) | frozenset(uris)
+            if wanted != frozenset(self._watched) or self._running is None:
+                await self._switch(wanted, keep=False)
+            self._watched.update(uris)
+        finally:
+            self._lock.release()
+
+    def forget(self, uris: Collection[str]) -> None:
+        """Somebody watches these no longer; the subscription at the host shrinks when it next begins."""
+        self._watched.subtract(uris)
+        self._watched = +self._watched
+
+    def end(self) -> None:
+        """Listen no more."""
+        turn, self._running = self._running, None
+        if turn is not None and turn.work is not None:
+            turn.work.cancel()
+
+    async def _switch(self, uris: frozenset[str], *, keep: bool) -> None:
+        """
+        Begin a subscription, and end the one before once it is acknowledged.
+
+        :param keep: it, whatever becomes of it.
+        """
+        turn = _Turn()
+        begun, patience = (
+            turn.begun,
+            self._clock.callLater(
+                ACKNOWLEDGED_WITHIN,
+                lambda: turn.failed(
+                    unreachable(ClientError("The host does not begin the subscription.", "Try again."))
+                ),
+            ),
+        )
+        turn.work = Deferred.fromCoroutine(self._listen(uris, turn))
+        turn.work.addErrback(_ended)
+        try:
+            await begun
+        except Fault:
+            if not keep:
+                turn.work.cancel()
+                raise
+        finally:
+            if patience.active():
+                patience.cancel()
+        self.end()
+        self._running = turn
+
+    async def _listen(self, uris: frozenset[str], turn: _Turn) -> None:
+        wanted = uris
+        while True:
+            pause = AFTER_FAILURE
+            try:
+                reply = await self._link.execute(self._operation(wanted), lambda event: self._take(event, turn))
+                if reply.ok:
+                    pause = 0.0
+                else:
+                    pause = AFTER_REFUSAL
+                    if turn.failed(refused(reply, modern=True)) and uris:
+                        return
+            except ClientError as error:
+                if turn.failed(unreachable(error)) and uris:
+                    return
+            self._interrupted = True
+            await deferLater(self._clock, pause)
+            wanted = frozenset(self._watched) or uris
+
+    def _operation(self, uris: frozenset[str]) -> Operation:
+        notifications: dict[str, Any] = dict.fromkeys(LISTS, True)
+        if uris:
+            found = [self._addresses.find(uri) for uri in sorted(uris)]
+            notifications["resourceSubscriptions"] = [each if "server" in each else each["uri"] for each in found]
+        return Operation(
+            action="mcp.subscriptions.listen",
+            family="subscriptions",
+            payload={"notifications": notifications, "seconds": PERIOD},
+            session_id=self._session_id,
+            reads=True,
+            seconds=PERIOD + 60.0,
+        )
+
+    def _take(self, event: Mapping[str, Any], turn: _Turn) -> None:
+        if event.get("type") == "acknowledged":
+            turn.acknowledged()
+            if self._interrupted:
+                self._interrupted = False
+                for method in LISTS.values():
+                    self.publish(Change(method))
+            return
+        method, params = str(event.get("method")), event.get("params")
+        if method == UPDATED and isinstance(params, dict) and isinstance(params.get("uri"), str):
+            for address in self._addresses.meaning(self._watched, event.get("server"), params["uri"]):
+                self.publish(Change(UPDATED, address))
+        elif method in LISTS.values():
+            self.publish(Change(method))
+
+
+def _ended(failure: Any) -> None:
+    if not isinstance(failure.value, CancelledError):
+        log.failure("listening for changes ended", failure)

@@ -1,0 +1,194 @@
+"""
+One client that keeps a conversation: what it asks, what it takes back, and what it is asked.
+
+A session of the handshake era over HTTP is one, and whoever is at the other end of stdin and stdout. Where messages go
+is the transport's: each belongs to a stream, which is that of a request, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from agtphost.mcp import messages
+from agtphost.mcp.context import Context, Conversation, Fields
+from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Fault, Message, RequestId
+from agtphost.mcp.server import Server
+
+log = Logger()
+
+NO_STREAM = ""
+"""Of what belongs to no request."""
+
+MOST_RUNNING = 256
+"""Requests of one client at a time."""
+
+BEFORE_THE_HANDSHAKE = frozenset({"initialize", "ping"})
+
+Write = Callable[[str, bytes, bool], None]
+"""Takes a stream, a message, and whether it is the last of its stream."""
+
+
+class ClientConnection:
+    """
+    One conversation.
+
+    :param server: what answers.
+    :param revision: what the client speaks; empty: ``initialize`` will say.
+    :param tells_cancelled: whether a request that its client cancels is answered, for a stream that ends so.
+    """
+
+    def __init__(self, server: Server, write: Write, revision: str = "", *, tells_cancelled: bool) -> None:
+        self.server = server
+        self.revision = revision
+        self.conversation = Conversation()
+        self._write = write
+        self._tells_cancelled = tells_cancelled
+        self.running: dict[RequestId, Deferred[None]] = {}
+        self._asked: dict[RequestId, Deferred[Mapping[str, Any]]] = {}
+        self._number = 0
+        self._leave: Callable[[], None] | None = None
+
+    def request(self, message: Message, stream: str, fields: Fields | None = None) -> Deferred[None]:
+        """
+        Answer a request; fires once it is answered.
+
+        :param stream: its own.
+        """
+        number = message.id
+        assert number is not None, "it is a request"
+        work = Deferred.fromCoroutine(self._answered(message, stream, fields))
+        if not work.called:
+            self.running[number] = work
+
+        def over(found: object) -> None:
+            if self.running.get(number) is work:
+                del self.running[number]
+            octets = b""
+            if isinstance(found, Failure):
+                octets = self._failed(number, found)
+            elif isinstance(found, dict):
+                octets = messages.result(number, found)
+            if octets:
+                self._write(stream, octets, True)
+
+        return work.addBoth(over)
+
+    async def _answered(self, message: Message, stream: str, fields: Fields | None) -> Any:
+        if message.id in self.running:
+            raise Fault(INVALID_REQUEST, "A request with that id is under way.")
+        if len(self.running) >= MOST_RUNNING:
+            raise Fault(INTERNAL_ERROR, f"At most {MOST_RUNNING} requests of a client are under way at a time.")
+        if not self.revision and message.method not in BEFORE_THE_HANDSHAKE:
+            raise Fault(INVALID_PARAMS, "Invalid request parameters: the conversation begins with initialize.")
+        context = Context(
+            method=message.method,
+            params=message.params,
+            request_id=message.id,
+            revision=self.revision or "initialize",
+            conversation=self.conversation,
+            channel=_Channel(self, stream),
+            fields=fields,
+        )
+        result = await self.server.answer(context)
+        if message.method == "initialize":
+            self.revision = result["protocolVersion"]
+            self.conversation.capabilities = message.params["capabilities"]
+        return result
+
+    def _failed(self, number: RequestId, failure: Failure) -> bytes:
+        fault = fault_of(failure)
+        if fault is None:
+            return (
+                messages.failed(number, Fault(messages.CANCELLED, "Request cancelled"))
+                if self._tells_cancelled
+                else b""
+            )
+        return messages.failed(number, fault)
+
+    def write_to(self, write: Write) -> None:
+        """Have messages go there from now on."""
+        self._write = write
+
+    def notified(self, message: Message) -> None:
+        """A notification."""
+        if message.method == "notifications/cancelled":
+            self.cancel(message.params.get("requestId"))
+        elif message.method == "notifications/initialized" and self.revision and self._leave is None:
+            self._leave = self.server.subscriptions.greet(self.conversation, _Channel(self, NO_STREAM))
+
+    def cancel(self, number: Any) -> None:
+        """A client takes a request back."""
+        work = self.running.get(number) if isinstance(number, (str, int)) else None
+        if work is not None:
+            work.cancel()
+
+    def answered(self, message: Message) -> None:
+        """An answer to a question."""
+        asked = None if message.id is None else self._asked.pop(message.id, None)
+        if asked is None:
+            return
+        error = message.error
+        if isinstance(error, dict):
+            code = error.get("code")
+            said = Fault(code if type(code) is int else INTERNAL_ERROR, str(error.get("message", "")))
+            asked.errback(said)
+        elif isinstance(message.result, dict):
+            asked.callback(message.result)
+        else:
+            asked.errback(Fault(INTERNAL_ERROR, "The client's answer is malformed."))
+
+    def tell(self, stream: str, octets: bytes) -> None:
+        """A message beside the answers."""
+        self._write(stream, octets, False)
+
+    def ask(self, stream: str, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
+        """Ask the client; whoever gives it up is not waited for."""
+        self._number += 1
+        number = self._number
+
+        def given_up(_: object) -> None:
+            self._asked.pop(number, None)
+
+        asked: Deferred[Mapping[str, Any]] = Deferred(given_up)
+        self._asked[number] = asked
+        self._write(stream, messages.request(number, method, params), False)
+        return asked
+
+    def end(self) -> None:
+        """The client is gone: whatever it asked is given up."""
+        for work in list(self.running.values()):
+            work.cancel()
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
+
+
+class _Channel:
+    """The way back to the client of one stream."""
+
+    def __init__(self, connection: ClientConnection, stream: str) -> None:
+        self._connection = connection
+        self._stream = stream
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """See :class:`agtphost.mcp.context.Channel`."""
+        self._connection.tell(self._stream, messages.notification(method, params))
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
+        """See :class:`agtphost.mcp.context.Channel`."""
+        return self._connection.ask(self._stream, method, params)
+
+
+def fault_of(failure: Failure) -> Fault | None:
+    """What a request that failed is answered with; None for one that was given up."""
+    if isinstance(failure.value, CancelledError):
+        return None
+    if isinstance(failure.value, Fault):
+        return failure.value
+    log.failure("a request of an MCP client cannot be answered", failure)
+    return Fault(INTERNAL_ERROR, "Internal error")

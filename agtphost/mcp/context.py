@@ -1,0 +1,125 @@
+"""One request of an MCP client, with what is known of the client: its conversation, and the way back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+
+from agtphost.client.requests import new_session_id
+from agtphost.mcp import revisions
+from agtphost.mcp.inbound import decoded_field
+from agtphost.mcp.messages import HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAPABILITY, Fault, RequestId
+from agtphost.mcp.revisions import CAPABILITIES, CLIENT_INFO, DEFAULT_LEVEL, LEVELS, LOG_LEVEL, TASKS, VERSION
+
+Fields = Callable[[str], Sequence[str]]
+"""The values of a field of an HTTP request, by its name in lower case."""
+
+_CONNECTIONS_OWN = frozenset({"progressToken", VERSION, CLIENT_INFO})
+"""Members of ``_meta`` that concern the client's connection alone."""
+
+
+class Channel(Protocol):
+    """The way back to a client, beside the answer of one request."""
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell it something; whoever has left is told nothing."""
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
+        """
+        Ask it something, which only the handshake era has.
+
+        :raises Fault: the client's own, for an answer that is an error.
+        """
+
+
+@dataclass(kw_only=True, eq=False)
+class Conversation:
+    """One client's: a session of the handshake era, or all of a caller's requests of the later one."""
+
+    session_id: str = field(default_factory=new_session_id)
+    """Its Session-ID at the host."""
+
+    level: str | None = None
+    """The least log level wanted; None: whatever comes."""
+
+    watched: set[str] = field(default_factory=set)
+    """Resources subscribed to."""
+
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    """What a client that shook hands can do."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Context:
+    """One request."""
+
+    method: str
+    params: Mapping[str, Any]
+    request_id: RequestId | None
+    revision: str
+    conversation: Conversation
+    channel: Channel
+    fields: Fields | None = None
+    """Of its HTTP request; None where it came on stdin."""
+
+    @property
+    def modern(self) -> bool:
+        """Whether it is of 2026-07-28: no handshake, no requests to the client."""
+        return self.revision == revisions.MODERN
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """Its ``_meta``."""
+        given = self.params.get("_meta")
+        return given if isinstance(given, dict) else {}
+
+    def progress(self, progress: Any, total: Any = None, message: Any = None) -> None:
+        """Tell how far it is, where its client asked for that."""
+        token = self.meta.get("progressToken")
+        if isinstance(token, str) or type(token) is int:
+            said = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            self.channel.notify(
+                "notifications/progress", {name: value for name, value in said.items() if value is not None}
+            )
+
+    def forwarded_meta(self) -> dict[str, Any]:
+        """
+        The ``_meta`` for the host: the client's, without what concerns its connection.
+
+        A client that shook hands said once what it can do and which log messages it wants; here every request says
+        so, and which revision it speaks: a server that speaks several asks in the manner of that one.
+        """
+        meta = {name: value for name, value in self.meta.items() if name not in _CONNECTIONS_OWN}
+        if not self.modern:
+            known = self.conversation.capabilities
+            meta[VERSION] = self.revision
+            meta[LOG_LEVEL] = self.conversation.level or DEFAULT_LEVEL
+            meta[CAPABILITIES] = {name: known[name] for name in ("sampling", "elicitation", "roots") if name in known}
+        return meta
+
+    def wants_log(self, level: object) -> bool:
+        """Whether a log message of that level is for the client: its own request's word, or its conversation's."""
+        least: Any = self.meta.get(LOG_LEVEL) if self.modern else self.conversation.level or DEFAULT_LEVEL
+        return least in LEVELS and level in LEVELS and LEVELS.index(str(level)) >= LEVELS.index(least)
+
+    def require_tasks(self) -> None:
+        """
+        Let through a request of the tasks extension.
+
+        :raises Fault: -32601 before 2026-07-28; -32021 if the client does not declare the extension; -32020 if
+            the ``Mcp-Name`` of its HTTP request is not the task (SEP-2663).
+        """
+        if not self.modern:
+            raise Fault(METHOD_NOT_FOUND, "Method not found", self.method)
+        declared = self.meta.get(CAPABILITIES)
+        extensions = declared.get("extensions") if isinstance(declared, dict) else None
+        if not isinstance(extensions, dict) or TASKS not in extensions:
+            needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+            raise Fault(MISSING_CAPABILITY, f"This needs the extension {TASKS}.", needed)
+        if self.fields is not None:
+            named = self.fields("mcp-name")
+            if len(named) != 1 or decoded_field(named[0].strip()) != self.params.get("taskId"):
+                raise Fault(HEADER_MISMATCH, "Mcp-Name is not the task of the request.")

@@ -1,0 +1,230 @@
+"""
+The multi-tenant MCP front: ``/mcp`` for all that a caller may use, ``/mcp/SERVER`` for one server by its own names.
+
+Who calls is decided by the head of each HTTP request, by what proves it (:mod:`agtphost.http.clients`), and by nothing
+in a message. Every caller has an MCP server of its own: its names, sessions and streams are no other's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.resource import Resource
+
+from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.iagtp import IDispatcher
+from agtphost.mcp import protected_resource
+from agtphost.mcp.context import Conversation
+from agtphost.mcp.in_process import SENDER, InProcess, Manifest
+from agtphost.mcp.server import Server
+from agtphost.mcp.sessions import Sessions
+from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
+
+SESSIONS = 1000
+"""Of all callers at a time."""
+
+SESSIONS_OF_ONE = 100
+IDLE = 1800.0
+"""Seconds that a session may be unused."""
+
+CALLERS = 1024
+"""Callers whose names are remembered; of those that have nothing open the one that came last is kept longest."""
+
+_SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+
+Prepare = Callable[[Server], None]
+"""Takes each new server before anything is asked of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontFacts:
+    """What the front is about: other facts may take their place while it serves."""
+
+    path: str
+    """Where it is, such as ``/mcp``."""
+
+    url: str
+    """How clients reach it, without the path; empty: by the address that they asked for."""
+
+    clients: Clients
+    """Admits them."""
+
+    issuers: tuple[str, ...] = ()
+    """Identity providers whose tokens are accepted."""
+
+    manifest: Manifest
+    """What the host says of its own endpoints."""
+
+    approval_wait: float = 0.0
+    """Seconds for which a call that a person has to approve waits for that."""
+
+    holders: Mapping[str, object] = field(default_factory=dict)
+    """What is known of each client that has a name, by its key: one of which that changes begins anew."""
+
+    prepare: Prepare = lambda server: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Admitted:
+    """What the head of a request says."""
+
+    client: Client | None
+    """None for who asks for the metadata."""
+
+    server: str | None
+    """None: all."""
+
+
+class Caller:
+    """One caller at one place of the front."""
+
+    def __init__(self, agent_id: str, server: Server, conversation: Conversation, clock: IReactorTime) -> None:
+        self.agent_id = agent_id
+        self.server = server
+        self.alone = Alone(server, conversation, clock)
+
+    def end(self) -> None:
+        """It is not a caller any more."""
+        self.alone.end()
+        self.server.end()
+
+
+class FrontResource(Resource):
+    """
+    Answers MCP clients.
+
+    :param dispatcher: which every request goes through.
+    """
+
+    isLeaf = True
+
+    longest_body = LONGEST_BODY
+
+    def __init__(self, facts: FrontFacts, dispatcher: IDispatcher, clock: IReactorTime) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._facts = facts
+        self._callers: OrderedDict[tuple[str, str | None], Caller] = OrderedDict()
+        self.sessions = Sessions(clock, most=SESSIONS, most_of_one=SESSIONS_OF_ONE, idle=IDLE)
+
+    def __len__(self) -> int:
+        """Callers that are remembered."""
+        return len(self._callers)
+
+    def turn_to(self, facts: FrontFacts) -> None:
+        """Go by these from the next request on; whose key is another's now, or nobody's, is cut off."""
+        former, self._facts = self._facts, facts
+        for key in {key for key, _ in self._callers}:
+            if former.holders.get(key) != facts.holders.get(key):
+                self._end(key)
+
+    def stopped(self, agent_id: str) -> None:
+        """An agent may do nothing any more: everything that it has open here ends."""
+        for key in {key for (key, _), caller in self._callers.items() if caller.agent_id == agent_id}:
+            self._end(key)
+
+    def _end(self, key: str) -> None:
+        for session in self.sessions.of(key):
+            self.sessions.end(session)
+        for place in [place for place in self._callers if place[0] == key]:
+            self._callers.pop(place).end()
+
+    # HTTP
+
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
+        path = request.path.decode("ascii", "replace")
+        facts = self._facts
+        document = protected_resource.described(path)
+        place = path if document is None else document or facts.path
+        server = place[len(facts.path) + 1 :] if place.startswith(f"{facts.path}/") else None
+        server = None if server == "" else server
+        known = place.rstrip("/") == facts.path or (server is not None and _SERVER.fullmatch(server) is not None)
+        if not known:
+            return tail_of(request, 404, f"Nothing is here; try {facts.path}, or {facts.path}/SERVER.\n".encode())
+        if document is not None:
+            if request.method not in (b"GET", b"HEAD"):
+                return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
+            request.admitted = _Admitted(client=None, server=server)
+            return None
+        try:
+            client = facts.clients.of(request)
+        except NotAdmitted as error:
+            challenge = protected_resource.challenge(
+                self._home(request), path, bool(field_of(request, "authorization"))
+            )
+            return tail_of(request, 401, f"{error}.\n".encode(), ("WWW-Authenticate", challenge))
+        if client.proven:
+            request.channel.proven()
+        request.admitted = _Admitted(client=client, server=server)
+        return None
+
+    def render(self, request: BoundedRequest) -> bytes | int:
+        """One HTTP request."""
+        if request.admitted is None:
+            refusal = self.admit(request)
+            if refusal is not None:
+                return refusal
+        admitted: _Admitted = request.admitted
+        if admitted.client is None:
+            path = self._facts.path if admitted.server is None else f"{self._facts.path}/{admitted.server}"
+            octets = protected_resource.document(self._home(request) + path, self._facts.issuers)
+            return tail_of(request, 200, octets, kind="application/json", cache="no-cache")
+        token = SENDER.set(admitted.client)
+        try:
+            return self._take(request, admitted.client, admitted.server)
+        finally:
+            SENDER.reset(token)
+
+    def _take(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
+        if is_of_a_session(request):
+            return self.sessions.take(request, client.key, server, lambda: self._caller(client, server).server)
+        return self._caller(client, server).alone.take(request)
+
+    def _caller(self, client: Client, server: str | None) -> Caller:
+        place = (client.key, server)
+        caller = self._callers.get(place)
+        if caller is not None:
+            self._callers.move_to_end(place)
+            return caller
+        if len(self._callers) >= CALLERS:
+            self._forget()
+        path = "/" if server is None else f"/mcp/{server}"
+        link = InProcess(self._dispatcher, path, lambda: self._facts.manifest(), lambda: self._facts.approval_wait)
+        made = Server(link, self._clock, server=server)
+        self._facts.prepare(made)
+        # Whoever makes requests on their own keeps what servers hold for a session from one to the next.
+        named = sha256(f"mcp\n{client.key}\n{server or ''}".encode()).hexdigest()[:32]
+        caller = Caller(_agent_of(client), made, Conversation(session_id=f"mcp-{named}"), self._clock)
+        self._callers[place] = caller
+        return caller
+
+    def _forget(self) -> None:
+        for place, caller in self._callers.items():
+            if not caller.alone.streams and not self.sessions.of(place[0]):
+                caller.end()
+                del self._callers[place]
+                return
+
+    def _home(self, request: BoundedRequest) -> str:
+        """The address of this front, without a path, as the client sees it."""
+        if self._facts.url:
+            return self._facts.url
+        scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
+        return f"{scheme}://{field_of(request, 'host') or 'localhost'}"
+
+
+def _agent_of(client: Client) -> str:
+    if client.certificate is not None:
+        return client.certificate.agent_id or ""
+    return dict(client.fields).get("Agent-ID", "")
+
+
+__all__: Sequence[str] = ["Caller", "FrontFacts", "FrontResource"]

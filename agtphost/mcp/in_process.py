@@ -1,0 +1,144 @@
+"""The way to this very host: each request of an MCP client is given to the dispatcher, in the client's name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred
+
+from agtphost.client.approvals import WAIT
+from agtphost.client.mcp.endpoints import EndpointCall
+from agtphost.client.mcp.requests import execute
+from agtphost.client.reply import Reply, reply_of
+from agtphost.http.clients import Client
+from agtphost.iagtp import IDispatcher
+from agtphost.mcp.link import OnEvent, Operation
+from agtphost.mcp.messages import refused
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+
+SENDER: ContextVar[Client] = ContextVar("SENDER")
+"""Who sent the HTTP request in whose course something is asked: the same caller's, and a request of its own."""
+
+Manifest = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class InProcess:
+    """
+    One caller's.
+
+    :param path: ``/mcp/NAME`` for one server alone.
+    :param manifest: what the host says of its own endpoints.
+    :param approval_wait: seconds for which a call that a person has to approve waits for that.
+    """
+
+    def __init__(
+        self, dispatcher: IDispatcher, path: str, manifest: Manifest, approval_wait: Callable[[], float]
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._path = path
+        self._approval_wait = approval_wait
+        self._manifest = manifest
+
+    @property
+    def approval_wait(self) -> float:
+        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
+        return self._approval_wait()
+
+    async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+        """See :class:`agtphost.mcp.link.Link`."""
+        given = execute(operation.action, operation.family, operation.payload)
+        context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
+        fields = [("Session-ID", operation.session_id)]
+        if operation.task_id is not None:
+            fields.append(("Task-ID", operation.task_id))
+        return await self._ask("EXECUTE", self._path, given, fields, context, on_event)
+
+    async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
+        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
+        context = None if wait_for_approval is None else {"stream": True, WAIT: wait_for_approval}
+        fields = [("Session-ID", call.session_id)]
+        return await self._ask(call.method, call.path, call.input, fields, context, None)
+
+    async def manifest(self) -> Mapping[str, Any]:
+        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`: whom it is shown to is decided by what is listed."""
+        return await self._manifest()
+
+    async def greet(self, session_id: str) -> None:
+        """See :class:`agtphost.mcp.link.Link`."""
+        call = EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=session_id)
+        reply = await self.call(call)
+        if reply.status in (401, 410) or (reply.status == 403 and "stopped" in reply.reason):
+            raise refused(reply, modern=True)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, Any],
+        fields: list[tuple[str, str]],
+        context: Mapping[str, Any] | None,
+        on_event: OnEvent | None,
+    ) -> Reply:
+        sender = SENDER.get()
+        body: dict[str, Any] = {"method": method, "parameters": parameters}
+        if context is not None:
+            body["context"] = context
+        request = Request(
+            method=method,
+            path=path,
+            headers=Headers([*sender.headers, *fields, ("Content-Type", media_types.AGTP_JSON)]),
+            body=jsontext.encode(body),
+            line=f"AGTP/1.0 {method} {path}\r\n".encode("ascii"),
+        )
+        interims = 0
+
+        def interim(response: Response) -> None:
+            nonlocal interims
+            interims += 1
+            told = _reply(response, interims).result
+            event = told.get("event") if isinstance(told, dict) else None
+            if on_event is not None and isinstance(event, dict):
+                on_event(event)
+
+        peer = sender.peer()
+        # Who leaves ends what changes nothing, as on a connection of AGTP; what changes something is finished.
+        peer.link = object()
+        working = Deferred.fromCoroutine(
+            cast(
+                "Coroutine[Deferred[Any], Any, Response]",
+                self._dispatcher.dispatch(request, peer, None if context is None else interim),
+            )
+        )
+        if not working.called:
+            working = _left_to_itself(working, lambda: [stop() for stop in tuple(peer.leaving)])
+        reply = _reply(await working, interims)
+        sender.note(reply.status, reply.audit_id)
+        return reply
+
+
+def _left_to_itself(working: Deferred[Response], leave: Callable[[], object]) -> Deferred[Response]:
+    """
+    What is given up without being cancelled: a call is ended by whoever may, and sealed.
+
+    :param leave: says that nobody waits any more.
+    """
+
+    def given_up(_: object) -> None:
+        leave()
+
+    waiting: Deferred[Response] = Deferred(given_up)
+
+    def over(found: Any) -> None:
+        if not waiting.called:
+            waiting.callback(found)
+
+    working.addBoth(over)
+    return waiting
+
+
+def _reply(response: Response, interims: int) -> Reply:
+    return reply_of(response, line=b"", body=b"", agent_id=None, interims=interims)

@@ -1,0 +1,200 @@
+"""
+A request of 2026-07-28, before it is acted upon: its envelope, and the header fields that say the same as its body.
+
+Proxies go by the header fields, and servers by the body; where the two disagree nobody is served.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agtphost.mcp.messages import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, Fault, Message
+from agtphost.mcp.revisions import CAPABILITIES, MODERN, VERSION
+
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""The parameter that ``Mcp-Name`` repeats."""
+
+ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
+
+PARAM = "mcp-param-"
+"""What the names of fields begin with that repeat an argument of a tool."""
+
+MARK = "x-mcp-header"
+"""The member of a property's schema that names such a field."""
+
+MOST_POSITIONS = 10_000
+"""Places of one schema that are looked at."""
+
+_SENTINEL = re.compile(r"=\?base64\?(.*)\?=")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_DECIMAL = re.compile(r"-?[0-9]+(\.0+)?", re.ASCII)
+_PRIMITIVE = frozenset({"string", "integer", "boolean"})
+_SCHEMAS = frozenset(
+    (
+        *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties"),
+        *("not", "if", "then", "else", "contentSchema"),
+    )
+)
+_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_MAPS = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+
+Fields = Callable[[str], Sequence[str]]
+Path = tuple[str, ...]
+
+
+def is_enveloped(message: Message) -> bool:
+    """Whether a request claims to be of the era without handshakes."""
+    meta = message.params.get("_meta")
+    return isinstance(meta, dict) and VERSION in meta
+
+
+def check_envelope(message: Message, fields: Fields | None) -> None:
+    """
+    Let a request through whose envelope is whole, and says what its header fields say.
+
+    :param fields: of its HTTP request; None where it came on stdin.
+    :raises Fault: the first thing that is wrong.
+    """
+    meta = message.params.get("_meta")
+    if not isinstance(meta, dict):
+        raise Fault(INVALID_PARAMS, f"params._meta is an object with {VERSION} and {CAPABILITIES}.")
+    missing = [name for name in (VERSION, CAPABILITIES) if name not in meta]
+    if missing:
+        raise Fault(INVALID_PARAMS, f"params._meta has no {', '.join(missing)}.")
+    if fields is not None:
+        _check_fields(message, meta[VERSION], fields)
+    if not isinstance(meta[VERSION], str) or not isinstance(meta[CAPABILITIES], dict):
+        raise Fault(INVALID_PARAMS, f"{VERSION} is a text, and {CAPABILITIES} an object.")
+    require_served(meta[VERSION])
+
+
+def require_served(revision: str) -> None:
+    """
+    Let the revision of 2026-07-28 through.
+
+    :raises Fault: -32022 for every other.
+    """
+    if revision != MODERN:
+        raise unsupported(revision)
+
+
+def unsupported(revision: str) -> Fault:
+    """What is said to a client of a revision that is not served so."""
+    return Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": [MODERN], "requested": revision})
+
+
+def _check_fields(message: Message, revision: object, fields: Fields) -> None:
+    said: dict[str, str | None] = {}
+    for name in ROUTING:
+        values = fields(name)
+        if len(values) > 1:
+            raise Fault(HEADER_MISMATCH, f"{name} stands in the header more than once.")
+        said[name] = values[0].strip() if values else None
+    if said["mcp-protocol-version"] is None or said["mcp-protocol-version"] != revision:
+        raise Fault(HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope.")
+    if said["mcp-method"] != message.method:
+        raise Fault(HEADER_MISMATCH, "Mcp-Method is not the method of the request.")
+    named = NAMED.get(message.method)
+    value = None if named is None else message.params.get(named)
+    if value is not None and decoded_field(said["mcp-name"]) != value:
+        raise Fault(HEADER_MISMATCH, f"Mcp-Name is not the {named} of the request.")
+
+
+def decoded_field(value: str | None) -> str | None:
+    """What a field says that may be wrapped as ``=?base64?...?=``; None for one that is badly wrapped."""
+    found = None if value is None else _SENTINEL.fullmatch(value)
+    if found is None:
+        return value
+    try:
+        octets = base64.b64decode(found[1], validate=True)
+        return octets.decode() if base64.b64encode(octets).decode("ascii") == found[1] else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def check_arguments(schema: object, arguments: Mapping[str, Any], fields: Fields) -> None:
+    """
+    Let a call through whose ``Mcp-Param-*`` fields say what its arguments say.
+
+    :param schema: the input schema of the tool.
+    :raises Fault: -32020 for one that is missing, stands there twice, or says something else.
+    """
+    for path, name, kind in _marked(schema):
+        values = fields(f"{PARAM}{name.lower()}")
+        if len(values) > 1:
+            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} stands in the header more than once.")
+        value = _at(arguments, path)
+        rendered = _rendered(value)
+        if rendered is None:
+            if values:
+                raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is there, and the argument {'.'.join(path)} is not.")
+            continue
+        if not values:
+            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is missing; the argument {'.'.join(path)} is there.")
+        if not _agree(kind, value, rendered, decoded_field(values[0].strip())):
+            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is not the argument {'.'.join(path)}.")
+
+
+def _agree(kind: object, value: Any, rendered: str, said: str | None) -> bool:
+    if said is None:
+        return False
+    whole = type(value) is int or (isinstance(value, float) and value.is_integer())
+    if kind == "integer" and whole and _DECIMAL.fullmatch(said) is not None:
+        return len(said) <= 64 and int(said.partition(".")[0]) == int(value)
+    return said == rendered
+
+
+def _rendered(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def _at(arguments: Any, path: Path) -> Any:
+    for name in path:
+        if not isinstance(arguments, dict):
+            return None
+        arguments = arguments.get(name)
+    return arguments
+
+
+def _marked(schema: object) -> list[tuple[Path, str, object]]:
+    """The arguments that fields repeat; nothing where one mark is not as it has to be, as clients send nothing then."""
+    found: list[tuple[Path, str, object]] = []
+    names: set[str] = set()
+    for path, place in _positions(schema):
+        if MARK not in place:
+            continue
+        name = place[MARK]
+        if not path or not isinstance(name, str) or _TOKEN.fullmatch(name) is None or name.lower() in names:
+            return []
+        if place.get("type") not in _PRIMITIVE:
+            return []
+        names.add(name.lower())
+        found.append((path, name, place["type"]))
+    return found
+
+
+def _positions(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
+    """Every schema in a schema, and the properties that lead to it; None where something else leads there too."""
+    left: list[tuple[Path | None, object]] = [((), schema)]
+    for _ in range(MOST_POSITIONS):
+        if not left:
+            return
+        path, place = left.pop()
+        if not isinstance(place, dict):
+            continue
+        yield path, place
+        for word, value in place.items():
+            if word == "properties" and isinstance(value, dict):
+                left += [(None if path is None else (*path, name), each) for name, each in value.items()]
+            elif word in _SCHEMAS:
+                left.append((None, value))
+            elif word in _LISTS and isinstance(value, list):
+                left += [(None, each) for each in value]
+            elif word in _MAPS and isinstance(value, dict):
+                left += [(None, each) for each in value.values()]

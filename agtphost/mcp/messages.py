@@ -1,0 +1,118 @@
+"""JSON-RPC messages as MCP has them: told apart, checked, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.client.errors import ClientError
+from agtphost.client.mcp import refusals
+from agtphost.client.mcp.refusals import RPCError, ShownName
+from agtphost.client.reply import Reply
+from agtphost.vocabulary import jsontext
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+"""Of JSON-RPC."""
+
+HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
+"""Of MCP 2026-07-28."""
+
+CANCELLED = -32800
+"""What ends the stream of a request of the handshake era that its client has cancelled."""
+
+LONGEST_TEXT_ID = 256
+"""Characters of a request's id."""
+
+RequestId = str | int
+
+
+class Fault(Exception):
+    """An answer that is an error of JSON-RPC."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The ``error`` member."""
+        said: dict[str, Any] = {"code": self.code, "message": self.message}
+        return said if self.data is None else {**said, "data": self.data}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a client."""
+
+    method: str = ""
+    """Empty for an answer to a request of ours."""
+
+    params: Mapping[str, Any]
+    id: RequestId | None = None
+    """None for a notification."""
+
+    result: Any = None
+    error: Any = None
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is to be answered."""
+        return bool(self.method) and self.id is not None
+
+
+def read(octets: bytes) -> Message:
+    """
+    The one message of a body, or of a line.
+
+    :raises Fault: it is no JSON, or none such: lists of messages are none.
+    """
+    try:
+        decoded = jsontext.decode(octets)
+    except jsontext.JSONTextError as error:
+        raise Fault(PARSE_ERROR, f"Parse error: {error}") from None
+    if not isinstance(decoded, dict) or decoded.get("jsonrpc") != "2.0":
+        raise Fault(INVALID_REQUEST, "This is not a single JSON-RPC message of version 2.0.")
+    method, params, number = decoded.get("method"), decoded.get("params"), decoded.get("id")
+    sound = "id" not in decoded or type(number) is int or (isinstance(number, str) and len(number) <= LONGEST_TEXT_ID)
+    if not sound or not isinstance(params, dict | None):
+        raise Fault(INVALID_REQUEST, "The id is a text or a whole number, and params an object.")
+    if isinstance(method, str) and method:
+        return Message(method=method, params=params or {}, id=number)
+    if "method" in decoded or number is None or ("result" in decoded) == ("error" in decoded):
+        raise Fault(INVALID_REQUEST, "This is neither a request nor an answer to one.")
+    return Message(params={}, id=number, result=decoded.get("result"), error=decoded.get("error"))
+
+
+def result(number: RequestId | None, value: Mapping[str, Any]) -> bytes:
+    """An answer."""
+    return jsontext.encode({"jsonrpc": "2.0", "id": number, "result": value})
+
+
+def failed(number: RequestId | None, fault: Fault) -> bytes:
+    """An answer that is an error; of whatever could not be read the id is null."""
+    return jsontext.encode({"jsonrpc": "2.0", "id": number, "error": fault.document})
+
+
+def notification(method: str, params: Mapping[str, Any]) -> bytes:
+    """What is told without being asked."""
+    return jsontext.encode({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+
+
+def request(number: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
+    """What a client is asked."""
+    return jsontext.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> Fault:
+    """A status outside 2xx: see :func:`agtphost.client.mcp.refusals.refused`."""
+    return _fault(refusals.refused(reply, modern=modern, uri=uri, name=name))
+
+
+def unreachable(error: ClientError) -> Fault:
+    """No answer, or none that can be believed."""
+    return _fault(refusals.unreachable(error))
+
+
+def _fault(error: RPCError) -> Fault:
+    return Fault(error.code, error.message, error.data)

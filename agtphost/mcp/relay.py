@@ -1,0 +1,359 @@
+"""Each MCP request as one request of AGTP, and its answer back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.client.approvals import REASON as HELD
+from agtphost.client.errors import ClientError
+from agtphost.client.mcp.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
+from agtphost.client.mcp.held import held_answer
+from agtphost.client.mcp.refusals import UNREACHABLE
+from agtphost.client.mcp.view import View
+from agtphost.client.reply import Reply
+from agtphost.mcp.context import Context
+from agtphost.mcp.elicitation import ask_until_final, input_required, pack_state, unpack_state
+from agtphost.mcp.link import Link, OnEvent, Operation
+from agtphost.mcp.messages import Fault, refused, unreachable
+from agtphost.mcp.notices import Notices
+from agtphost.mcp.revisions import SERVER_INFO
+
+_TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
+"""
+Refusals of a call that are the tool's answer, and no error of the protocol, so that models see them.
+
+Arguments at fault (SEP-1303). A tool that nobody has: the specification calls that -32602, and servers on the official
+SDKs (Python in every revision, TypeScript up to 2025-11-25) answer with ``isError``, which clients are used to. What a
+person has decided about a call, as it is told that one is held.
+"""
+
+MOST_PAGES = 100
+MOST_SCHEMAS = 10_000
+_CANCEL_SECONDS = 5.0
+
+
+class Relay:
+    """
+    Makes the requests of one caller's MCP clients at the host.
+
+    :param link: the way to the host.
+    :param server: the only server that is shown, by its own names; None: all.
+    :param endpoints: the host's own endpoints, shown as tools too; None: they are not.
+    """
+
+    def __init__(
+        self, link: Link, clock: IReactorTime, *, server: str | None = None, endpoints: Endpoints | None = None
+    ) -> None:
+        self._link = link
+        self._clock = clock
+        self._endpoints = endpoints
+        self.view = View(server)
+        self._tools, self._prompts = self.view.tools, self.view.prompts
+        self._schemas: dict[str, Mapping[str, Any]] = {}
+        self._farewells: set[Deferred[None]] = set()
+
+    def input_schema(self, tool: str) -> Mapping[str, Any] | None:
+        """The input schema of a tool as last listed; 2026-07-28 checks ``Mcp-Param-*`` headers with it."""
+        return self._schemas.get(tool)
+
+    # Lists
+
+    async def list_tools(self, context: Context) -> dict[str, Any]:
+        """``tools/list``; the host's own endpoints are on the first page."""
+        result = await self._page(context, "mcp.tools.list", "tools", "tool_response")
+        result["tools"] = [self._shown_tool(tool) for tool in result.get("tools", ())]
+        if context.params.get("cursor") is None:
+            result["tools"] += [dict(tool.definition) for tool in await self._listed_endpoints(context)]
+        return result
+
+    async def _listed_endpoints(self, context: Context) -> list[EndpointTool]:
+        if self._endpoints is None:
+            return []
+        try:
+            listed = await self._endpoints.listed(context.conversation.session_id)
+        except ClientError as error:
+            raise unreachable(error) from error
+        for tool in listed:
+            self._keep_schema(tool.name, tool.definition["inputSchema"])
+        return listed
+
+    def _keep_schema(self, name: str, schema: Mapping[str, Any]) -> None:
+        if name in self._schemas or len(self._schemas) < MOST_SCHEMAS:
+            self._schemas[name] = schema
+
+    def _shown_tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
+        shown = self.view.tool(tool)
+        if isinstance(shown.get("inputSchema"), dict):
+            self._keep_schema(shown["name"], shown["inputSchema"])
+        return shown
+
+    async def list_prompts(self, context: Context) -> dict[str, Any]:
+        """``prompts/list``."""
+        result = await self._page(context, "mcp.prompts.list", "prompts", "mcp_response")
+        result["prompts"] = [self.view.prompt(prompt) for prompt in result.get("prompts", ())]
+        return result
+
+    async def list_resources(self, context: Context) -> dict[str, Any]:
+        """``resources/list``."""
+        result = await self._page(context, "mcp.resources.list", "resources", "mcp_response")
+        return self.view.addressed(result, "resources", "uri")
+
+    async def list_templates(self, context: Context) -> dict[str, Any]:
+        """``resources/templates/list``."""
+        result = await self._page(context, "mcp.resources.templates.list", "resources", "mcp_response")
+        return self.view.addressed(result, "resourceTemplates", "uriTemplate")
+
+    async def _page(
+        self, context: Context, action: str, family: str, member: str, cursor: str | None = None
+    ) -> dict[str, Any]:
+        given = context.params.get("cursor") if cursor is None else cursor
+        payload = {} if given is None else {"cursor": given}
+        return await self._simple(context, action, family, payload, member)
+
+    # Operations
+
+    async def call_tool(self, context: Context) -> dict[str, Any]:
+        """``tools/call``."""
+        params = context.params
+        name = self._tools.known(params["name"])
+        endpoint = None if name is not None else await self._endpoint(context, params["name"])
+        if endpoint is not None:
+            return await self._call_endpoint(context, endpoint, params.get("arguments") or {})
+        if name is None:
+            await self._walk(context, "tools")
+            name = self._tools.known(params["name"]) or self._tools.guess(params["name"])
+        payload = {"tool": name, "arguments": params.get("arguments") or {}}
+        result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
+        return self.view.called(name, result)
+
+    async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
+        """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
+        if self._endpoints is None or "__" in shown:
+            return None
+        found = self._endpoints.known(shown)
+        if found is None:
+            await self._listed_endpoints(context)
+            found = self._endpoints.known(shown)
+        return found
+
+    async def _call_endpoint(
+        self, context: Context, endpoint: EndpointTool, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        assert self._endpoints is not None
+        notices = Notices(context, self._clock)
+        try:
+            answer = await self._endpoints.call(endpoint, arguments, context.conversation.session_id, notices.begin)
+        except ClientError as error:
+            raise unreachable(error) from error
+        finally:
+            notices.end()
+        return {"resultType": "complete", **answer} if context.modern else answer
+
+    async def read_resource(self, context: Context) -> dict[str, Any]:
+        """``resources/read``."""
+        uri = context.params["uri"]
+        payload = self.view.addresses.find(uri)
+        result = await self._operate(context, "mcp.resources.read", "resources", payload, "mcp_response", uri=uri)
+        return self.view.read(uri, payload, result)
+
+    async def get_prompt(self, context: Context) -> dict[str, Any]:
+        """``prompts/get``."""
+        params = context.params
+        payload: dict[str, Any] = {"prompt": await self._prompt(context, params["name"])}
+        if params.get("arguments") is not None:
+            payload["arguments"] = params["arguments"]
+        return await self._operate(context, "mcp.prompts.get", "prompts", payload, "mcp_response")
+
+    async def complete(self, context: Context) -> dict[str, Any]:
+        """``completion/complete``."""
+        params = context.params
+        payload = {name: params[name] for name in ("ref", "argument", "context") if params.get(name) is not None}
+        ref = payload["ref"]
+        if ref.get("type") == "ref/prompt":
+            payload["ref"] = {**ref, "name": await self._prompt(context, ref["name"])}
+        elif isinstance(ref.get("uri"), str):
+            found = self.view.addresses.find_template(ref["uri"])
+            payload["ref"] = {**ref, "uri": found.pop("uri")}
+            payload.update(found)
+        return await self._simple(context, "mcp.completion.complete", "completion", payload, "mcp_response")
+
+    async def set_level(self, context: Context) -> dict[str, Any]:
+        """``logging/setLevel``, for this client alone."""
+        level = context.params["level"]
+        await self._simple(context, "mcp.logging.setLevel", "logging", {"level": level}, "mcp_response")
+        context.conversation.level = level
+        return {}
+
+    async def task(self, context: Context) -> dict[str, Any]:
+        """
+        ``tasks/get``, ``tasks/update`` and ``tasks/cancel`` of the tasks extension.
+
+        :raises Fault: -32021 for clients that do not say they know it; -32020 if ``Mcp-Name`` is another task.
+        """
+        context.require_tasks()
+        payload = {name: value for name, value in context.params.items() if name != "_meta"}
+        return await self._simple(context, f"mcp.{context.method.replace('/', '.')}", "tasks", payload, "mcp_response")
+
+    async def _prompt(self, context: Context, shown: str) -> str:
+        name = self._prompts.known(shown)
+        if name is None:
+            await self._walk(context, "prompts")
+            name = self._prompts.known(shown) or self._prompts.guess(shown)
+        return name
+
+    async def _walk(self, context: Context, family: str) -> None:
+        """Read a whole listing, for the names in it."""
+        cursor, tools = "", family == "tools"
+        for _ in range(MOST_PAGES):
+            member = "tool_response" if tools else "mcp_response"
+            page = await self._page(context, f"mcp.{family}.list", family, member, cursor or None)
+            for each in page.get(family, ()):
+                if tools:
+                    self._shown_tool(each)
+                else:
+                    self._prompts.show(str(each.get("name")))
+            cursor = page.get("nextCursor") or ""
+            if not cursor:
+                return
+
+    # Requests
+
+    async def settle(self) -> None:
+        """Wait until the host knows of every call that was given up."""
+        await DeferredList(list(self._farewells))
+
+    async def _simple(
+        self, context: Context, action: str, family: str, payload: Mapping[str, Any], member: str
+    ) -> dict[str, Any]:
+        """One request that only reads, asks for nothing and tells nothing on the way."""
+        operation = Operation(
+            action=action,
+            family=family,
+            payload=payload,
+            session_id=context.conversation.session_id,
+            reads=True,
+        )
+        return self._result(context, await self._execute(operation), member)
+
+    async def _operate(
+        self,
+        context: Context,
+        action: str,
+        family: str,
+        payload: Mapping[str, Any],
+        member: str,
+        *,
+        uri: str | None = None,
+    ) -> dict[str, Any]:
+        """One request that may report progress, log, and ask for input."""
+        params = context.params
+        modern = context.modern
+        task_id, given = secrets.token_urlsafe(16), dict[str, Any]()
+        if modern and isinstance(params.get("requestState"), str):
+            task_id, state = unpack_state(params["requestState"])
+            given = {} if state is None else {"requestState": state}
+        if modern and "inputResponses" in params:
+            given["inputResponses"] = params["inputResponses"]
+        meta, session_id = context.forwarded_meta(), context.conversation.session_id
+        notices = Notices(context, self._clock)
+
+        async def ask(more: Mapping[str, Any]) -> Reply:
+            operation = Operation(
+                action=action,
+                family=family,
+                payload={**payload, "_meta": meta, **more},
+                session_id=session_id,
+                task_id=task_id,
+            )
+            return await self._execute(operation, self._teller(context, notices))
+
+        try:
+            reply = await ask(given)
+            if not modern:
+                reply = await ask_until_final(context, ask, reply)
+        except BaseException as error:
+            # Whoever asked has gone away, or the call waits for input that never comes.
+            if not (isinstance(error, Fault) and error.code == UNREACHABLE):
+                self._cancel(session_id, task_id)
+            raise
+        finally:
+            notices.end()
+        required = input_required(reply)
+        if required is not None:
+            state = required.get("requestState")
+            packed = pack_state(task_id, state if isinstance(state, str) else None)
+            return {**required, "requestState": packed, "_meta": {AUDIT_ID: reply.audit_id}}
+        return self._result(context, reply, member, uri)
+
+    async def _execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+        try:
+            return await self._link.execute(operation, on_event)
+        except ClientError as error:
+            raise unreachable(error) from error
+
+    def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:
+        complete = {"resultType": "complete"} if context.modern else {}
+        if member == "tool_response" and reply.reason in _TOLD_TO_MODELS:
+            answer = answer_of(reply, self._callable)
+            return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
+        if member == "tool_response" and reply.approval is not None:
+            answer = held_answer(reply, reply.approval)
+            return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
+        if not reply.ok:
+            raise refused(reply, modern=context.modern, uri=uri, name=self._callable)
+        found = reply.result.get(member) if isinstance(reply.result, dict) else None
+        if not isinstance(found, dict):
+            raise unreachable(
+                ClientError("The host's answer has no MCP result.", "Is this an AGTP host of the same version?")
+            )
+        meta = found.get("_meta")
+        kept = {name: value for name, value in meta.items() if name != SERVER_INFO} if isinstance(meta, dict) else {}
+        return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
+
+    def _callable(self, name: str) -> str | None:
+        """What clients call a tool or a prompt of the host; None where this bridge does not show it."""
+        return self._tools.show(name) if self._tools.shows(name) else None
+
+    def _teller(self, context: Context, notices: Notices) -> OnEvent:
+        """Passes progress and log messages on while a request runs, and tells while it is held."""
+
+        def tell(event: Mapping[str, Any]) -> None:
+            kind = event.get("type")
+            if kind == HELD:
+                notices.begin(str(event.get("approval_id", "")))
+                return
+            notices.end()
+            if kind == "progress":
+                context.progress(event.get("progress", 0), event.get("total"), event.get("message"))
+            elif kind == "log" and context.wants_log(event.get("level")):
+                known = {name: event[name] for name in ("level", "logger", "data") if name in event}
+                context.channel.notify("notifications/message", {"data": None, **known})
+
+        return tell
+
+    def _cancel(self, session_id: str, task_id: str) -> None:
+        """Tell the host that a call is given up: a connection that ends does not say so."""
+
+        async def farewell() -> None:
+            operation = Operation(
+                action="mcp.requests.cancel",
+                family="tools",
+                payload={"task_id": task_id},
+                session_id=session_id,
+                reads=True,
+                seconds=_CANCEL_SECONDS,
+            )
+            try:
+                await self._link.execute(operation)
+            except ClientError:
+                return  # The host lets go of it by itself when its time is over.
+
+        told = Deferred.fromCoroutine(farewell())
+        if not told.called:
+            self._farewells.add(told)
+            told.addBoth(lambda _: self._farewells.discard(told))

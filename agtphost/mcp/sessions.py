@@ -1,0 +1,255 @@
+"""Sessions of the handshake era over Streamable HTTP: opened by ``initialize``, ended by DELETE, or left alone."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.server import NOT_DONE_YET
+
+from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.mcp import messages
+from agtphost.mcp.connection import NO_STREAM, ClientConnection
+from agtphost.mcp.inbound import is_enveloped
+from agtphost.mcp.journal import Journal, SessionEvents
+from agtphost.mcp.messages import INVALID_REQUEST, Fault, Message
+from agtphost.mcp.revisions import RESUMABLE, UNSAID, is_since
+from agtphost.mcp.server import Server
+from agtphost.mcp.stream import Stream
+from agtphost.mcp.streamable import EVENTS, JSON, accepts, fields_of, proof, refusal, unfit
+
+SESSION = "mcp-session-id"
+RETRY_MILLISECONDS = 500
+"""What clients whose stream broke are told to wait before they resume it."""
+
+
+class Session:
+    """
+    One.
+
+    :param owner: whose it is; nobody else finds it.
+    :param place: what it was opened for: all servers, or one.
+    """
+
+    def __init__(
+        self, session_id: str, owner: str, place: str | None, server: Server, events: SessionEvents, clock: IReactorTime
+    ) -> None:
+        self.session_id, self.owner, self.place = session_id, owner, place
+        self._clock = clock
+        self._events = events
+        self._numbers = itertools.count(1)
+        self._streams: dict[str, Stream] = {}
+        self.connection = ClientConnection(server, self.deliver, tells_cancelled=True)
+        self.used = clock.seconds()
+        self.over = False
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Of every answer."""
+        return (("Mcp-Session-Id", self.session_id),)
+
+    def idle(self, seconds: float) -> bool:
+        """Whether nobody has used it for so long; an open stream uses it."""
+        return not self._streams and not self.connection.running and self._clock.seconds() - self.used > seconds
+
+    # What its client sends
+
+    def post(self, request: BoundedRequest, message: Message) -> bytes | int:
+        """One message."""
+        self.used = self._clock.seconds()
+        if not message.is_request:
+            (self.connection.notified if message.method else self.connection.answered)(message)
+            return tail_of(request, 202, b"", *self.fields)
+        if is_enveloped(message):
+            fault = Fault(INVALID_REQUEST, "This session began with a handshake: requests have no envelope in it.")
+            return tail_of(request, 400, messages.failed(message.id, fault), *self.fields, kind=JSON)
+        name = str(next(self._numbers))
+        stream = self._attach(request, name)
+        revision = field_of(request, "mcp-protocol-version") or UNSAID
+        stream.begin(*self.fields)
+        if is_since(revision, RESUMABLE):
+            stream.send(b"", self._events.add(name, b""), retry=RETRY_MILLISECONDS)
+        self.connection.request(message, name, fields_of(request))
+        return NOT_DONE_YET
+
+    def get(self, request: BoundedRequest) -> bytes | int:
+        """The stream of what belongs to no request; or one that broke, from where it did."""
+        self.used = self._clock.seconds()
+        if not accepts(request)[1]:
+            return refusal(request, 406, Fault(INVALID_REQUEST, f"Accept {EVENTS}."), *self.fields)
+        last = field_of(request, "last-event-id")
+        if last:
+            return self._resume(request, last)
+        if NO_STREAM in self._streams:
+            fault = Fault(INVALID_REQUEST, "Conflict: a session has one such stream at a time.")
+            return refusal(request, 409, fault, *self.fields)
+        self._attach(request, NO_STREAM).begin(*self.fields)
+        return NOT_DONE_YET
+
+    def _resume(self, request: BoundedRequest, last: str) -> int:
+        event = self._events.find(last)
+        if event is None or event.last:
+            # Nothing is missed of a stream that is whole, and nothing is known of another session's.
+            stream = Stream(request, self._clock)
+            stream.begin(*self.fields)
+            stream.finish()
+            return NOT_DONE_YET
+        former = self._streams.pop(event.stream, None)
+        if former is not None:
+            former.finish()
+        stream = self._attach(request, event.stream)
+        stream.begin(*self.fields)
+        for key, missed in self._events.after(last):
+            if missed.message:
+                stream.send(missed.message, key)
+            if missed.last:
+                self._detach(event.stream, stream)
+                stream.finish()
+        return NOT_DONE_YET
+
+    # What it is sent
+
+    def _attach(self, request: BoundedRequest, name: str) -> Stream:
+        stream = Stream(request, self._clock, lambda: self._detach(name, stream))
+        self._streams[name] = stream
+        return stream
+
+    def _detach(self, name: str, stream: Stream) -> None:
+        self.used = self._clock.seconds()
+        if self._streams.get(name) is stream:
+            del self._streams[name]
+
+    def deliver(self, name: str, octets: bytes, last: bool) -> None:
+        """A message of a stream, for its client, or for when it comes back."""
+        if self.over:
+            return
+        key = self._events.add(name, octets, last=last)
+        stream = self._streams.get(name)
+        if stream is not None:
+            stream.send(octets, key)
+            if last:
+                self._detach(name, stream)
+                stream.finish()
+
+    def end(self) -> None:
+        """It is over: its requests are given up, its streams end."""
+        if not self.over:
+            self.connection.end()
+            self.over = True
+            for stream in list(self._streams.values()):
+                stream.finish()
+            self._streams.clear()
+            self._events.end()
+
+
+class Sessions:
+    """
+    The sessions of all callers.
+
+    :param most: at a time; one more is answered 503.
+    :param most_of_one: of one caller.
+    :param idle: seconds that one may be unused.
+    """
+
+    def __init__(self, clock: IReactorTime, *, most: int, most_of_one: int, idle: float) -> None:
+        self._clock = clock
+        self._most, self._most_of_one, self._idle = most, most_of_one, idle
+        self._sessions: dict[str, Session] = {}
+        self.journal = Journal()
+        self._sweeping = False
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def of(self, owner: str) -> list[Session]:
+        """Those of one caller."""
+        return [session for session in self._sessions.values() if session.owner == owner]
+
+    def take(self, request: BoundedRequest, owner: str, place: str | None, server: Callable[[], Server]) -> bytes | int:
+        """
+        Answer one HTTP request of the handshake era.
+
+        :param owner: who sent it.
+        :param place: what it is for: one session is not of both.
+        """
+        if request.method not in (b"POST", b"GET", b"DELETE"):
+            return tail_of(request, 405, b"Send a POST, a GET or a DELETE.\n", ("Allow", "GET, POST, DELETE"))
+        named = field_of(request, SESSION)
+        session = None
+        if named is not None:
+            session = self._sessions.get(named)
+            if session is None or (session.owner, session.place) != (owner, place):
+                return refusal(request, 404, Fault(INVALID_REQUEST, "Session not found"))
+        if request.method == b"POST":
+            return self._post(request, session, owner, place, server)
+        if session is None:
+            return refusal(request, 400, Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing."))
+        if request.method == b"GET":
+            return session.get(request)
+        self.end(session)
+        return tail_of(request, 200, b"", *session.fields)
+
+    def _post(
+        self,
+        request: BoundedRequest,
+        session: Session | None,
+        owner: str,
+        place: str | None,
+        server: Callable[[], Server],
+    ) -> bytes | int:
+        refused = unfit(request)
+        if refused is not None:
+            return refused
+        try:
+            message = messages.read(request.content.read())  # type: ignore[union-attr]
+        except Fault as fault:
+            return refusal(request, 400, fault)
+        if session is not None:
+            return session.post(request, message)
+        if is_enveloped(message):
+            wrong = Fault(
+                messages.HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope."
+            )
+            return tail_of(request, 400, messages.failed(message.id, wrong), kind=JSON)
+        if message.method != "initialize" or message.id is None:
+            return refusal(request, 400, Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing."))
+        if len(self._sessions) >= self._most or len(self.of(owner)) >= self._most_of_one:
+            wrong = Fault(messages.INTERNAL_ERROR, "Too many open sessions.")
+            return refusal(request, 503, wrong, ("Retry-After", "60"))
+        session_id = secrets.token_hex(16)
+        session = Session(session_id, owner, place, server(), self.journal.session(), self._clock)
+        self._sessions[session_id] = session
+        self._open(request, session, message)
+        return NOT_DONE_YET
+
+    def _open(self, request: BoundedRequest, session: Session, message: Message) -> None:
+        """Shake hands; what comes to nothing leaves no session."""
+        stream = Stream(request, self._clock, lambda: self.end(session))
+
+        def write(_: str, octets: bytes, __: bool) -> None:
+            session.connection.write_to(session.deliver)
+            if not session.connection.revision:
+                self.end(session)
+            fields = session.fields if session.connection.revision else ()
+            stream.answer(tail_of(request, 200, octets, *fields, *proof(request), kind=JSON))
+
+        session.connection.write_to(write)
+        session.connection.request(message, NO_STREAM, fields_of(request))
+        if not self._sweeping:
+            self._sweeping = True
+            self._clock.callLater(self._idle / 4, self._sweep)
+
+    def end(self, session: Session) -> None:
+        """It is over, and forgotten."""
+        self._sessions.pop(session.session_id, None)
+        session.end()
+
+    def _sweep(self) -> None:
+        for session in list(self._sessions.values()):
+            if session.idle(self._idle):
+                self.end(session)
+        self._sweeping = bool(self._sessions)
+        if self._sweeping:
+            self._clock.callLater(self._idle / 4, self._sweep)

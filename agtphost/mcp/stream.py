@@ -1,0 +1,110 @@
+"""One answer of HTTP that comes message by message (SSE), and clients that leave before it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+
+from agtphost.http.exchange import BoundedRequest
+from agtphost.protocols.limits import UNREAD
+
+PING = 15.0
+"""Seconds of silence after which a line that means nothing is sent, so that no proxy gives the stream up."""
+
+
+class Stream:
+    """
+    Answers one HTTP request with a stream of messages; a client that does not read is let go.
+
+    :param left: called once, when nobody reads on: its client left, or was let go.
+    """
+
+    def __init__(self, request: BoundedRequest, clock: IReactorTime, left: Callable[[], None] = lambda: None) -> None:
+        self._request = request
+        self._left = left
+        self._clock = clock
+        self._pinging: LoopingCall | None = None
+        self._unread = 0
+        self._paused = False
+        self.begun = False
+        self.over = False
+        request.notifyFinish().addErrback(lambda _: self._gone())
+
+    def begin(self, *fields: tuple[str, str]) -> None:
+        """It is a stream, whatever comes of it."""
+        if self.begun or self.over:
+            return
+        self.begun = True
+        everything = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-cache, no-transform"))
+        for name, value in (*everything, ("X-Accel-Buffering", "no"), *fields):
+            self._request.responseHeaders.setRawHeaders(name, [value])
+        self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
+        self._request.write(b"")  # type: ignore[no-untyped-call]
+        self._pinging = LoopingCall(self._write, b": ping\r\n\r\n")
+        self._pinging.clock = self._clock
+        self._pinging.start(PING, now=False)
+
+    def send(self, message: bytes, key: str = "", *, retry: int = 0) -> None:
+        """
+        One message.
+
+        :param key: its id; empty: it has none.
+        :param retry: milliseconds after which its client may come back; 0 says nothing of that.
+        """
+        self.begin()
+        named = f"id: {key}\r\n".encode() if key else b""
+        again = f"retry: {retry}\r\n".encode() if retry else b""
+        kind = b"event: message\r\n" if message else b""
+        self._write(kind + named + again + b"data: " + message + b"\r\n\r\n")
+
+    def finish(self) -> None:
+        """That was all."""
+        if not self.over:
+            self.over = True
+            self._silence()
+            if self.begun:
+                self._request.unregisterProducer()  # type: ignore[no-untyped-call]
+                self._request.finish()  # type: ignore[no-untyped-call]
+
+    def answer(self, octets: bytes) -> None:
+        """Answer with these instead, their head being set; for one that has not begun."""
+        if not self.over:
+            self.over = True
+            self._request.write(octets)  # type: ignore[no-untyped-call]
+            self._request.finish()  # type: ignore[no-untyped-call]
+
+    def _write(self, octets: bytes) -> None:
+        if self.over:
+            return
+        if self._paused and self._unread > UNREAD:
+            self._request.loseConnection()  # type: ignore[no-untyped-call]
+            self._gone()
+            return
+        self._unread = self._unread + len(octets) if self._paused else 0
+        self._request.write(octets)  # type: ignore[no-untyped-call]
+
+    def _gone(self) -> None:
+        if not self.over:
+            self.over = True
+            self._silence()
+            self._left()
+
+    def _silence(self) -> None:
+        if self._pinging is not None and self._pinging.running:
+            self._pinging.stop()
+
+    # IPushProducer
+
+    def pauseProducing(self) -> None:
+        """The client reads slowly."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """It has caught up."""
+        self._paused, self._unread = False, 0
+
+    def stopProducing(self) -> None:
+        """It is gone."""
+        self._gone()

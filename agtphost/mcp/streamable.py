@@ -1,0 +1,235 @@
+"""
+Streamable HTTP: one endpoint, in both eras of MCP.
+
+What names a revision with handshakes, or none, belongs to a session, which ``initialize`` opens (:mod:`.sessions`).
+Everything else is a request of 2026-07-28 on its own: one POST, one answer, which is JSON, or a stream where something
+is told before it. A client of that era that leaves takes its request back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+from twisted.web.server import NOT_DONE_YET
+
+from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.status import FIELD
+from agtphost.mcp import messages
+from agtphost.mcp.connection import fault_of
+from agtphost.mcp.context import Context, Conversation, Fields
+from agtphost.mcp.inbound import PARAM, check_arguments, check_envelope, require_served
+from agtphost.mcp.messages import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    Fault,
+    Message,
+    RequestId,
+)
+from agtphost.mcp.revisions import HANDSHAKE, MODERN
+from agtphost.mcp.server import Server
+from agtphost.mcp.stream import PING, Stream
+
+LONGEST_BODY = 4 << 20
+"""Octets of a message."""
+
+STATUSES = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
+    UNSUPPORTED_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+"""Of HTTP, for errors of 2026-07-28; others are 200."""
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+def fields_of(request: BoundedRequest) -> Fields:
+    """The fields of a request, each with all its values."""
+
+    def values(name: str) -> list[str]:
+        found = request.requestHeaders.getRawHeaders(name.encode("ascii")) or []
+        return [value.decode("ascii", "replace") for value in found]
+
+    return values
+
+
+def is_of_a_session(request: BoundedRequest) -> bool:
+    """Whether a request is of the handshake era: unknown revisions are told which are served without one."""
+    said = field_of(request, "mcp-protocol-version")
+    return said is None or said in HANDSHAKE
+
+
+def accepts(request: BoundedRequest) -> tuple[bool, bool]:
+    """Whether a client takes JSON, and events."""
+    said = (field_of(request, "accept") or "").lower()
+    kinds = {part.partition(";")[0].strip() for part in said.split(",")}
+    everything = "*/*" in kinds
+    return (
+        everything or JSON in kinds or "application/*" in kinds,
+        everything or EVENTS in kinds or "text/*" in kinds,
+    )
+
+
+def unfit(request: BoundedRequest) -> bytes | None:
+    """The refusal of a POST whose answer its client would not take, or whose body is no JSON; None for every other."""
+    if not all(accepts(request)):
+        return refusal(request, 406, Fault(INVALID_REQUEST, f"Accept both {JSON} and {EVENTS}."))
+    if (field_of(request, "content-type") or "").partition(";")[0].strip().lower() != JSON:
+        return refusal(request, 415, Fault(INVALID_REQUEST, f"Send {JSON}."))
+    return None
+
+
+def refusal(request: BoundedRequest, status: int, fault: Fault, *fields: tuple[str, str]) -> bytes:
+    """An error of nothing in particular."""
+    return tail_of(request, status, messages.failed(None, fault), *fields, kind=JSON)
+
+
+class _Channel:
+    """What is told while a request of 2026-07-28 runs: its client cannot be asked."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """See :class:`agtphost.mcp.context.Channel`."""
+        self._stream.send(messages.notification(method, params))
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
+        """Never."""
+        raise Fault(INVALID_REQUEST, f"{method} cannot be asked of this client.")
+
+
+class Alone:
+    """
+    Requests of 2026-07-28.
+
+    :param known: takes every stream when it begins, and again when it is over.
+    """
+
+    def __init__(self, server: Server, conversation: Conversation, clock: IReactorTime) -> None:
+        self._server = server
+        self._conversation = conversation
+        self._clock = clock
+        self.streams: dict[Stream, Callable[[], None]] = {}
+        """Answers that are not whole yet, and what gives each up."""
+
+    def take(self, request: BoundedRequest) -> bytes | int:
+        """Answer one HTTP request."""
+        if request.method != b"POST":
+            return tail_of(request, 405, b"Send a POST.\n", ("Allow", "POST"))
+        refused = unfit(request)
+        if refused is not None:
+            return refused
+        number: RequestId | None = None
+        fields = fields_of(request)
+        try:
+            message = messages.read(request.content.read())  # type: ignore[union-attr]
+            number = message.id
+            if message.method and number is None:
+                # Nothing of this era is told by notification; some clients do it nevertheless, and read no answer.
+                require_served(field_of(request, "mcp-protocol-version") or "")
+                return tail_of(request, 202, b"")
+            if not message.is_request:
+                number = None
+                raise Fault(INVALID_REQUEST, "Clients of this revision are asked nothing, and answer nothing.")
+            check_envelope(message, fields)
+            self._check_arguments(request, message, fields)
+        except Fault as fault:
+            return tail_of(request, STATUSES.get(fault.code, 200), messages.failed(number, fault), kind=JSON)
+        self._answer(request, message, fields)
+        return NOT_DONE_YET
+
+    def _check_arguments(self, request: BoundedRequest, message: Message, fields: Fields) -> None:
+        if message.method != "tools/call":
+            return
+        arguments = message.params.get("arguments")
+        arguments = arguments if isinstance(arguments, dict) else {}
+        if arguments or any(
+            name.lower().startswith(PARAM.encode()) for name, _ in request.requestHeaders.getAllRawHeaders()
+        ):
+            check_arguments(self._server.relay.input_schema(str(message.params.get("name"))), arguments, fields)
+
+    def _answer(self, request: BoundedRequest, message: Message, fields: Fields) -> None:
+        stream = Stream(request, self._clock, lambda: self._over(stream))
+        context = Context(
+            method=message.method,
+            params=message.params,
+            request_id=message.id,
+            revision=MODERN,
+            conversation=self._conversation,
+            channel=_Channel(stream),
+            fields=fields,
+        )
+        work = Deferred.fromCoroutine(self._server.answer(context))
+        if not work.called:
+            # One that says nothing for long is a stream as well, so that it can be kept open.
+            patience = self._clock.callLater(PING, stream.begin)
+
+            def give_up() -> None:
+                if patience.active():
+                    patience.cancel()
+                work.cancel()
+
+            self.streams[stream] = give_up
+
+            def settle(found: Any) -> Any:
+                if patience.active():
+                    patience.cancel()
+                return found
+
+            work.addBoth(settle)
+        work.addCallbacks(
+            lambda result: self._end(request, stream, 200, messages.result(message.id, result)),
+            lambda failure: self._failed(request, stream, message.id, failure),
+        )
+
+    def _failed(self, request: BoundedRequest, stream: Stream, number: RequestId | None, failure: Failure) -> None:
+        fault = fault_of(failure)
+        if fault is None:
+            self.streams.pop(stream, None)
+            stream.finish()
+            return
+        self._end(request, stream, STATUSES.get(fault.code, 200), messages.failed(number, fault))
+
+    def _end(self, request: BoundedRequest, stream: Stream, status: int, octets: bytes) -> None:
+        self.streams.pop(stream, None)
+        if stream.over:
+            return
+        if stream.begun:
+            stream.send(octets)
+            stream.finish()
+            return
+        stream.answer(tail_of(request, status, octets, *proof(request), kind=JSON))
+
+    def _over(self, stream: Stream) -> None:
+        give_up = self.streams.pop(stream, None)
+        if give_up is not None:
+            give_up()
+
+    def end(self) -> None:
+        """Give up every answer that is not whole."""
+        for stream, give_up in list(self.streams.items()):
+            self.streams.pop(stream, None)
+            give_up()
+            stream.finish()
+
+
+def proof(request: BoundedRequest) -> list[tuple[str, str]]:
+    """The fields that name the record that an answer was made from, where it was made from one."""
+    if not request.agtp_status:
+        return []
+    named = [("Audit-ID", request.audit_id)] if request.audit_id else []
+    return [(FIELD, str(request.agtp_status)), *named]

@@ -1,0 +1,131 @@
+"""Who is told of changes: clients that shook hands by notifications, later ones on their ``subscriptions/listen``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from agtphost.mcp.changes import LISTS, UPDATED, Change, Changes
+from agtphost.mcp.context import Channel, Context, Conversation
+from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, Fault
+from agtphost.mcp.revisions import SUBSCRIPTION
+
+log = Logger()
+
+MOST_WATCHED = 256
+"""Resources that one client may subscribe to."""
+
+MOST_STREAMS = 1024
+"""``subscriptions/listen`` of one caller at a time."""
+
+
+class Subscriptions:
+    """
+    Handlers of everything that is about changes.
+
+    :param changes: the caller's subscription at the host.
+    """
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._streams = 0
+
+    # 2026-07-28
+
+    async def listen(self, context: Context) -> dict[str, Any]:
+        """
+        ``subscriptions/listen``: one stream, until its client leaves.
+
+        :raises Fault: if the host lets the caller not watch one of the resources.
+        """
+        if self._streams >= MOST_STREAMS:
+            raise Fault(INTERNAL_ERROR, f"At most {MOST_STREAMS} subscriptions are open at a time.")
+        honoured = _honoured(context.params["notifications"])
+        uris = honoured.get("resourceSubscriptions", [])
+        if len(uris) > MOST_WATCHED:
+            raise _too_many()
+        self._streams += 1
+        try:
+            await self._watch(uris)
+            meta = {SUBSCRIPTION: context.request_id}
+            wanted = {method for name, method in LISTS.items() if honoured.get(name)}
+
+            def tell(change: Change) -> None:
+                if change.method in wanted or (change.method == UPDATED and change.uri in uris):
+                    context.channel.notify(change.method, {**change.params, "_meta": meta})
+
+            acknowledged = {"notifications": honoured, "_meta": meta}
+            unsubscribe = self._changes.hear(tell)
+            try:
+                context.channel.notify("notifications/subscriptions/acknowledged", acknowledged)
+                await Deferred()
+            finally:
+                unsubscribe()
+                self._changes.forget(uris)
+        finally:
+            self._streams -= 1
+        return {}
+
+    # The handshake era
+
+    def greet(self, conversation: Conversation, channel: Channel) -> Callable[[], None]:
+        """
+        ``notifications/initialized``: from now on this client is told of changes.
+
+        :param channel: what belongs to no request goes there.
+        :return: what ends that.
+        """
+
+        def hear(change: Change) -> None:
+            if change.method != UPDATED or change.uri in conversation.watched:
+                channel.notify(change.method, change.params)
+
+        unsubscribe = self._changes.hear(hear)
+        beginning = Deferred.fromCoroutine(self._changes.begin())
+        beginning.addErrback(lambda failure: log.failure("listening for changes cannot begin", failure))
+
+        def leave() -> None:
+            unsubscribe()
+            self._changes.forget(conversation.watched)
+            conversation.watched.clear()
+
+        return leave
+
+    async def subscribe(self, context: Context) -> dict[str, Any]:
+        """``resources/subscribe``. :raises Fault: if the host refuses, or for one resource too many."""
+        watched, uri = context.conversation.watched, str(context.params["uri"])
+        if uri not in watched:
+            if len(watched) >= MOST_WATCHED:
+                raise _too_many()
+            await self._watch([uri])
+            watched.add(uri)
+        return {}
+
+    async def unsubscribe(self, context: Context) -> dict[str, Any]:
+        """``resources/unsubscribe``."""
+        watched, uri = context.conversation.watched, str(context.params["uri"])
+        if uri in watched:
+            watched.discard(uri)
+            self._changes.forget([uri])
+        return {}
+
+    async def _watch(self, uris: list[str]) -> None:
+        if uris:
+            await self._changes.watch(uris)
+        else:
+            await self._changes.begin()
+
+
+def _honoured(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a filter is delivered; what is not asked for is left out."""
+    honoured: dict[str, Any] = {name: True for name in LISTS if asked.get(name) is True}
+    if asked.get("resourceSubscriptions"):
+        honoured["resourceSubscriptions"] = list(asked["resourceSubscriptions"])
+    return honoured
+
+
+def _too_many() -> Fault:
+    return Fault(INVALID_REQUEST, f"A client may subscribe to {MOST_WATCHED} resources at most.")
