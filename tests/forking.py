@@ -27,6 +27,9 @@ from tests.forked import ask
 
 SERVER, LAUNCHER = Path(__file__).with_name("forkserver.py"), Path(__file__).with_name("forked.py")
 SCRIPTS = {Path(sys.executable).with_name(name) for name in ("agtp", "twistd")}
+OF_IMAGES = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+"""Variables that images set, and newcomers have not: no test is about them, and a fork heeds neither."""
+
 LATER = ("twisted.scripts.twistd", "twisted.internet.epollreactor", "twisted.cred.strcred", "unittest", "jmespath")
 """What a host imports when it runs."""
 
@@ -184,16 +187,26 @@ def start(
     """
     A process: forked, where the words are one of the scripts and its interpreter has no variables of its own.
 
+    So is a file that this interpreter is to run, such as a host with a deliberate fault.
+
     But for ``PYTHONPATH``: what lies there is found, and what has been imported already is not exchanged for it. Where
     there is a ``sitecustomize``, it is a new interpreter all the same.
     """
-    forked = Path(words[0]) in SCRIPTS and _python(os.environ if env is None else env) == _python(os.environ)
-    return (Popen if forked else subprocess.Popen)([*map(str, words)], env=env, **options)
+    if Path(words[0]) == Path(sys.executable) and str(words[1]).endswith(".py"):
+        program = words[1:]
+    else:
+        program = words if Path(words[0]) in SCRIPTS else ()
+    forked = program and _python(os.environ if env is None else env) == _python(os.environ)
+    if forked:
+        return Popen([*map(str, program)], env=env, **options)
+    return subprocess.Popen([*map(str, words)], env=env, **options)
 
 
 def _python(environ: Mapping[str, str]) -> dict[str, object]:
     """What an interpreter looks at when it starts."""
-    found: dict[str, object] = {name: value for name, value in environ.items() if name.startswith("PYTHON")}
+    found: dict[str, object] = {
+        name: value for name, value in environ.items() if name.startswith("PYTHON") and name not in OF_IMAGES
+    }
     places = str(found.pop("PYTHONPATH", "")).split(os.pathsep)
     return {**found, "customized": [place for place in places if place and Path(place, "sitecustomize.py").exists()]}
 

@@ -31,6 +31,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import forking
+from tests.attacks import honest
 from tests.attacks.attack import Attack
 from tests.attacks.cores import Cores, staying
 from tests.attacks.honest import CALLERS, PATIENCE, rates
@@ -38,6 +40,8 @@ from tests.attacks.measure import Gauge
 from tests.attacks.reach import Reach, watched
 from tests.attacks.site import Site, copied, serving
 from tests.system.hosting import until
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FLOOR = 0.025
 """Seconds: a p99 below this counts as this; on a quiet machine calls take 2 to 5 ms, and a few more are no harm."""
@@ -84,10 +88,11 @@ class Callers:
         if cores.host is not None:
             words += ["--host-core", cores.host]
         self.samples: list[Sample] = []
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.attacks.honest", *map(str, words)],
+        self._process = forking.start(
+            [sys.executable, honest.__file__, *map(str, words)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         self._last = {(kind, number): -math.inf for kind in self._rates for number in range(CALLERS[kind])}
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -50,10 +50,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("attacks"))
 
 
-def against(template: Path, folder: Path, fault: str | None, attack: Attack = ATTACK) -> Result:
+def against(template: Path, folder: Path, fault: str | None, attack: Attack = ATTACK, *, share: float = 1.0) -> Result:
     file = str(faulty_host.__file__)
     prefix = () if fault is None else (sys.executable, file, fault)
-    with standing(template, folder / "site", cores(), attack.configure, prefix) as stand:
+    with standing(template, folder / "site", cores(), attack.configure, prefix, share=share) as stand:
         return attempt(stand, attack, seconds=4, quiet=1, floor=0.025)
 
 
@@ -79,8 +79,8 @@ def test_a_sound_host_is_measured(sound: Result) -> None:
     [("remembering", "memory grew by"), ("scribbling", "disk grew by"), ("failing", "honest calls failed")],
 )
 def test_a_fault_is_told(template: Path, tmp_path: Path, fault: str, told: str) -> None:
-    """Controls: memory, disk, and calls of honest callers."""
-    result = against(template, tmp_path, fault)
+    """Controls: memory, disk, and calls of honest callers, of whom a fifth is enough to be harmed."""
+    result = against(template, tmp_path, fault, share=0.2)
     assert not result.held
     assert [failure for failure in result.failures if told in failure], result.failures
 

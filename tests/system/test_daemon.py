@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programmes import length
+from tests import forking
 from tests.system.hosting import BIN, running, sample, until
 from tests.system.test_start_errors import edited, start
 
@@ -35,17 +35,14 @@ type = "object"
 """
 
 
-def daemon(config: Path, program: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Start a daemon as a shell does: until the command returns and nobody holds its standard error any more."""
-    words = program or (str(BIN / "twistd"),)
-    return subprocess.run(
-        [*words, "--pidfile=host.pid", "--logfile=host.log", "agtp", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        cwd=config.parent,
-        check=False,
-    )
+def daemon(config: Path, *program: str) -> subprocess.CompletedProcess[str]:
+    """
+    Start a daemon as a shell does: until the command returns and nobody holds its standard error any more.
+
+    :param program: before the command.
+    """
+    words = [*program, BIN / "twistd", "--pidfile=host.pid", "--logfile=host.log", "agtp", "--config", config]
+    return forking.run(words, timeout=90, cwd=config.parent)
 
 
 @contextmanager
@@ -103,10 +100,9 @@ def reasons(said: str) -> list[str]:
     return [line.strip() for line in lines[first:last]]
 
 
-@pytest.mark.programme
-@pytest.mark.parametrize("name", length(["the port is taken", "the store is none"], list(IN_THE_WAY)))
+@pytest.mark.parametrize("name", IN_THE_WAY)
 def test_the_shell_learns_why_a_daemon_did_not_start(tmp_path: Path, name: str) -> None:
-    """Exit status 1, and the sentences that ``-n`` says; shortened, of one that is told late and one that is early."""
+    """Exit status 1, and the sentences that ``-n`` says."""
     arrange, reason = IN_THE_WAY[name]
     config = sample(tmp_path)
     with arrange(config):  # type: ignore[attr-defined]
@@ -122,7 +118,7 @@ def test_the_shell_learns_why_a_daemon_did_not_start(tmp_path: Path, name: str) 
 def test_a_daemon_that_starts_lets_go_of_the_shell(tmp_path: Path) -> None:
     """Status 0, nothing said, and no end of the shell's pipes is left in it: reading them comes to an end."""
     config = sample(tmp_path)
-    made = daemon(config)
+    made = daemon(config, "env")  # An interpreter of its own.
     assert (made.returncode, made.stderr) == (0, ""), made.stderr
     log = config.parent / "host.log"
     pid = int((config.parent / "host.pid").read_text())
