@@ -11,6 +11,7 @@ from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, CardKey
 from agtphost.adapters.a2a.agent import configured
 from agtphost.config import Config
+from agtphost.config.registry import Provider
 from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
@@ -54,7 +55,16 @@ def card_key(text: str, folder: Path) -> CardKey:
     raise ValueError("neither a JWK nor PEM of a public key")
 
 
-def _card_keys(entry: A2AAgentSection, config: Config) -> dict[str, CardKey]:
+def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, CardKey]:
+    """
+    Who may have signed cards, by ``kid``.
+
+    :raises ConfigurationError: a key cannot be used.
+    """
+    at = (
+        f'a2a.agent]] "{entry.name}"' if isinstance(entry, A2AAgentSection) else f'registry.provider]] "{entry.origin}"'
+    )
+    place = f"[[{at}"
     keys: dict[str, CardKey] = {}
     for kid, text in entry.card_keys.items():
         try:
@@ -63,7 +73,7 @@ def _card_keys(entry: A2AAgentSection, config: Config) -> dict[str, CardKey]:
             raise ConfigurationError(
                 [
                     Problem(
-                        message=f'[[a2a.agent]] "{entry.name}" card_keys: {kid[:64]!r} cannot be used: {error}',
+                        message=f"{place} card_keys: {kid[:64]!r} cannot be used: {error}",
                         file=str(config.file),
                         hint="base64url of an Ed25519 public key, or file:PATH of a PEM or JWK file",
                     )
@@ -87,7 +97,7 @@ def a2a_agents(reactor: Any, config: Config, store: Store, supply: Supply = anew
     """
     agents = []
     for entry in (web_rules(entry, config.approvals.irreversible) for entry in config.a2a.agent):
-        keys = _card_keys(entry, config)
+        keys = card_keys(entry, config)
 
         def make(entry: A2AAgentSection = entry, keys: Mapping[str, CardKey] = keys) -> A2AAgent:
             return A2AAgent(reactor, entry, keys=keys, pins=Pins("a2a", entry.name, configured(entry), store))

@@ -19,6 +19,7 @@ from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.anchors import anchors, judge_anew
 from agtphost.host.bootstrap import bootstrap
+from agtphost.host.card_watch import CardWatch
 from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.core import Core
 from agtphost.host.domains import DomainWatch
@@ -135,6 +136,10 @@ def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -
         generations.renew,
     )
     generations.when_turned(lambda core: watch.look())
+    cards = CardWatch(on.reactor, on.lasting.cards, ledger, on.seconds)
+    cards.turn_to(generations.core)
+    generations.when_turned(cards.turn_to)
+    yield cards
     yield agents
     yield watch
     yield evidence.witnesses

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agtphost.adapters.a2a.card import signature_of
+from agtphost.config.faults import Fault
+from agtphost.config.registry import RegistrySection
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import REGISTRY
+from agtphost.errors import ConfigurationError
+from agtphost.host.a2a import card_keys
 from agtphost.host.card_calls import invoking
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.plugins import problems_of
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.registry.card import Card
 from agtphost.registry.catalogue import Cards
 from agtphost.registry.changing import ChangeCards
 from agtphost.registry.endpoints import Endpoints
 from agtphost.registry.fetching import Fetching
 from agtphost.registry.generated import HostedCards
-from agtphost.registry.providers import Providers
+from agtphost.registry.providers import Providers, origin_of
 from agtphost.registry.showing import ShowCards
+from agtphost.registry.upkeep import Terms
 
 STATEMENTS = {
     "QUERY": "Cards of everything that the caller may call.",
@@ -44,25 +52,23 @@ def cards_of(
     section = on.config.registry
     if section is None:
         return None, ()
-    directory, kept = on.loaded.directory, on.lasting.cards
-    providers = Providers(on.reactor, section.provider)
+    directory, kept, terms = on.loaded.directory, on.lasting.cards, _terms(on, section)
     shown = ShowCards()
     url = None if section.url is None else f"{section.url.rstrip('/')}{section.path}"
     hosted = HostedCards(
         *(directory, endpoints, adapters, visibility, on.config.host.server_id), url=url, now=on.seconds
     )
     cards = Cards(
-        *(kept.registered, kept.leases, hosted, on.authorization, directory.by_id, shown), scopes=providers.scopes
+        *(kept.registered, kept.leases, hosted, on.authorization, directory.by_id, shown), scopes=terms.providers.scopes
     )
     shown.cards = cards
-    where = Endpoints(development=on.config.host.development, allowed=providers.allowed())
     changing = ChangeCards(
         cards,
         on.authorization,
         directory.known,
-        where,
-        Fetching(on.reactor, providers, where),
-        lambda card: "none",
+        terms.endpoints,
+        terms.fetch,
+        terms.judge,
         [adapter.name for adapter in adapters],
         on.seconds,
     )
@@ -79,4 +85,31 @@ def cards_of(
         )
         for place in REGISTRY
     )
-    return cards, (*of_cards, invoking(cards, providers, factory))
+    return cards, (*of_cards, invoking(cards, terms.providers, factory))
+
+
+def terms_of(on: Foundation) -> Terms | None:
+    """By what registered cards are looked after under one configuration; None where there is no registry."""
+    return None if on.config.registry is None else _terms(on, on.config.registry)
+
+
+def _terms(on: Foundation, section: RegistrySection) -> Terms:
+    try:
+        providers = Providers(on.reactor, section.provider)
+    except (OSError, ValueError) as error:
+        fault = Fault(location=("registry", "provider"), message=f"has a ca that cannot be used: {error}")
+        raise ConfigurationError(problems_of(on.config, [fault])) from None
+    where = Endpoints(development=on.config.host.development, allowed=providers.allowed())
+    keys = {each.origin: card_keys(each, on.config) for each in section.provider if each.card_keys}
+
+    def judged(card: Card) -> str:
+        return signature_of(card.document, keys.get(origin_of(card.endpoint), {}))
+
+    return Terms(
+        fetch=Fetching(on.reactor, providers, where),
+        judge=judged,
+        endpoints=where,
+        providers=providers,
+        refetch_seconds=section.refetch_seconds,
+        forget_days=section.forget_days,
+    )

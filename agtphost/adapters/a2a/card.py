@@ -236,6 +236,19 @@ def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mappi
     raise CardRefused("none of the configured keys signed its card")
 
 
+def signature_of(document: Mapping[str, Any], keys: Mapping[str, CardKey]) -> str:
+    """
+    What the signatures of any card are worth.
+
+    :return: ``none``, ``unverified`` where no key is named, ``verified``, or ``invalid``.
+    """
+    unsigned = {name: value for name, value in document.items() if name != "signatures"}
+    try:
+        return "none" if not document.get("signatures") else _trust(document, unsigned, keys)
+    except (CardRefused, ValueError):
+        return "invalid"
+
+
 def _signed(signature: Mapping[str, Any], payload: str, keys: Mapping[str, CardKey]) -> bool:
     from joserfc import jws
     from joserfc.errors import JoseError

@@ -1,0 +1,52 @@
+"""Looks after registered cards as long as the host runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
+from agtphost.host.cards import terms_of
+from agtphost.host.core import Core
+from agtphost.host.kept_cards import KeptCards
+from agtphost.host.looking import Looking
+from agtphost.iagtp import ILedger
+from agtphost.registry.upkeep import Upkeep
+
+EVERY = 5.0
+"""Seconds between two looks: half of the shortest time between two probes."""
+
+
+class CardWatch(Looking):
+    """
+    Fetches, probes and forgets registered cards, as the configuration in force has it.
+
+    :param seconds: since the Unix epoch.
+    """
+
+    trouble = "registered cards could not be looked after"
+
+    def __init__(self, reactor: Any, kept: KeptCards, ledger: ILedger, seconds: Callable[[], float]) -> None:
+        super().__init__(reactor, EVERY)
+        self._leases = kept.leases
+
+        async def submit(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
+            await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
+
+        self.upkeep = Upkeep(
+            registered=kept.registered, leases=kept.leases, submit=submit, reactor=reactor, now=seconds
+        )
+
+    def turn_to(self, core: Core) -> None:
+        """Another configuration is in force."""
+        self.upkeep.terms = terms_of(core.on)
+
+    async def _look(self) -> None:
+        await self.upkeep.look()
+
+    def stopService(self) -> Deferred[None] | None:
+        """Look no more; nobody is lost any more."""
+        self._leases.stop()
+        return super().stopService()

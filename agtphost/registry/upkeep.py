@@ -1,0 +1,259 @@
+"""
+What becomes of registered cards without a call: they are fetched again, probed, found lost, and forgotten.
+
+A card that its URL gives otherwise than before takes effect at once where only descriptions changed. Where its
+endpoint, its authentication, its operations or its name did, it waits for an approval, like a changed tool: whoever
+took over a URL does not take over what was agreed to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, TimeoutError
+from twisted.logger import Logger
+from twisted.web.http_headers import Headers
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.errors import Refusal
+from agtphost.registry import reading
+from agtphost.registry.card import Card
+from agtphost.registry.changing import Judge
+from agtphost.registry.endpoints import Endpoints
+from agtphost.registry.entry import Entry
+from agtphost.registry.fetching import Fetching, NotModified
+from agtphost.registry.leases import Leases
+from agtphost.registry.providers import Provider, Providers
+from agtphost.registry.registered import Registered
+from agtphost.upstream.failures import Lost
+from agtphost.upstream.https import read
+
+AT_ONCE = 8
+"""Fetches and probes under way."""
+
+PROBE_TIMEOUT = 10.0
+DAY = 86_400.0
+
+Submit = Callable[[Sequence[Change], Sequence[StreamEvent]], Awaitable[None]]
+"""Makes changes durable that answer nobody."""
+
+log = Logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the configuration in force says of it."""
+
+    fetch: Fetching
+    judge: Judge
+    endpoints: Endpoints
+    providers: Providers
+    refetch_seconds: float
+    forget_days: float
+
+
+def substance(card: Card) -> tuple[Any, ...]:
+    """What of a card does not change without an approval."""
+    operations = sorted(
+        (each.name, repr(each.input_schema), repr(each.output_schema), each.endpoint) for each in card.operations
+    )
+    return card.name, card.endpoint, card.authentication, operations
+
+
+@dataclass(kw_only=True)
+class Upkeep:
+    """
+    Looks after registered cards.
+
+    :param clock: seconds since any moment, for what is done again and again.
+    :param now: seconds since the Unix epoch.
+    """
+
+    registered: Registered
+    leases: Leases
+    submit: Submit
+    reactor: Any
+    now: Callable[[], float]
+    terms: Terms | None = None
+    """None: there is no registry at present, and nothing is done."""
+
+    _last: dict[tuple[str, str], float] = field(default_factory=dict)
+    _failing: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.leases.told = self._told
+        self.registered.watch(self._changed)
+
+    def _changed(self, card_id: str, entry: Entry | None) -> None:
+        if entry is None:
+            for kind in ("fetch", "probe"):
+                self._last.pop((kind, card_id), None)
+            self._failing.discard(card_id)
+
+    async def look(self) -> None:
+        """Do what is due."""
+        terms = self.terms
+        if terms is None:
+            return
+        await self._forget(terms)
+        tasks = [Deferred.fromCoroutine(task) for task in self._tasks(terms)]
+        for task in tasks:
+            task.addErrback(lambda failure: log.failure("a registered card was not looked after", failure=failure))
+        if tasks:
+            await DeferredList(tasks)
+
+    def _tasks(self, terms: Terms) -> list[Any]:
+        moment = self.reactor.seconds()
+        found: list[Any] = []
+        for entry in self.registered.after():
+            if len(found) >= AT_ONCE:
+                break
+            if entry.source.startswith("http") and self._is_due("fetch", entry.id, terms.refetch_seconds, moment):
+                found.append(self._fetch(entry, terms))
+            provider = terms.providers.of(entry.endpoint)
+            every = None if provider is None else provider.settings.probe_seconds
+            if provider is not None and every is not None and self._is_due("probe", entry.id, every, moment):
+                found.append(self._probe(entry, provider))
+        return found
+
+    def _is_due(self, kind: str, card_id: str, seconds: float, moment: float) -> bool:
+        """Whether it is time for it; then it is done now."""
+        # It was fetched when it registered, or was kept; a probe tells at once whether somebody is there.
+        last = self._last.setdefault((kind, card_id), moment if kind == "fetch" else -seconds)
+        if moment < last + seconds:
+            return False
+        self._last[kind, card_id] = moment
+        return True
+
+    # Leases
+
+    def _told(self, card_id: str, since: float | None) -> None:
+        """A card is lost, or heard of again: that is durable, so that a restart forgets it no later."""
+        value, version = self.registered.item(card_id)
+        if not value or value.get("lost_since") == since:
+            return
+        value["lost_since"] = since
+        if since is None:
+            del value["lost_since"]
+        kind = "card-lost" if since is not None else "card-found"
+        self._write(self.registered.put(card_id, value, version, None), kind, card_id)
+
+    async def _forget(self, terms: Terms) -> None:
+        before = self.now() - terms.forget_days * DAY
+        for entry in [each for each in self.registered.after() if each.lost_since is not None]:
+            if entry.lost_since is not None and entry.lost_since <= before:
+                log.info("the card {id} is forgotten: nothing was heard of its agent", id=entry.id)
+                await self._written(self.registered.removal(entry.id), "card-forgotten", entry.id)
+
+    def _write(self, changes: Sequence[Change], kind: str, card_id: str, **more: Any) -> None:
+        writing = Deferred.fromCoroutine(self._written(changes, kind, card_id, **more))
+        writing.addErrback(lambda failure: log.failure("what became of a card was not kept", failure=failure))
+
+    async def _written(self, changes: Sequence[Change], kind: str, card_id: str, **more: Any) -> None:
+        event = StreamEvent(chain=HOST_CHAIN, event_type=kind, fields={"card_id": card_id, **more})
+        try:
+            await self.submit(changes, (event,))
+        except StaleChange:
+            # Somebody changed the card at the same moment, and knows better.
+            return
+        except LedgerUnavailable as error:
+            log.warn("what became of the card {id} was not kept: {why}", id=card_id, why=str(error))
+
+    # Fetching
+
+    async def _fetch(self, entry: Entry, terms: Terms) -> None:
+        value, _ = self.registered.item(entry.id)
+        try:
+            fetched = await terms.fetch(entry.source, str(value.get("etag", "")))
+            card = reading.read(fetched.octets, terms.endpoints)
+        except NotModified:
+            self._well(entry.id)
+            return
+        except Refusal as error:
+            self._ill(entry, error.explanation)
+            return
+        except reading.CardFaults as error:
+            self._ill(entry, f"what its URL gives is no card: {error}")
+            return
+        if card.id != entry.id:
+            self._ill(entry, f"what its URL gives is the card of another id: {card.id[:64]}")
+            return
+        self._well(entry.id)
+        await self._compared(entry.id, card, fetched.etag, terms)
+
+    async def _compared(self, card_id: str, card: Card, etag: str, terms: Terms) -> None:
+        value, version = self.registered.item(card_id)
+        if not value:
+            return
+        text, pending = card.octets.decode(), value.get("pending")
+        if value["card"] == text:
+            if pending is not None or value.get("etag", "") != etag:
+                value.pop("pending", None)
+                value["etag"] = etag
+                await self._written(self.registered.put(card_id, value, version, None), "card-as-approved", card_id)
+            return
+        known = reading.read(str(value["card"]).encode(), Endpoints.everywhere())
+        digest, signature = sha256(card.octets).hexdigest(), terms.judge(card)
+        if substance(known) == substance(card):
+            former = dict(value)
+            value.pop("pending", None)
+            value.update(card=text, number=value["number"] + 1, updated=self.now(), etag=etag, signature=signature)
+            changes = self.registered.put(card_id, value, version, former)
+            await self._written(changes, "card-updated", card_id, sha256=digest)
+        elif pending is None or pending["digest"] != digest:
+            value["pending"] = {
+                "card": text,
+                "digest": digest,
+                "at": self.now(),
+                "etag": etag,
+                "signature": signature,
+                "differs": differing(known, card),
+            }
+            log.warn(
+                "the card {id} changed at its URL in {members}: it waits for an approval (APPROVE /cards/{id})",
+                id=card_id,
+                members=", ".join(value["pending"]["differs"]),
+            )
+            changes = self.registered.put(card_id, value, version, None)
+            await self._written(changes, "card-quarantined", card_id, sha256=digest)
+
+    def _well(self, card_id: str) -> None:
+        self._failing.discard(card_id)
+        self.leases.saw(card_id)
+
+    def _ill(self, entry: Entry, why: str) -> None:
+        """It did not come: told once, until it comes again."""
+        if entry.id not in self._failing:
+            self._failing.add(entry.id)
+            log.warn("the card {id} cannot be fetched from {url}: {why}", id=entry.id, url=entry.source, why=why)
+
+    # Probing
+
+    async def _probe(self, entry: Entry, provider: Provider) -> None:
+        """Whether its endpoint answers: anything but an error of its own is a sign of life."""
+        asking = Deferred.fromCoroutine(_head(provider, entry.endpoint))
+        asking.addTimeout(PROBE_TIMEOUT, self.reactor)
+        try:
+            code = await asking
+        except (Lost, TimeoutError, CancelledError):
+            return
+        if code < 500:
+            self.leases.saw(entry.id)
+
+
+async def _head(provider: Provider, url: str) -> int:
+    fields = Headers({name: [value] for name, value in provider.fields.items()})
+    response = await provider.client.request("HEAD", url, fields)
+    reading_ = read(response, 0, measured=False)
+    reading_.addErrback(lambda failure: None)
+    reading_.cancel()
+    return int(response.code)
+
+
+def differing(known: Card, card: Card) -> list[str]:
+    """The members in which two cards of one agent differ that need an approval."""
+    names = ("name", "endpoint", "authentication", "operations")
+    return [name for name, one, other in zip(names, substance(known), substance(card), strict=True) if one != other]

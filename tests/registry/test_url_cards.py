@@ -1,0 +1,155 @@
+"""Cards from their URLs: fetched within bounds, fetched again, and off until approved where their substance changed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import maybeDeferred
+
+from agtphost.host.cards import terms_of
+from agtphost.registry.fetching import MAX_OCTETS, Fetching
+from agtphost.registry.providers import Providers
+from tests.handlers.upstreams import Authority, Server, answer
+from tests.registry.hosts import RegistryHost, card, text_of
+from tests.registry.test_leases import kept
+
+
+class Site:
+    """What the URL of a card answers at present."""
+
+    def __init__(self) -> None:
+        self.reply = answer(404, b"")
+        self.asked: list[str] = []
+
+    def gives(self, document: Any, *fields: str, status: int = 200) -> bytes:
+        """Answer with that from now on, and say which octets they are."""
+        octets = document if isinstance(document, bytes) else text_of(document).encode()
+        self.reply = answer(status, octets, *fields)
+        return octets
+
+    def __call__(self, heard: Any, transport: Any) -> None:
+        self.asked.append(repr(heard))
+        transport.write(self.reply)
+
+
+@asynccontextmanager
+async def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> AsyncIterator[tuple[RegistryHost, Site, str]]:
+    """A host, a site that one of its providers is at, and the URL of a card there."""
+    authority, site = Authority(), Site()
+    server: Server = authority.server(reactor, site)
+    (folder / "ca.pem").write_bytes(authority.root.pem())
+    origin = f"https://localhost:{server.number}"
+    sections = [{"origin": origin, "ca": str(folder / "ca.pem"), "allow_addresses": ["127.0.0.0/8", "::1/128"]}]
+    host = RegistryHost({"provider": sections})
+    assert host.config.registry is not None
+    given = host.config.registry.provider
+    # The host is in memory, and so is its reactor: what it fetches comes over real sockets all the same.
+    monkeypatch.setattr(
+        "agtphost.host.cards.Fetching",
+        lambda clock, providers, where: Fetching(reactor, Providers(reactor, given), where),
+    )
+    try:
+        yield host, site, f"{origin}/card.json"
+    finally:
+        await maybeDeferred(server.port.stopListening)
+
+
+async def registered(host: RegistryHost, url: str, caller: Any = None) -> Any:
+    """REGISTER a URL."""
+    return await host.begin("REGISTER", "/cards", {"url": url}, caller=caller or host.translator)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_changed_card_waits_for_an_approval(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Descriptions at once; endpoint, authentication, operations and name once somebody approved what was looked at."""
+    async with elsewhere(monkeypatch, tmp_path) as (host, site, url):
+        first = site.gives(card(), 'ETag: "one"')
+        answered = await registered(host, url)
+        assert answered.status == 200 and answered.result["source"] == url, answered.explanation
+        assert host.get("translator").body == first
+        upkeep = kept(host)
+        upkeep.terms = terms_of(host.core.on)
+
+        async def again() -> None:
+            host.clock.advance(3_601)
+            await upkeep.look()
+
+        await upkeep.look()
+        assert len(site.asked) == 1, "not before its time"
+        site.gives(b"", status=304)
+        await again()
+        assert '"one"' in site.asked[-1] and host.get("translator").body == first
+        told = site.gives(card(description="Translates, and now better."))
+        await again()
+        assert host.get("translator").body == told and host.get("translator").headers.get("card-version") == "2"
+        rows: list[dict[str, Any]] = [
+            {"endpoint": "https://api.example.net/"},
+            {"authentication": "none"},
+            {"name": "Another name"},
+            {"inputs": {"text": "string"}},
+            {"operations": [{"name": "translate"}]},
+        ]
+        for members in rows:
+            changed = site.gives(card(description="Translates, and now better.", **members))
+            await again()
+            assert host.get("translator").body == told, members
+            entry = host.get("translator", form="entry").result
+            assert entry["pending"] == sha256(changed).hexdigest(), members
+        place = "/cards/translator"
+        assert host.call("APPROVE", place, {}, caller=host.translator).reason == "operators-only"
+        stale = host.call("APPROVE", place, {"digest": sha256(told).hexdigest()}, caller=host.operator)
+        assert (stale.status, stale.reason) == (409, "definition-changed-again")
+        done = host.call("APPROVE", place, {"digest": sha256(changed).hexdigest()}, caller=host.operator)
+        assert (done.status, done.result["version"]) == (200, 3) and host.get("translator").body == changed
+        assert done.record["extra"]["card"]["approved"] is True
+        assert host.call("APPROVE", place, {}, caller=host.operator).reason == "nothing-to-approve"
+        site.gives(card(endpoint="https://api.example.org/"))
+        await again()
+        site.gives(changed)
+        await again()
+        assert "pending" not in host.get("translator", form="entry").result, "it is as it was approved again"
+        site.gives(card(id="translator:other", endpoint="https://evil.example.org/"))
+        await again()
+        assert host.get("translator").body == changed and host.get("translator:other").status == 404
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_is_fetched_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No redirects, no more than 1 MiB, nobody else's id, no card that is none: each refused, and nothing is kept."""
+    async with elsewhere(monkeypatch, tmp_path) as (host, site, url):
+        rows: list[tuple[Any, tuple[str, ...], int, tuple[int, str]]] = [
+            (b"", (f"Location: {url}",), 302, (503, "card-fetch-failed")),
+            (b"", ("Location: http://169.254.169.254/latest/meta-data/",), 307, (503, "card-fetch-failed")),
+            (b" " * (MAX_OCTETS + 1), (), 200, (503, "card-fetch-failed")),
+            (card(id="rival"), (), 200, (403, "card-not-yours")),
+            (b"{}", (), 200, (422, "card-invalid")),
+            (b"\xff\xfe", (), 200, (422, "card-invalid")),
+            (card(), (), 500, (503, "card-fetch-failed")),
+        ]
+        for at, (document, fields, status, expected) in enumerate(rows, 1):
+            site.gives(document, *fields, status=status)
+            answered = await registered(host, url)
+            assert (answered.status, answered.reason) == expected, at
+            assert len(site.asked) == at, "asked once, and nobody else"
+        for wrong in (
+            "file:///etc/passwd",
+            "http://example.com/card.json",
+            "https://169.254.169.254/latest/meta-data/",
+            "https://[fe80::1]/",
+            "https://user:secret@example.com/",
+            "gopher://example.com/",
+            "agtp://example.com/",
+            "",
+        ):
+            answered = await registered(host, wrong, host.operator)
+            assert (answered.status, answered.document["parameter"]) == (422, "url"), wrong
+        assert host.list(host.operator) == [], "nothing of it is kept"
+        both = await host.begin("REGISTER", "/cards", {"url": url, "card": card()}, caller=host.operator)
+        assert (both.status, both.document["parameter"]) == (422, "url")
