@@ -13,7 +13,7 @@ from agtphost.host.core import Core
 from agtphost.host.kept_cards import KeptCards
 from agtphost.host.looking import Looking
 from agtphost.iagtp import ILedger
-from agtphost.registry.upkeep import Upkeep
+from agtphost.registry.maintenance import Maintenance
 
 EVERY = 5.0
 """Seconds between two looks: half of the shortest time between two probes."""
@@ -35,16 +35,16 @@ class CardWatch(Looking):
         async def submit(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
             await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
 
-        self.upkeep = Upkeep(
+        self.maintenance = Maintenance(
             registered=kept.registered, leases=kept.leases, submit=submit, reactor=reactor, now=seconds
         )
 
     def turn_to(self, core: Core) -> None:
         """Another configuration is in force."""
-        self.upkeep.terms = terms_of(core.on)
+        self.maintenance.terms = terms_of(core.on)
 
     async def _look(self) -> None:
-        await self.upkeep.look()
+        await self.maintenance.look()
 
     def stopService(self) -> Deferred[None] | None:
         """Look no more; nobody is lost any more."""

@@ -24,9 +24,9 @@ from agtphost.registry.changing import ChangeCards
 from agtphost.registry.endpoints import Endpoints
 from agtphost.registry.fetching import Fetching
 from agtphost.registry.generated import HostedCards
+from agtphost.registry.maintenance import Terms
 from agtphost.registry.providers import Providers, origin_of
 from agtphost.registry.showing import ShowCards
-from agtphost.registry.upkeep import Terms
 
 STATEMENTS = {
     "QUERY": "Cards of everything that the caller may call.",

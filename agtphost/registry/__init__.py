@@ -31,5 +31,5 @@ everybody counts as heard of at a start. What is hosted has its cards made when 
 - :mod:`.mcp_servers`: hosted MCP servers as the registry of MCP has servers
 - :mod:`.providers`: origins that this host may call for cards
 - :mod:`.fetching`: cards from their URLs
-- :mod:`.upkeep`: what becomes of cards without a call
+- :mod:`.maintenance`: what becomes of cards without a call
 """

@@ -1,4 +1,4 @@
-"""Hostile cards: each is refused by the member that is wrong, and the host goes on (T-HD-1..40)."""
+"""Hostile cards: each is refused by the member that is wrong, and the host goes on."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.registry.leases import Leases
-from agtphost.registry.upkeep import Upkeep
+from agtphost.registry.maintenance import Maintenance
 from agtphost.testing.reactor import MemoryReactor
 from tests.registry.hosts import RegistryHost, card
 
@@ -111,7 +111,7 @@ def test_without_self_preservation_all_would_be_lost() -> None:
     assert {leases.state(card_id) for card_id in ("one", "two", "three")} == {"late"} and leases.frozen
 
 
-def kept(host: RegistryHost, **terms: Any) -> Upkeep:
+def kept(host: RegistryHost, **terms: Any) -> Maintenance:
     """What a running host has look after its cards."""
     ledger = host.core.on.evidence.ledger
 
@@ -119,7 +119,7 @@ def kept(host: RegistryHost, **terms: Any) -> Upkeep:
         await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
 
     cards = host.core.on.lasting.cards
-    return Upkeep(
+    return Maintenance(
         registered=cards.registered, leases=cards.leases, submit=submit, reactor=host.clock, now=host.seconds, **terms
     )
 
@@ -144,13 +144,13 @@ def test_who_is_lost_for_long_is_forgotten_and_no_restart_delays_it() -> None:
     host.close()
     again = RegistryHost({"forget_days": 2}, store=host.store)
     again.clock.advance(host.clock.seconds())
-    upkeep = kept(again)
-    upkeep.terms = terms_of(again.core.on)
+    maintenance = kept(again)
+    maintenance.terms = terms_of(again.core.on)
     again.advance(0.4 * DAY)
-    Deferred.fromCoroutine(upkeep.look())
+    Deferred.fromCoroutine(maintenance.look())
     again.advance(0)
     assert again.list(again.operator) == ["other", "third", "translator"]
     again.advance(0.2 * DAY)
-    Deferred.fromCoroutine(upkeep.look())
+    Deferred.fromCoroutine(maintenance.look())
     again.advance(0)
     assert again.list(again.operator) == ["other", "third"]

@@ -74,14 +74,14 @@ async def test_a_changed_card_waits_for_an_approval(monkeypatch: pytest.MonkeyPa
         answered = await registered(host, url)
         assert answered.status == 200 and answered.result["source"] == url, answered.explanation
         assert host.get("translator").body == first
-        upkeep = kept(host)
-        upkeep.terms = terms_of(host.core.on)
+        maintenance = kept(host)
+        maintenance.terms = terms_of(host.core.on)
 
         async def again() -> None:
             host.clock.advance(3_601)
-            await upkeep.look()
+            await maintenance.look()
 
-        await upkeep.look()
+        await maintenance.look()
         assert len(site.asked) == 1, "not before its time"
         site.gives(b"", status=304)
         await again()

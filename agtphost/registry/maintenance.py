@@ -64,7 +64,7 @@ def substance(card: Card) -> tuple[Any, ...]:
 
 
 @dataclass(kw_only=True)
-class Upkeep:
+class Maintenance:
     """
     Looks after registered cards.
 
