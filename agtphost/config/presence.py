@@ -69,6 +69,7 @@ def http_apis(config: Config) -> list[dict[str, str]]:
     }
     if given.openapi:
         entry["openapi_url"] = f"{base}/.well-known/openapi.json"
+        entry["documentation_url"] = f"{base}/.well-known/openapi"
     return [*entries, entry]
 
 

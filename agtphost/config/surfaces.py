@@ -25,6 +25,7 @@ MCP_FRONT = "mcp"
 
 CARD = MountPath("/.well-known/agent-card.json", below=False)
 BOOTSTRAP = MountPath("/.well-known/agtp", below=False)
+AGIS = MountPath("/.well-known/agis.json", below=False)
 AGENTS = MountPath("/agents")
 RESOURCE = MountPath("/.well-known/oauth-protected-resource", below=False)
 WATCHED = tuple(MountPath(path, below=False) for path in ("/metrics", "/healthz", "/readyz"))
@@ -75,7 +76,7 @@ class Surface:
 def surfaces(config: Config) -> Iterator[Surface]:
     """The surfaces of a configuration, in the order in which they are served."""
     if config.wellknown.listen is not None:
-        yield Surface(name=WELLKNOWN, location=("wellknown",), section=config.wellknown, paths=(BOOTSTRAP,))
+        yield Surface(name=WELLKNOWN, location=("wellknown",), section=config.wellknown, paths=(BOOTSTRAP, AGIS))
     front = config.a2a.front
     if front.listen is not None:
         yield Surface(

@@ -173,7 +173,8 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     manager.look_with(look)
     operated = page(on, front, lambda: generations.core.on.config)
     fronts = (_a2a_front(on, generations), _registry(generations), _mcp_front(on, generations))
-    served = (bootstrap(config), *fronts, operated, metrics(on, look), _gateway(on, generations))
+    known = bootstrap(config, lambda: generations.core.summary())
+    served = (known, *fronts, operated, metrics(on, look), _gateway(on, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None))
     yield listening
 

@@ -1,18 +1,30 @@
-"""The bootstrap document of this host over HTTPS, where ``[wellknown]`` has a listener."""
+"""The well-known documents of this host over HTTPS, where ``[wellknown]`` has a listener."""
 
 from __future__ import annotations
 
 from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
 from agtphost.config.surfaces import WELLKNOWN
+from agtphost.host.own_documents import Summary
 from agtphost.host.surfaces import Served
+from agtphost.http.gateway_documents import SUMMARY
 from agtphost.http.pages import Page, Pages
 from agtphost.http.wellknown import PATH, Namespace, encoded
 
 
-def bootstrap(config: Config) -> Served | None:
-    """The surface of ``[wellknown]``; None where it is not served."""
+def bootstrap(config: Config, summary: Summary) -> Served | None:
+    """
+    The surface of ``[wellknown]``; None where it is not served.
+
+    :param summary: what ``agis.json`` says.
+    """
     if config.wellknown.listen is None:
         return None
     page = Page(body=encoded(Namespace(**bootstrap_facts(config))), max_age=config.wellknown.max_age)
-    return Served(name=WELLKNOWN, what="the well-known document", resource=Pages({PATH: page}))
+
+    def agis() -> Page | None:
+        octets = summary()
+        return None if octets is None else Page(body=octets, max_age=config.wellknown.max_age)
+
+    resource = Pages({PATH: page, SUMMARY: agis})
+    return Served(name=WELLKNOWN, what="the well-known document", resource=resource)

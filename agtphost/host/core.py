@@ -16,6 +16,7 @@ from agtphost.host.mcp_front import mcp_front_facts
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing
 from agtphost.host.negotiation import negotiator
+from agtphost.host.own_documents import Summary, own_documents, summarizing
 from agtphost.host.page import restarting
 from agtphost.host.registry_http import registry_facts
 from agtphost.host.upstreams import Upstreams
@@ -50,6 +51,9 @@ class Core:
 
     mcp_front: McpFrontFacts | None
     """The same of the MCP front."""
+
+    summary: Summary
+    """What ``/.well-known/agis.json`` says; None where it is for nobody without a name."""
 
     def announce(self) -> None:
         """Every response carries the version of what can be called here, from now on."""
@@ -101,6 +105,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         methods.access.end_by(on.lasting.running.end)
         methods.access.restart_by(restarting(connected.services))
     front = front_facts(config, loaded.directory, admission.principal, shown.visibility.offered, connected.web.a2a)
+    summary = summarizing(on, shown)
     return Core(
         on=on,
         connected=connected,
@@ -111,7 +116,8 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         admission=admission,
         bound=bound,
         front=front,
-        gateway=gateway_facts(config, loaded, admission.principal),
+        gateway=gateway_facts(config, loaded, admission.principal, own_documents(config, summary)),
         registry=registry_facts(config, loaded.directory, admission.principal),
         mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication),
+        summary=summary,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.contract.policy import MethodPolicy
@@ -10,7 +12,7 @@ from agtphost.host.http_clients import agent_named, certified, keyholders, princ
 from agtphost.host.loaded import Loaded
 from agtphost.host.surfaces import Served
 from agtphost.http.clients import Clients
-from agtphost.http.gateway import GatewayFacts, GatewayResource
+from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument
 from agtphost.http.translation import Rules
 from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.directory import AgentDirectory
@@ -18,11 +20,14 @@ from agtphost.identity.directory import AgentDirectory
 AGENT = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
 
 
-def gateway_facts(config: Config, loaded: Loaded, oauth: IGate | None) -> GatewayFacts | None:
+def gateway_facts(
+    config: Config, loaded: Loaded, oauth: IGate | None, own: Mapping[str, OwnDocument]
+) -> GatewayFacts | None:
     """
     What the gateway goes by under a configuration; None where there is none.
 
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :param own: what it answers itself, by path.
     :raises ConfigurationError: for agents that this host does not know.
     """
     given = config.gateway
@@ -39,6 +44,7 @@ def gateway_facts(config: Config, loaded: Loaded, oauth: IGate | None) -> Gatewa
         ),
         rules=_rules(config, loaded, loaded.policy),
         stream=given.stream,
+        own=own,
     )
 
 
@@ -77,5 +83,10 @@ def gateway(facts: GatewayFacts, dispatcher: IDispatcher, config: Config) -> Gat
 def surface(resource: GatewayResource) -> Served:
     """The surface of ``[gateway]``."""
     return Served(
-        name=GATEWAY, what="the HTTP gateway", resource=resource, fields=(("X-Content-Type-Options", "nosniff"),)
+        name=GATEWAY,
+        what="the HTTP gateway",
+        resource=resource,
+        # The viewer's page calls what it shows.
+        pages=True,
+        fields=(("X-Content-Type-Options", "nosniff"),),
     )

@@ -249,6 +249,7 @@ def _discovery(
             *(on.config.host.server_id, catalog, loaded.policy.aliases, on.registry.admitted, shown.adapters),
             *(loaded.directory, shown.visibility, on.aside),
             version=lambda: str(shown.publication.api_version),
+            stream=on.config.gateway.stream,
         ),
     )
 

@@ -2,7 +2,7 @@
 HTTP beside AGTP.
 
 - :mod:`.wellknown`: the bootstrap document of ``/.well-known/agtp``, as a value
-- :mod:`.pages`: documents that are complete when the host starts, over HTTP
+- :mod:`.pages`: documents that are the same for everybody, over HTTP
 - :mod:`.mounts`: what one listener serves: each surface at its own paths, and one set of rules before all of them
 - :mod:`.access`: what an access line tells of one HTTP request
 - :mod:`.a2a_card`: the Agent Card of a hosted agent, derived from its Identity Document
@@ -19,6 +19,10 @@ HTTP beside AGTP.
 - :mod:`.a2a_runs`: calls of A2A clients under way: each becomes one request to the dispatcher, and its outcome a task
 - :mod:`.event_stream`: answers that come event by event, and clients that leave before they are whole
 - :mod:`.gateway`: the HTTP gateway: any HTTP client calls every endpoint and every tool
+- :mod:`.gateway_documents`: what the gateway answers itself, below ``/.well-known/``
+- :mod:`.agis_summary`: ``/.well-known/agis.json``: what a service offers, on one page
+- :mod:`.conditional`: conditional requests: whether who asks again has the octets already
+- :mod:`.viewer_files`: the page of the OpenAPI document: Swagger UI, as a package carries it, and a little of our own
 - :mod:`.gateway_events`: answers of the gateway that come event by event
 - :mod:`.channel`: the server's side of one HTTP connection: Twisted's HTTP/1.1, with an end to all waiting and a
   bound on all keeping

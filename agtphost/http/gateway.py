@@ -8,7 +8,7 @@ answers itself, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http import translation
 from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.conditional import unchanged
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, phrase_of, tail_of
 from agtphost.http.gateway_events import GatewayEvents, wanted
 from agtphost.http.status import FIELD
@@ -27,7 +28,7 @@ from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
-from agtphost.wire.events import Response
+from agtphost.wire.events import Request, Response
 
 log = Logger()
 
@@ -44,14 +45,19 @@ TAKEN = "GET, HEAD, POST, PUT, PATCH, DELETE"
 PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show a client certificate."
 
 
+Ask = Callable[[BoundedRequest, Client, Request], int]
+"""Has a request of AGTP answered in a client's name; returns ``NOT_DONE_YET``."""
+
+
 class OwnDocument(Protocol):
     """Answers one path below ``/.well-known/``; GET and HEAD of it get here."""
 
-    def answer(self, request: BoundedRequest, client: Client | None) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
         """
         The body, by :func:`agtphost.http.exchange.tail_of`; or ``NOT_DONE_YET``.
 
         :param client: None for somebody who may not call.
+        :param ask: for what is to be asked of the dispatcher.
         """
 
 
@@ -132,10 +138,24 @@ class GatewayResource(Resource):
         admitted = request.admitted
         if type(admitted) is tuple:
             document, client = admitted
-            answered: bytes | int = document.answer(request, client)
+            answered: bytes | int = document.answer(request, client, self.ask)
             return answered
         drive(self._call(request, admitted))
         return NOT_DONE_YET
+
+    def ask(self, request: BoundedRequest, client: Client, asked: Request) -> int:
+        """Answer with what the dispatcher says to a request that nobody sent as it is."""
+        drive(self._told(request, client, asked))
+        return NOT_DONE_YET
+
+    async def _told(self, request: BoundedRequest, client: Client, asked: Request) -> None:
+        rules = self._facts.rules
+        try:
+            response = await self._dispatcher.dispatch(asked, _peer(request, client))
+            self._answer(request, client, response, rules)
+        except Exception:
+            log.failure("a document of the gateway could not be written; its connection is cut")
+            request.channel.cut()
 
     async def _call(self, request: BoundedRequest, client: Client) -> None:
         facts, peer = self._facts, _peer(request, client)
@@ -176,7 +196,13 @@ class GatewayResource(Resource):
         client.note(response.status, response.headers.get("audit-id"))
         if request.departed:
             return
-        request.answer(*translation.answer(response, rules), response.body)
+        status, fields = translation.answer(response, rules)
+        asked_again = status == 200 and request.method in (b"GET", b"HEAD")
+        if asked_again and unchanged(response.headers.get("etag") or "", field_of(request, "if-none-match")):
+            # It was answered and has its record, as every call; the client has these octets already.
+            request.answer(304, fields, b"")
+        else:
+            request.answer(status, fields, response.body)
 
 
 def refused(

@@ -31,7 +31,7 @@ FORWARDED: Mapping[bytes, str] = MappingProxyType(
         name.lower().encode("ascii"): name
         for name in (
             *("Content-Type", "Idempotency-Key", "Request-ID", "Task-ID", "Session-ID"),
-            *("Budget-Limit", "AGTP-Catalog-Version", "If-None-Match"),
+            *("Budget-Limit", "AGTP-Catalog-Version", "If-None-Match", "Accept"),
         )
     }
 )

@@ -1,0 +1,107 @@
+"""What is told below ``/.well-known/`` besides the bootstrap document: by the gateway, and by ``[wellknown]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from agtphost.config import Config
+from agtphost.config.presence import http_apis, public_authority
+from agtphost.host.foundation import Foundation
+from agtphost.host.methods import Disclosure
+from agtphost.http.agis_summary import agis_summary
+from agtphost.http.clients import Client
+from agtphost.http.exchange import BoundedRequest
+from agtphost.http.gateway import Ask, OwnDocument
+from agtphost.http.gateway_documents import (
+    CATALOG,
+    DESCRIBED,
+    OPENAPI,
+    SUMMARY,
+    VIEWER,
+    ApiCatalog,
+    CallableDocument,
+    Ready,
+)
+from agtphost.http.viewer_files import viewer
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.uris import DEFAULT_PORT, SCHEME
+
+Summary = Callable[[], bytes | None]
+"""The octets of ``agis.json`` as things are now; None where it is for nobody without a name."""
+
+
+def root_of(config: Config) -> str:
+    """Where the host describes itself over AGTP."""
+    name, port = public_authority(config)
+    return f"{SCHEME}://{name}" + (f":{port}" if port not in (0, DEFAULT_PORT) else "")
+
+
+def summarizing(on: Foundation, shown: Disclosure) -> Summary:
+    """
+    Tell what ``agis.json`` says (AGIS v01 section 12.2).
+
+    :param shown: what is told of tools.
+    """
+    config = on.config
+
+    def summary() -> bytes | None:
+        if not config.policies.anonymous_discovery:
+            return None
+        bound = [binding for binding in on.registry.admitted() if binding.tier == "B"]
+        tools = [tool for adapter in shown.adapters for tool in adapter.tools()]
+        blocks = [(binding.method, binding.details.get("semantic", {})) for binding in bound]
+        return jsontext.encode(
+            agis_summary(
+                service=config.host.server_id,
+                root=root_of(config),
+                namespace=config.host.server_id,
+                endpoints=[
+                    (method, str(block.get("capability", "mechanics")), block.get("impact") == "informational")
+                    for method, block in blocks
+                ],
+                tools=bool(tools),
+                negotiable=config.policies.synthesis_enabled,
+                confirms=any(binding.approval for binding in (*bound, *tools)),
+                data_classes=[entry.name for entry in config.data_class],
+                anonymous=True,
+                version=str(shown.publication.api_version),
+            )
+        )
+
+    return summary
+
+
+class _Summarized:
+    """``agis.json`` at the gateway."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._summary = summary
+        self._ready = Ready(body=b"")
+
+    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+        octets = self._summary()
+        if octets is None:
+            text = b"What this host offers is told to nobody without a name: DISCOVER / tells it to callers.\n"
+            return Ready(body=text, content_type="text/plain", status=404).answer(request, client, ask)
+        if octets != self._ready.body:
+            self._ready = Ready(body=octets)
+        return self._ready.answer(request, client, ask)
+
+
+def own_documents(config: Config, summary: Summary) -> Mapping[str, OwnDocument]:
+    """What the gateway answers itself, by path."""
+    if config.gateway.listen is None:
+        return {}
+    found: dict[str, OwnDocument] = {SUMMARY: _Summarized(summary)}
+    told = [("service-meta", SUMMARY, "application/json")]
+    if config.gateway.openapi:
+        found[OPENAPI] = CallableDocument()
+        found.update(viewer())
+        told = [DESCRIBED, ("service-doc", VIEWER, "text/html"), *told]
+    found[CATALOG] = ApiCatalog(
+        url=config.gateway.url or "",
+        host=root_of(config),
+        documents=told,
+        apis=[entry for entry in http_apis(config) if entry.get("base_url") != config.gateway.base],
+    )
+    return found

@@ -1,0 +1,132 @@
+"""
+What the gateway answers itself, below ``/.well-known/``: who it is, what may be called, and pages for people.
+
+The OpenAPI document is of the caller's own: it is asked of the dispatcher, in the caller's name, and has its record.
+Everything else is the same for everybody, and ready when the host starts or takes another configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from agtphost.http.clients import Client
+from agtphost.http.conditional import unchanged
+from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.gateway import PROOF, Ask, refused
+from agtphost.vocabulary import jsontext, media_types, paths
+from agtphost.vocabulary.reasons import Reason
+from agtphost.wire.events import Request
+from agtphost.wire.headers import Headers
+
+OPENAPI = "/.well-known/openapi.json"
+CATALOG = "/.well-known/api-catalog"
+SUMMARY = "/.well-known/agis.json"
+VIEWER = "/.well-known/openapi"
+"""Where each is."""
+
+LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
+
+
+class CallableDocument:
+    """``/.well-known/openapi.json``: what the one who asks may call (:class:`~agtphost.http.gateway.OwnDocument`)."""
+
+    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+        if client is None:
+            said = "Whoever shows nothing may call nothing here."
+            return refused(
+                request, 401, Reason.AGENT_UNAUTHENTICATED, said, ("WWW-Authenticate", "Bearer"), remedy=PROOF
+            )
+        query = "format=openapi"
+        given = request.uri.partition(b"?")[2].decode("ascii", "replace")
+        try:
+            built_ins = paths.parse_query(given).get("built_ins") == "true"
+        except paths.PathError:
+            built_ins = False
+        if built_ins:
+            query += "&built_ins=true"
+        line = f"AGTP/1.0 DISCOVER /methods?{query}\r\n".encode()
+        asked = Request(
+            method="DISCOVER", path="/methods", query=query, headers=Headers(list(client.headers)), body=b"", line=line
+        )
+        return ask(request, client, asked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """One document that is the same for everybody (:class:`~agtphost.http.gateway.OwnDocument`)."""
+
+    body: bytes
+    content_type: str = "application/json"
+    max_age: int = 0
+    fields: tuple[tuple[str, str], ...] = ()
+    status: int = 200
+    guarded: bool = False
+    """Whether it is for those alone who have shown who they are."""
+
+    @property
+    def tag(self) -> str:
+        """Its strong validator."""
+        return f'"{sha256(self.body).hexdigest()[:40]}"'
+
+    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+        if self.guarded and client is None:
+            said = "This is told to those who show who they are."
+            return refused(
+                request, 401, Reason.AGENT_UNAUTHENTICATED, said, ("WWW-Authenticate", "Bearer"), remedy=PROOF
+            )
+        fields, cache = (("ETag", self.tag), *self.fields), f"max-age={self.max_age}" if self.max_age else "no-cache"
+        if self.status == 200 and unchanged(self.tag, field_of(request, "if-none-match")):
+            return tail_of(request, 304, b"", *fields, kind=self.content_type, cache=cache)
+        return tail_of(request, self.status, self.body, *fields, kind=self.content_type, cache=cache)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiCatalog:
+    """
+    ``/.well-known/api-catalog``: RFC 9727, a set of links (RFC 9264).
+
+    :param url: how clients reach the gateway; empty: as the one who asks does.
+    :param host: the URI of the AGTP side.
+    :param documents: further documents of the gateway: relation, path, type.
+    :param apis: the operator's other APIs: entries of ``DISCOVER /apis``.
+    """
+
+    url: str
+    host: str
+    documents: Sequence[tuple[str, str, str]] = ()
+    apis: Sequence[Mapping[str, str]] = ()
+
+    def links(self, base: str) -> dict[str, object]:
+        """The document, for a gateway at ``base``."""
+        described: dict[str, object] = {"anchor": f"{base}/"}
+        for relation, path, kind in self.documents:
+            links = described.setdefault(relation, [])
+            assert isinstance(links, list)
+            links.append({"href": base + path, "type": kind})
+        others = []
+        for entry in self.apis:
+            told: dict[str, object] = {"anchor": entry["base_url"]}
+            for relation, member in (("service-desc", "openapi_url"), ("service-doc", "documentation_url")):
+                if member in entry:
+                    told[relation] = [{"href": entry[member]}]
+            others.append(told)
+        items = [{"href": f"{base}/"}, *({"href": str(each["anchor"])} for each in others)]
+        listed = {"anchor": base + CATALOG, "item": [*items, {"href": self.host, "title": "The same over AGTP"}]}
+        return {"linkset": [listed, described, *(each for each in others if len(each) > 1)]}
+
+    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+        base = self.url or _asked_at(request)
+        body = jsontext.encode(self.links(base))
+        link = ("Link", f'<{base}{CATALOG}>; rel="api-catalog"')
+        return Ready(body=body, content_type=LINKSET, fields=(link,)).answer(request, client, ask)
+
+
+def _asked_at(request: BoundedRequest) -> str:
+    """The gateway as the one who asks reaches it: its name there was found among those that are answered."""
+    scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
+    return f"{scheme}://{(field_of(request, 'host') or 'localhost').strip().lower()}"
+
+
+DESCRIBED = ("service-desc", OPENAPI, media_types.OPENAPI)
