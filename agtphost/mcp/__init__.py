@@ -17,6 +17,7 @@ eras are spoken.
 - :mod:`.notices`: calls that wait for a person: what clients are told meanwhile
 - :mod:`.changes`: changes at the host, told to every client of a caller that wants to know
 - :mod:`.subscriptions`: who is told of changes, in either era
+- :mod:`.tasks`: which client began which task
 - :mod:`.connection`: one client that keeps a conversation
 - :mod:`.journal`: what was said on streams, for clients whose connection breaks
 - :mod:`.stream`: one answer of HTTP that comes message by message

@@ -25,6 +25,7 @@ from agtphost.mcp.in_process import SENDER, InProcess, Manifest
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import Sessions
 from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
+from agtphost.mcp.tasks import TaskOwners
 
 SESSIONS = 1000
 """Of all callers at a time."""
@@ -112,6 +113,7 @@ class FrontResource(Resource):
         self._clock = clock
         self._facts = facts
         self._callers: OrderedDict[tuple[str, str | None], Caller] = OrderedDict()
+        self._tasks = TaskOwners()
         self.sessions = Sessions(clock, most=SESSIONS, most_of_one=SESSIONS_OF_ONE, idle=IDLE)
 
     def __len__(self) -> int:
@@ -198,7 +200,7 @@ class FrontResource(Resource):
             self._forget()
         path = "/" if server is None else f"/mcp/{server}"
         link = InProcess(self._dispatcher, path, lambda: self._facts.manifest(), lambda: self._facts.approval_wait)
-        made = Server(link, self._clock, server=server)
+        made = Server(link, self._clock, server=server, tasks=self._tasks, owner=client.key)
         self._facts.prepare(made)
         # Whoever makes requests on their own keeps what servers hold for a session from one to the next.
         named = sha256(f"mcp\n{client.key}\n{server or ''}".encode()).hexdigest()[:32]

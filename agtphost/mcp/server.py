@@ -22,6 +22,7 @@ from agtphost.mcp.parameters import check
 from agtphost.mcp.relay import Relay
 from agtphost.mcp.revisions import HANDSHAKE, METHODS_OF_HANDSHAKE, METHODS_OF_MODERN, MODERN, SERVER_INFO, TASKS
 from agtphost.mcp.subscriptions import Subscriptions
+from agtphost.mcp.tasks import TaskOwners
 
 Handler = Callable[[Context], Awaitable[dict[str, Any]]]
 
@@ -48,10 +49,20 @@ class Server:
 
     :param link: the way to the host, in the name of one agent.
     :param server: the only server that is shown, by its own names; None: all.
+    :param owner: whose the tasks are that are begun here; one of ``tasks``.
     :param endpoints: whether the host's own endpoints are shown as tools, where all servers are.
     """
 
-    def __init__(self, link: Link, clock: IReactorTime, *, server: str | None = None, endpoints: bool = True) -> None:
+    def __init__(
+        self,
+        link: Link,
+        clock: IReactorTime,
+        *,
+        server: str | None = None,
+        endpoints: bool = True,
+        tasks: TaskOwners | None = None,
+        owner: str = "",
+    ) -> None:
         self._link = link
         own = Endpoints(link) if endpoints and server is None else None
         self.relay = Relay(link, clock, server=server, endpoints=own)
@@ -63,13 +74,14 @@ class Server:
             "version": __version__,
             "description": "Tools, resources and prompts of an AGTP host. Every call is checked and recorded there.",
         }
+        self._tasks, self._owner = tasks or TaskOwners(), owner
         relay, subscriptions = self.relay, self.subscriptions
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "server/discover": self._discover,
             "ping": _pong,
             "tools/list": relay.list_tools,
-            "tools/call": relay.call_tool,
+            "tools/call": self._call,
             "resources/list": relay.list_resources,
             "resources/templates/list": relay.list_templates,
             "resources/read": relay.read_resource,
@@ -80,9 +92,9 @@ class Server:
             "prompts/get": relay.get_prompt,
             "completion/complete": relay.complete,
             "logging/setLevel": relay.set_level,
-            "tasks/get": relay.task,
-            "tasks/update": relay.task,
-            "tasks/cancel": relay.task,
+            "tasks/get": self._task,
+            "tasks/update": self._task,
+            "tasks/cancel": self._task,
         }
         """What answers each method. Whoever shows tools in another manner puts its own in place of the two of tools."""
 
@@ -115,6 +127,16 @@ class Server:
         meta = result.get("_meta")
         result["_meta"] = {**(meta if isinstance(meta, dict) else {}), SERVER_INFO: self.info}
         return result
+
+    async def _call(self, context: Context) -> dict[str, Any]:
+        result = await self.relay.call_tool(context)
+        if "taskId" in result:
+            self._tasks.note(result["taskId"], self._owner)
+        return result
+
+    async def _task(self, context: Context) -> dict[str, Any]:
+        self._tasks.require(context.params["taskId"], self._owner)
+        return await self.relay.task(context)
 
     async def _initialize(self, context: Context) -> dict[str, Any]:
         await self._link.greet(context.conversation.session_id)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,8 +16,10 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from agtphost.identity.encoding import decode_padded
+from tests.npm import document, node
 from tests.rows import each_row
 from tests.system.bridging import fixture
 from tests.system.fronting import front, token_of, write_tokens
@@ -165,3 +170,146 @@ def test_bad_input(why: str, changed: dict[str, str], body: Any, status: int, fr
             found = 413
         assert found == status
         assert http.get(f"{fronted.base}/.well-known/oauth-protected-resource").status_code == 200
+
+
+MANY = {f"client-{number}": f"agent-{number}" for number in range(10)}
+"""Ten tokens, each with an agent of its own; those with even numbers may call tools of servers."""
+
+TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
+    """A host that ten agents call."""
+    port = free_port()
+    servers = fixture("fixture", 'min_assurance = "gateway"', 'isolation = "per-session"')
+    config = sample(tmp_path_factory.mktemp("crowd"), append=front(port, MANY) + servers)
+    write_tokens(config.parent, MANY)
+    for number, name in enumerate(MANY.values()):
+        described = {"name": name, "description": "One of ten.", "scopes": ["documents:query"]}
+        if number % 2 == 0:
+            described["scopes"] = ["documents:query", "mcp:tools:execute"]
+        (config.parent / "agents" / f"{name}.agent.json").write_text(json.dumps(described))
+    with running(config) as host:
+        yield Fronted(host, port)
+
+
+def modern(
+    method: str, named: str = "", capabilities: Any = None, /, **params: Any
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """A request of 2026-07-28, and its header fields."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities or {},
+    }
+    fields = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, **({"Mcp-Name": named} if named else {})}
+    return {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}, fields
+
+
+def test_ten_clients_at_once_never_see_each_other(crowd: Fronted) -> None:
+    """Each hears its own words in its own name, and sees the tools that its agent may call, and no others."""
+
+    async def one(number: int) -> None:
+        name = f"client-{number}"
+        async with crowd.client(name, "legacy" if number % 3 == 0 else "auto") as client:
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            assert ("fixture__test_simple_text" in names) == (number % 2 == 0), names
+            for turn in range(5):
+                answer = await client.call_tool("echo_text", {"text": f"{name} {turn}"})
+                assert answer.structured_content is not None
+                assert answer.structured_content["text"] == f"{name} {turn}"
+            if number % 2:
+                with pytest.raises(MCPError, match="scope-required"):
+                    await client.call_tool("fixture__test_simple_text", {})
+            else:
+                assert not (await client.call_tool("fixture__test_simple_text", {})).is_error
+
+    async def work() -> None:
+        await asyncio.gather(*(one(number) for number in range(10)))
+
+    story(work)
+    heard = [json.loads(decode_padded(each.signed.split(b".")[1].decode())) for each in stored(database(crowd.host))]
+    callers = {(each["agent_id"], each["extra"]["http"]["client"]) for each in heard if "http" in each.get("extra", {})}
+    assert len({client for _, client in callers}) == 10
+
+
+def test_sessions_and_tasks_of_ten_are_their_own(crowd: Fronted) -> None:
+    """Whoever shows the session of another gets 404; the task of another there is none of."""
+    with httpx.Client() as http:
+        sessions = {name: crowd.opened(http, name) for name in MANY}
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        for name, others in zip(MANY, [*list(MANY)[1:], "client-0"], strict=True):
+            assert http.post(crowd.url, json=ping, headers=sessions[name]).status_code == 200
+            fields = {**sessions[name], **crowd.fields(others)}
+            assert http.post(crowd.url, json=ping, headers=fields).status_code == 404
+        body, fields = modern(
+            "tools/call", "fixture__slow_compute", TASKS, name="fixture__slow_compute", arguments={"seconds": 5}
+        )
+        task = http.post(crowd.url, json=body, headers=crowd.fields("client-0", **fields)).json()["result"]["taskId"]
+        body, fields = modern("tasks/get", task, TASKS, taskId=task)
+        mine = http.post(crowd.url, json=body, headers=crowd.fields("client-0", **fields)).json()
+        assert mine["result"]["taskId"] == task
+        for name in ("client-1", "client-2"):
+            theirs = http.post(crowd.url, json=body, headers=crowd.fields(name, **fields)).json()
+            assert theirs["error"]["code"] == -32602, theirs
+
+
+@pytest.mark.npm
+def test_the_official_typescript_client_is_somebody_too(crowd: Fronted) -> None:
+    """Two of them at once, each with its token."""
+    folder = document("@modelcontextprotocol/client", "package.json").parent
+    script = str(Path(__file__).with_name("front_client.mjs"))
+    begun = [
+        subprocess.Popen(
+            [str(node()), script, str(folder), crowd.url, token_of(name), f"I am {name}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("client-8", "client-9")
+    ]
+    for process, name in zip(begun, ("client-8", "client-9"), strict=True):
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        told = json.loads(out)
+        assert told["said"]["text"] == f"I am {name}"
+        assert ("fixture__test_simple_text" in told["tools"]) == (name == "client-8")
+
+
+def test_what_a_revoked_agent_has_open_ends_at_once(crowd: Fronted) -> None:
+    """The stream of a session and one of 2026-07-28, within a second; its neighbour's goes on."""
+    with httpx.Client(timeout=20) as http:
+        session, other = crowd.opened(http, "client-4"), crowd.opened(http, "client-6")
+        body, fields = modern("subscriptions/listen", notifications={"toolsListChanged": True})
+        with (
+            http.stream("GET", crowd.url, headers=session) as first,
+            http.stream("POST", crowd.url, json=body, headers=crowd.fields("client-4", **fields)) as second,
+            http.stream("GET", crowd.url, headers=other),
+        ):
+            lines = second.iter_lines()
+            assert any("subscriptions/acknowledged" in line for line in lines)
+            done = crowd.host.agtp("agent", "revoke", "agent-4", "--reason", "test")
+            assert done.returncode == 0, done.stdout + done.stderr
+            began = time.monotonic()
+            assert list(first.iter_lines()) == []
+            list(lines)
+            assert time.monotonic() - began < 1.0
+            ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+            assert http.post(crowd.url, json=ping, headers=session).status_code == 404
+            assert http.post(crowd.url, json=ping, headers=other).status_code == 200
+        again = http.post(crowd.url, json=HANDSHAKE, headers=crowd.fields("client-4"))
+        assert "error" in again.json(), again.text
+
+
+def test_two_tokens_of_one_agent_are_two_clients(fronted: Fronted) -> None:
+    """The task that one began is none of the other's, though both call in one name."""
+    begins, fields = modern(
+        "tools/call", "fixture__slow_compute", TASKS, name="fixture__slow_compute", arguments={"seconds": 5}
+    )
+    with httpx.Client() as http:
+        task = http.post(fronted.url, json=begins, headers=fronted.fields("one", **fields)).json()["result"]["taskId"]
+        body, fields = modern("tasks/get", task, TASKS, taskId=task)
+        mine = http.post(fronted.url, json=body, headers=fronted.fields("one", **fields)).json()
+        theirs = http.post(fronted.url, json=body, headers=fronted.fields("two", **fields)).json()
+    assert mine["result"]["taskId"] == task
+    assert theirs["error"]["code"] == -32602

@@ -283,6 +283,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "mcp.journal:SessionEvents._events",
             "mcp.relay:Relay._schemas",
             "mcp.sessions:Session._streams",
+            "mcp.tasks:TaskOwners._owners",
             "mcp.sessions:Sessions._sessions",
             "protocols.accepting:AcceptingFactory._connections",
             "protocols.accepting:AcceptingFactory._lagging",
