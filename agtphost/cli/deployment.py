@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from agtphost.audit import acceptance
 from agtphost.cli import scaffold, shipped
 from agtphost.cli.mcp_servers import Server
+from agtphost.client.local_identities import CALLER
 from agtphost.config import Config, examine, load
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
@@ -24,6 +26,23 @@ AGENT = "assistant"
 """The agent that a new deployment answers for."""
 
 DESCRIPTION = "Answers for this host."
+
+USUAL_GATEWAY = 8080
+"""The port of an HTTP gateway."""
+
+TOKEN_FILE = "secrets/gateway.token"
+"""Of the key for an HTTP gateway."""
+
+GATEWAY = """
+# Any HTTP client calls what agents call: `agtp docs gateway`. Its key is this agent.
+[gateway]
+listen = "tcp:{port}:interface=127.0.0.1"
+
+[[http.client]]
+name = "{agent}"
+token = "file:{token}"
+agent = "{agent}"
+"""
 
 STATE_FILES = (
     *("signing.key", "signing.pub"),
@@ -49,6 +68,9 @@ class Deployment:
 
     committed: bool = True
     """Whether it stays and is developed: with optional sections, an example with its test, and what git needs."""
+
+    gateway: int = 0
+    """The port of an HTTP gateway on loopback, whose key is the agent for trying; 0: there is none."""
 
     operator: str = ""
     """Who runs it, as the manifest says."""
@@ -77,7 +99,10 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         }
         said |= {"address": deployment.address, "port": deployment.port}
         text = shipped.sample_toml({key: value for key, value in said.items() if value})
-        return "\n".join((text.rstrip("\n"), *("\n" + server.toml().rstrip("\n") for server in deployment.servers), ""))
+        further = [server.toml() for server in deployment.servers]
+        if deployment.gateway:
+            further.append(gateway_toml(deployment.gateway))
+        return "\n".join((text.rstrip("\n"), *("\n" + each.strip("\n") for each in further), ""))
     profile = "production" if production else "development"
     lines = [
         "# What this host is and does. Relative paths are relative to this file.",
@@ -123,9 +148,29 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         ]
     for server in deployment.servers:
         lines += ["", server.toml().rstrip("\n")]
+    if deployment.gateway:
+        lines.append(gateway_toml(deployment.gateway).rstrip("\n"))
     if deployment.committed:
         lines.append(scaffold.optional_sections().rstrip("\n"))
     return "\n".join(lines) + "\n"
+
+
+def gateway_toml(port: int) -> str:
+    """The sections of an HTTP gateway on loopback, and of a key for it."""
+    return GATEWAY.format(port=port, token=TOKEN_FILE, agent=CALLER)
+
+
+def write_token(directory: Path) -> list[Path]:
+    """
+    Write the key that :func:`gateway_toml` names, where there is none.
+
+    :return: what was written.
+    """
+    place = directory / TOKEN_FILE
+    if place.exists():
+        return []
+    files.make_directory(place.parent)
+    return [_create(place, f"{secrets.token_hex(32)}\n".encode(), files.PRIVATE)]
 
 
 def write_development(deployment: Deployment) -> list[Path]:
@@ -236,6 +281,7 @@ def _configure(deployment: Deployment, *, production: bool) -> list[Path]:
         (deployment.directory / name).mkdir(parents=True, exist_ok=True)
     for server in deployment.servers:
         server.keep_secrets(deployment.directory)
+    written = write_token(deployment.directory) if deployment.gateway else []
     mode = files.PRIVATE if any(server.private for server in deployment.servers) else files.PUBLIC
     path = _create(deployment.host_toml, host_toml(deployment, production=production).encode(), mode)
     try:
@@ -244,8 +290,10 @@ def _configure(deployment: Deployment, *, production: bool) -> list[Path]:
         path.unlink()
         for name in (name for server in deployment.servers for name in server.secrets):
             (deployment.directory / name).unlink()
+        for token in written:
+            token.unlink()
         raise
-    return [path]
+    return [path, *written]
 
 
 def _create(path: Path, octets: bytes, mode: int = files.PUBLIC) -> Path:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.deployment import Deployment, set_up_again, write_development, write_production
+from agtphost.cli.deployment import (
+    TOKEN_FILE,
+    USUAL_GATEWAY,
+    Deployment,
+    set_up_again,
+    write_development,
+    write_production,
+)
 from agtphost.cli.failures import WrongInput, local_file, misconfigured
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.options import json_option
@@ -21,6 +28,7 @@ from agtphost.stores import StoreError
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @server_options
 @click.option("--sample", is_flag=True, help="Begin with the sample: endpoints, a recipe, an MCP server.")
+@click.option("--gateway", is_flag=True, help="With an HTTP gateway on 127.0.0.1:8080, and a key for it.")
 @click.option("--production", is_flag=True, help="Make the keys and certificates of a production host.")
 @click.option(
     "--again",
@@ -37,6 +45,7 @@ def command(
     directory: Path,
     wanted: WantedServers,
     sample: bool,
+    gateway: bool,
     production: bool,
     again: bool,
     server_id: str | None,
@@ -68,6 +77,7 @@ def command(
     Examples:
       agtp init work
       agtp init work --sample
+      agtp init work --sample --gateway
       agtp init work --import ~/.cursor/mcp.json
       agtp init work --mcp files='npx -y @modelcontextprotocol/server-filesystem /data'
       agtp init /etc/agtphost --production --server-id agents.example.com --address 0.0.0.0
@@ -83,9 +93,12 @@ def command(
         click.echo(f"note: {visible(note)}", err=True)
     if sample and production:
         raise WrongInput("--sample is for development", "Leave --production out.")
+    if gateway and production:
+        raise WrongInput("--gateway is for development", "Write [gateway] yourself: `agtp docs gateway` tells how.")
     deployment = Deployment(
         directory=directory.absolute(),
         sample=sample,
+        gateway=USUAL_GATEWAY if gateway else 0,
         server_id=server_id or "localhost",
         address=address,
         port=port,
@@ -106,6 +119,8 @@ def command(
     for path in written:
         click.echo(f"wrote {path}")
     click.echo(f"\nNext:\n  cd {shlex.quote(str(directory))}\n  twistd -n agtp --config host.toml")
+    if gateway:
+        click.echo(f"\n{GATEWAY_NOTES}")
     if production:
         click.echo(PRODUCTION_NOTES)
 
@@ -149,6 +164,9 @@ def _again(directory: Path, *, production: bool, server_id: str | None, as_json:
         click.echo(f"put aside {path}")
     click.echo(f"{config.host.server_id} begins with an empty store; `agtp check {file}` tells what else is wrong")
 
+
+GATEWAY_NOTES = f"""Over HTTP, once it runs:
+  curl -i -X DISCOVER http://127.0.0.1:{USUAL_GATEWAY}/methods -H "Authorization: Bearer $(cat {TOKEN_FILE})\""""
 
 PRODUCTION_NOTES = """
 The authority's key (state/ca.key) and the registrar's (state/registrar.key) are

@@ -20,7 +20,7 @@ import click
 from agtphost import extras
 from agtphost.cli import shipped
 from agtphost.cli.configured import load_config
-from agtphost.cli.deployment import Deployment, write_development
+from agtphost.cli.deployment import USUAL_GATEWAY, Deployment, gateway_toml, write_development, write_token
 from agtphost.cli.failures import WrongInput, local_file, misconfigured
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.mcp_servers import Server
@@ -49,8 +49,9 @@ _PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
 @click.argument("directory", type=click.Path(path_type=Path), required=False, metavar="[DIR]")
 @server_options
 @click.option("--port", type=click.IntRange(1, 65_535), help="The port; default: a free one, 4480 if it is.")
+@click.option("--gateway", is_flag=True, help="With an HTTP gateway, on a free port: 8080 if it is.")
 @json_option
-def command(directory: Path | None, wanted: WantedServers, port: int | None, as_json: bool) -> None:
+def command(directory: Path | None, wanted: WantedServers, port: int | None, gateway: bool, as_json: bool) -> None:
     """
     Make a host to try, and start it in the foreground.
 
@@ -66,6 +67,7 @@ def command(directory: Path | None, wanted: WantedServers, port: int | None, as_
       agtp up work --mcp files='npx -y @modelcontextprotocol/server-filesystem .'
       agtp up work --mcp tracker=https://mcp.example.com/mcp
       agtp up work --import .vscode/mcp.json
+      agtp up work --gateway
     """
     started = time.monotonic()
     servers = wanted.read(Path.cwd())
@@ -73,7 +75,7 @@ def command(directory: Path | None, wanted: WantedServers, port: int | None, as_
         click.echo(f"note: {visible(note)}", err=True)
     place = Path(tempfile.mkdtemp(prefix="agtp-")) if directory is None else directory.absolute()
     try:
-        host = _prepared(place, servers.servers, port)
+        host = _prepared(place, servers.servers, port, gateway=gateway)
         shown = str(place) if directory is None else str(directory)
         if not as_json:
             _tell_place(shown, directory is None, host)
@@ -111,7 +113,7 @@ class Prepared:
 # Making it
 
 
-def _prepared(directory: Path, servers: Sequence[Server], port: int | None) -> Prepared:
+def _prepared(directory: Path, servers: Sequence[Server], port: int | None, *, gateway: bool) -> Prepared:
     """The directory with its ``host.toml``, made or found; and a port in it that is free."""
     file = directory / "host.toml"
     new = not file.exists()
@@ -124,6 +126,7 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None) -> P
             servers=tuple(servers),
             sample=not servers,
             committed=False,
+            gateway=_free_port(USUAL_GATEWAY) if gateway else 0,
         )
         try:
             with local_file(doing="written"):
@@ -131,12 +134,12 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None) -> P
         except ConfigurationError as error:
             raise misconfigured(error) from None
     else:
-        _again(file, servers, port)
+        _again(file, servers, port, gateway=gateway)
     config = load_config(file)
     return Prepared(config=config, new=new, sample=(directory / "handlers" / "library.py").is_file())
 
 
-def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
+def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: bool) -> None:
     """A host of before: not running, with whatever is new."""
     config = load_config(file)
     if not config.host.development:
@@ -153,6 +156,8 @@ def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
             text = f"{text.rstrip()}\n\n{server.toml()}"
         elif (known.command or (), known.url or "") != (server.command, server.url):
             raise WrongInput(f"{file} has another MCP server named {server.name}", "Give it another name, or edit it.")
+    if gateway and config.gateway.listen is None:
+        text = f"{text.rstrip()}\n{gateway_toml(_free_port(USUAL_GATEWAY))}"
     wanted = port or config.listen.port
     if config.listen.endpoint is None:
         text = _PORT.sub(str(wanted if port else _free_port(wanted)), text, count=1)
@@ -162,6 +167,8 @@ def _again(file: Path, servers: Sequence[Server], port: int | None) -> None:
     with local_file(doing="written"):
         for server in servers:
             server.keep_secrets(file.parent)
+        if gateway:
+            write_token(file.parent)
         if any(server.private for server in servers):
             file.chmod(0o600)
         file.write_text(text, encoding="utf-8")
@@ -202,6 +209,8 @@ def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
     click.echo(f"directory  {shown}  ({kept}; {LOG} is in it)")
     if host.config.listen.port != _usual_port():
         click.echo(f"port       {host.config.listen.port}  (a free one)")
+    if (base := host.config.gateway.base) is not None:
+        click.echo(f"gateway    {base}")
     for server in host.config.mcp.server:
         click.echo(f"starting   MCP server {server.name}: {server.url or shlex.join(server.command or ())}")
     if host.sample and (missing := shipped.remedy(shipped.left_out())):
@@ -221,6 +230,7 @@ def _tell_ready(host: Prepared, shown: str, seconds: float, as_json: bool) -> No
                 "directory": str(host.file.parent),
                 "config": str(host.file),
                 "agent": CALLER,
+                **({} if host.config.gateway.base is None else {"gateway": host.config.gateway.base}),
                 "try": [line for line, _ in tries],
                 "entry": {client_config.NAME: entry},
             }

@@ -7,7 +7,10 @@ import pytest
 from agtphost.client.printed import read_printed
 from tests.rows import each_row
 
-HEAD = b"HTTP/1.1 200 OK\r\nAGTP-Status: 262 Authorization Required\r\nAttribution-Record: a.b.c\r\nContent-Length: 2\r\n\r\n"
+HEAD = (
+    b"HTTP/1.1 200 OK\r\nAGTP-Status: 262 Authorization Required\r\n"
+    b"Attribution-Record: a.b.c\r\nContent-Length: 2\r\n\r\n"
+)
 
 
 @each_row(

@@ -19,6 +19,7 @@ PLAYED = {
     "approvals.rst": "test_approvals_page.py",
     "client.rst": "test_client_page.py",
     "first-minutes.rst": "test_first_minutes.py",
+    "gateway.rst": "test_gateway_page.py",
     "grants.rst": "test_grants.py",
     "journeys.rst": "test_journeys.py",
     "runbook.rst": "test_runbook.py",
