@@ -91,10 +91,8 @@ def command(
     servers = wanted.read(None)
     for note in servers.notes:
         click.echo(f"note: {visible(note)}", err=True)
-    if sample and production:
-        raise WrongInput("--sample is for development", "Leave --production out.")
-    if gateway and production:
-        raise WrongInput("--gateway is for development", "Write [gateway] yourself: `agtp docs gateway` tells how.")
+    if production:
+        _refuse_for_development(sample=sample, gateway=gateway)
     deployment = Deployment(
         directory=directory.absolute(),
         sample=sample,
@@ -119,10 +117,17 @@ def command(
     for path in written:
         click.echo(f"wrote {path}")
     click.echo(f"\nNext:\n  cd {shlex.quote(str(directory))}\n  twistd -n agtp --config host.toml")
+    for note, wanted_ in ((GATEWAY_NOTES, gateway), (PRODUCTION_NOTES, production)):
+        if wanted_:
+            click.echo(note)
+
+
+def _refuse_for_development(*, sample: bool, gateway: bool) -> None:
+    """Refuse what makes a host to try, and none of production."""
+    if sample:
+        raise WrongInput("--sample is for development", "Leave --production out.")
     if gateway:
-        click.echo(f"\n{GATEWAY_NOTES}")
-    if production:
-        click.echo(PRODUCTION_NOTES)
+        raise WrongInput("--gateway is for development", "Write [gateway] yourself: `agtp docs gateway` tells how.")
 
 
 def _told(question: str, given: str | None, otherwise: str, as_json: bool) -> str:
@@ -165,7 +170,8 @@ def _again(directory: Path, *, production: bool, server_id: str | None, as_json:
     click.echo(f"{config.host.server_id} begins with an empty store; `agtp check {file}` tells what else is wrong")
 
 
-GATEWAY_NOTES = f"""Over HTTP, once it runs:
+GATEWAY_NOTES = f"""
+Over HTTP, once it runs:
   curl -i -X DISCOVER http://127.0.0.1:{USUAL_GATEWAY}/methods -H "Authorization: Bearer $(cat {TOKEN_FILE})\""""
 
 PRODUCTION_NOTES = """
