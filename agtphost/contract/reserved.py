@@ -67,6 +67,7 @@ GRANTS = (("AUTHORIZE", "/grants"), ("REVOKE", "/grants"), ("QUERY", "/grants"))
 REGISTRY = (
     ("QUERY", "/cards"),
     ("QUERY", "/cards/{id}"),
+    ("FIND", "/cards"),
     ("REGISTER", "/cards"),
     ("RENEW", "/cards/{id}"),
     ("WITHDRAW", "/cards/{id}"),

@@ -44,8 +44,8 @@ def is_free(binding: Binding) -> bool:
         return False
     if binding.method in ALWAYS or binding.method == CARRIER or (binding.method, binding.path) in _THEIRS:
         return True
-    # What waits for the caller, and what it began: its own; and documents about agents, which DESCRIBE gives as well.
-    return binding.method in ("QUERY", "FETCH") and binding.path != "/"
+    # What waits for the caller, and what it began: its own; documents and cards, which show each what it may call.
+    return binding.method in ("QUERY", "FETCH", "FIND") and binding.path != "/"
 
 
 _THEIRS = frozenset((*reserved.PAGE, *reserved.GRANTS, *reserved.CONFIGURATION))

@@ -173,6 +173,10 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     manager.look_with(look)
     operated = page(on, front, lambda: generations.core.on.config)
     fronts = (_a2a_front(on, generations), _registry(generations), _mcp_front(on, generations))
+    fronted, listed, _ = fronts
+    if fronted is not None and listed is not None:
+        # Two protocols have their card at one place (HAIDIP-002).
+        fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
     served = (known, *fronts, operated, metrics(on, look), _gateway(on, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None))

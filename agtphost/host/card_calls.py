@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from agtphost.adapters.mcp.adapter import McpAdapter
@@ -61,12 +60,11 @@ def invoking(cards: Cards, providers: Providers, factory: HandlerFactory) -> Bin
     return replace(binding, piecewise=True)
 
 
-def serving_servers(on: Foundation, adapter: McpAdapter, front: Callable[[str], str] | None) -> tuple[Binding, ...]:
-    """
-    What answers about hosted MCP servers.
-
-    :param front: where a server is reached over HTTP, by its name; None: nowhere.
-    """
+def serving_servers(on: Foundation, adapter: McpAdapter) -> tuple[Binding, ...]:
+    """What answers about hosted MCP servers: they are reached by ``[mcp.front]`` where its address is said."""
+    given, front = on.config.mcp.front, None
+    if given.listen is not None and given.url:
+        front = f"{given.url.rstrip('/')}{given.path}/{{}}".format
     handler = McpServers(adapter, on.config.host.server_id, front, on.seconds)
     statement = "Hosted MCP servers that the caller may use, as the registry of MCP tells of servers."
     return tuple(

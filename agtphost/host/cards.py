@@ -10,6 +10,7 @@ from agtphost.config.registry import RegistrySection
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import REGISTRY
 from agtphost.errors import ConfigurationError
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host.a2a import card_keys
 from agtphost.host.card_calls import invoking
 from agtphost.host.foundation import Foundation
@@ -23,13 +24,16 @@ from agtphost.registry.catalogue import Cards
 from agtphost.registry.changing import ChangeCards
 from agtphost.registry.endpoints import Endpoints
 from agtphost.registry.fetching import Fetching
+from agtphost.registry.finding import FindCards
 from agtphost.registry.generated import HostedCards
 from agtphost.registry.maintenance import Terms
+from agtphost.registry.pacing import Paced
 from agtphost.registry.providers import Providers, origin_of
 from agtphost.registry.showing import ShowCards
 
 STATEMENTS = {
     "QUERY": "Cards of everything that the caller may call.",
+    "FIND": "Search the cards of everything that the caller may call.",
     "REGISTER": "Enter a card, or its URL, into the registry; for operators, and agents under their own names.",
     "RENEW": "Renew the lease of a card.",
     "WITHDRAW": "Withdraw a card, or say that it has a successor.",
@@ -72,7 +76,9 @@ def cards_of(
         [adapter.name for adapter in adapters],
         on.seconds,
     )
-    handlers = {"QUERY": shown}
+    engine = on.lasting.searching.of(on.config, on.loaded.model, volatile=on.loaded.volatile)
+    finding = Paced(FindCards(cards, engine, logging=section.log_queries))
+    handlers: dict[str, IBuiltInHandler] = {"QUERY": shown, "FIND": finding}
     of_cards = tuple(
         # Operators are known by their certificate's key, and are no agents.
         Binding.native(

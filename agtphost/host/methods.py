@@ -183,7 +183,7 @@ def built_in_methods(
             *configuration_bindings(on),
             *verifying_bindings(on),
             *of_cards,
-            *(serving_servers(on, upstreams.mcp, None) if cards is not None else ()),
+            *(serving_servers(on, upstreams.mcp) if cards is not None else ()),
         ),
         floor=floor,
         delegating=tasks,

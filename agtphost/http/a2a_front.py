@@ -40,6 +40,7 @@ from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
 from agtphost.http.clients import Client, Clients, NotAdmitted
 from agtphost.http.event_stream import Gone
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
+from agtphost.http.registry import profiled
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
@@ -121,6 +122,9 @@ class FrontResource(Resource):
 
     longest_body = LONGEST_BODY
 
+    other: Any = None
+    """What answers for the card of HAIDIP at the same place, where clients ask for that (HAIDIP-002); None: nothing."""
+
     def __init__(
         self, facts: FrontFacts, dispatcher: IDispatcher, runs: Runs, signer: Signer | None, clock: Any
     ) -> None:
@@ -150,6 +154,9 @@ class FrontResource(Resource):
     def admit(self, request: BoundedRequest) -> bytes | None:
         """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
         path = request.path.decode("ascii", "replace")
+        if self.other is not None and path == PATH and profiled(request):
+            refusal: bytes | None = self.other.admit(request)
+            return refusal
         route = rest.route_of(path)
         label, card = self._label(path if route is None else route.home)
         exposed = self._exposed.get(label)
@@ -183,6 +190,9 @@ class FrontResource(Resource):
             refusal = self.admit(request)
             if refusal is not None:
                 return refusal
+        if not isinstance(request.admitted, _Admitted):
+            answered: bytes | int = self.other.render(request)
+            return answered
         admitted: _Admitted = request.admitted
         exposed, client = admitted.exposed, admitted.client
         if client is None:

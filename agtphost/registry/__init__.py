@@ -24,10 +24,11 @@ everybody counts as heard of at a start. What is hosted has its cards made when 
 - :mod:`.leases`: who of them is there
 - :mod:`.catalogue`: all of them, and who is shown which
 - :mod:`.filters`: what lists and searches are narrowed by
-- :mod:`.showing`: QUERY
+- :mod:`.showing`: QUERY; :mod:`.finding`: FIND
 - :mod:`.changing`: REGISTER, RENEW, WITHDRAW and APPROVE
 - :mod:`.invoking`: EXECUTE
 - :mod:`.elsewhere`: calls of agents that are not hosted here
+- :mod:`.pacing`: how often strangers may search
 - :mod:`.mcp_servers`: hosted MCP servers as the registry of MCP has servers
 - :mod:`.providers`: origins that this host may call for cards
 - :mod:`.fetching`: cards from their URLs

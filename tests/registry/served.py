@@ -123,8 +123,25 @@ class Reply:
         return code
 
 
-def deploy(folder: Path, *, origin: str = "", provider: Identity | None = None, more: str = "") -> tuple[Path, int]:
-    """The sample host; its ``host.toml``, and the registry's port."""
+FRONTED = """
+[a2a.front]
+listen = "ssl:{port}:interface=127.0.0.1"
+
+[[a2a.front.agent]]
+name = "librarian"
+method = "ECHO"
+path = "/text"
+"""
+
+
+def deploy(
+    folder: Path, *, origin: str = "", provider: Identity | None = None, more: str = "", fronted: bool = False
+) -> tuple[Path, int]:
+    """
+    The sample host; its ``host.toml``, and the registry's port.
+
+    :param fronted: whether an A2A front shares the listener.
+    """
     port = free_port()
     edit = ("timeout = 30\n", 'timeout = 30\nmin_assurance = "gateway"\n')
     config = sample(folder, edit=[edit], eager=True)
@@ -134,6 +151,8 @@ def deploy(folder: Path, *, origin: str = "", provider: Identity | None = None, 
     if provider is not None:
         (home / "provider-ca.pem").write_bytes(provider.pem())
         settings += PROVIDER.format(origin=origin)
+    if fronted:
+        settings += FRONTED.format(port=port)
     config.write_text(config.read_text() + settings)
     for name, text in (("demo.token", TOKEN), ("narrow.token", NARROW), ("provider.key", f"Bearer {KEY}")):
         (home / name).touch(mode=0o600)

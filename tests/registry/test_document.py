@@ -30,7 +30,7 @@ EXAMPLES = length(3, 300)
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    config, port = deploy(tmp_path_factory.mktemp("document"))
+    config, port = deploy(tmp_path_factory.mktemp("document"), fronted=True)
     with running(config) as host:
         until(lambda: "the registry is served" in host.output)
         yield Registry(host, port)
@@ -47,6 +47,16 @@ def test_what_the_document_allows_is_answered_as_it_says(registry: Registry) -> 
         for found in schema.get_all_operations():
             tried += _tried(found.ok(), registry, session)
     assert tried >= EXAMPLES * 10
+
+
+def test_two_protocols_have_their_card_at_one_place(registry: Registry) -> None:
+    """A2A's, where an A2A front is on the listener; HAIDIP's to who asks for that, and always at the agent's own."""
+    of_a2a = registry.ask("GET", "", raw="/.well-known/agent-card.json").value
+    assert isinstance(of_a2a["capabilities"], dict)
+    accept = "application/agent-card+json; profile=haidip"
+    asked = registry.ask("GET", "", raw="/.well-known/agent-card.json", Accept=accept)
+    assert asked.status == 200 and isinstance(asked.value["capabilities"], list)
+    assert asked.value == registry.ask("GET", "/agents/agent:librarian").value
 
 
 def _tried(operation: Any, registry: Registry, session: requests.Session) -> int:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from agtphost.errors import Refusal
+from agtphost.identity.peer import Peer
+from agtphost.registry.pacing import Paced
 from tests.registry.draft_client import DraftError
 from tests.registry.draft_registry import KEY, TRANSLATOR, DraftRegistry, serving
 from tests.registry.served import NARROW, TOKEN, Registry, deploy, provider_tls
@@ -85,6 +89,64 @@ def test_lists_are_narrowed_and_paged(registry: Registry, elsewhere: tuple[Draft
     assert [each["id"] for each in rest["agents"]] == ["paged-2"] and "next_cursor" not in rest
     assert client.agents("?tag=paged&language=de") == []
     assert registry.ask("GET", "/agents?limit=none").value["error"]["field"] == "limit"
+
+
+def test_what_is_wanted_is_found_among_what_may_be_called(
+    registry: Registry, elsewhere: tuple[DraftRegistry, Any]
+) -> None:
+    """With scores from 0 to 1, best first; a tool by itself; and nothing where the caller may not call it."""
+    add(registry, translator(elsewhere[0], id="searched"))
+    client = registry.client()
+    (found, *_) = client.search("read a text file")
+    assert (found["id"], found["operations"][0]["name"]) == ("mcp:files", "read_file")
+    hidden = registry.ask("POST", "/agents/search", {"query": "read a text file"}, token=NARROW).value
+    assert "mcp:files" not in [each["id"] for each in hidden["results"]]
+    assert hidden["results"] == [] or hidden["results"][0]["score"] <= 1
+    told = registry.ask(
+        "POST", "/agents/search", {"query": "translate English text", "top": 2, "skip": 1, "x": 1}
+    ).value
+    assert (told["top"], told["skip"], told["query"]) == (2, 1, "translate English text")
+    every = client.search("translate English text", 200)
+    assert [each["id"] for each in told["results"]] == [each["id"] for each in every[1:3]]
+    scores = [each["score"] for each in every]
+    assert scores == sorted(scores, reverse=True) and all(0 <= score <= 1 for score in scores)
+    assert "description" in every[0] and "card" not in every[0]
+    unranked = client.search("translate English text", 200, ranked=False)
+    assert [each["name"] for each in unranked] == sorted((each["name"] for each in every), key=str.casefold)
+    filters = {"capabilities": ["translation"], "supported_language": "fr", "authentication": "API Key"}
+    (one, *_) = client.search("translate", 1, filters={**filters, "id": "searched"}, include_metadata=True)
+    assert one["card"] == translator(elsewhere[0], id="searched") and one["state"] == "live"
+    assert client.search("translate", filters={**filters, "language": "de"}) == []
+    for body, field in (({"query": 5}, "query"), ({"top": 0}, "top"), ({"filters": []}, "filters")):
+        refused = registry.ask("POST", "/agents/search", body)
+        assert (refused.status, refused.value["error"]["field"]) == (400, field), refused.body
+    searched = record(registry.host, client.headers["Audit-ID"])
+    assert searched["extra"]["search"].keys() == {"query_sha256", "query_length"}, "who searches is not told on"
+
+
+def test_strangers_search_sixty_times_a_minute() -> None:
+    """And are told when they may again; who has a name is counted by that."""
+    now = 1_000.0
+    answered = object()
+
+    class Handler:
+        def handle(self, context: Any) -> Any:
+            return answered
+
+    paced = Paced(Handler(), lambda: now)  # type: ignore[arg-type]
+    stranger: Any = SimpleNamespace(caller=None, peer=Peer(address="192.0.2.7", transport="http"))
+    another: Any = SimpleNamespace(caller=None, peer=Peer(address="192.0.2.8", transport="http"))
+    known: Any = SimpleNamespace(caller=object(), peer=stranger.peer)
+    count = 0
+    with pytest.raises(Refusal) as refused:
+        for _ in range(100):
+            paced.handle(stranger)
+            count += 1
+    assert refused.value.reason == "rate-limited" and 0 < count <= 60
+    assert dict(refused.value.headers)["Retry-After"] == "1"
+    assert paced.handle(another) is answered and all(paced.handle(known) is answered for _ in range(200))
+    now += 60.0
+    assert paced.handle(stranger) is answered
 
 
 def test_a_card_is_fetched_once(registry: Registry) -> None:

@@ -1,0 +1,206 @@
+"""
+FIND of ``/cards``: what is wanted in words, and the cards that come nearest to it (HAIDIP-014).
+
+An index is made of what one caller may call, and of nothing else: what it may not know of takes nobody's place, and
+neither how rare a word is nor anybody's score tells of it. Beside its cards it holds their operations, so that one tool
+is found among the hundred of its server, and a card is as near as the nearest of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.registry.card import WITHDRAWN
+from agtphost.registry.catalogue import Cards, Listed
+from agtphost.registry.entry import LOST
+from agtphost.registry.filters import read_filters
+from agtphost.search.engine import SearchEngine
+from agtphost.search.index import Entry, Found, Index, Wanted
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.newest import keep
+
+DEFAULT = 10
+MOST = 200
+"""Results of one answer."""
+
+FURTHEST = 1_000_000
+LONGEST = 4_000
+"""Characters of a query."""
+
+MOST_HITS = 2_000
+"""Entries that are looked at for one answer: cards, and operations that stand for their cards."""
+
+BESIDE = 3
+"""Operations that are told of one card."""
+
+MOST_INDEXES = 16
+"""Sets of cards, each of which many callers may see alike."""
+
+SUMMARY = ("id", "name", "description", "state", "status", "trust", "certification")
+"""Members of a result that is no whole entry."""
+
+LONGEST_SAID = 160
+"""Characters of an operation's description in a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an entry of an index is: a card, or one of its operations."""
+
+    card: int
+    name: str = ""
+    """The operation's; empty for the card itself."""
+
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An index, and what its entries are."""
+
+    index: Index
+    places: Sequence[Place]
+
+
+@implementer(IBuiltInHandler)
+class FindCards:
+    """
+    Answers FIND.
+
+    :param engine: ranks.
+    :param logging: whether records hold the text of searches; else its digest and length.
+    """
+
+    kind = "built_in"
+
+    def __init__(self, cards: Cards, engine: SearchEngine, *, logging: bool = False) -> None:
+        self._cards = cards
+        self._engine = engine
+        self._logging = logging
+        self._known: OrderedDict[bytes, Known] = OrderedDict()
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Answer.
+
+        :raises Refusal: 422 for what cannot be searched for.
+        """
+        began = time.perf_counter()
+        given = context.input
+        query = given.get("query", "")
+        if not isinstance(query, str) or len(query) > LONGEST:
+            said = f"query is no text of at most {LONGEST} characters."
+            raise parameters.invalid("query", said, "Say what is wanted, such as translate a letter.")
+        text = query.strip() or None
+        top = parameters.count(given, "top", DEFAULT, MOST)
+        skip = parameters.start(given, "skip", FURTHEST)
+        ranked, whole, lost = (
+            _flag(given, name, default)
+            for name, default in (("ranked", True), ("include_metadata", False), ("include_unavailable", False))
+        )
+        asked = given.get("filters", {})
+        if not isinstance(asked, dict):
+            raise parameters.invalid("filters", "filters is not an object.", "Send filters by name.")
+        filters = read_filters(asked, prefix="filters.")
+        cards = [each for each in self._cards.all(context) if each.entry.status != WITHDRAWN]
+        known = self._of(cards)
+
+        def admits(number: int) -> bool:
+            listed = cards[known.places[number].card]
+            return (lost or listed.state != LOST) and filters.admits(listed)
+
+        wanted = Wanted(text=text, admits=admits, limit=MOST_HITS)
+        found = await self._engine.search(known.index, wanted)
+        results = list(self._results(found, known, cards, ranked=ranked and text is not None, whole=whole))
+        told: dict[str, Any] = {
+            "results": results[skip : skip + top],
+            "count": len(results),
+            "top": top,
+            "skip": skip,
+            "query": query,
+            "search_time": round((time.perf_counter() - began) * 1000, 3),
+            "engine": found.engine or self._engine.name,
+        }
+        if found.degraded:
+            told["degraded"] = found.degraded[:256]
+        return Answer(result=told, extra={"search": self._noted(query)})
+
+    def _noted(self, query: str) -> Mapping[str, Any]:
+        """What the record says of a search: not what somebody looked for, unless the operator wants that."""
+        if self._logging:
+            return {"query": query[:LONGEST]}
+        return {"query_sha256": sha256(query.encode("utf-8", "surrogatepass")).hexdigest(), "query_length": len(query)}
+
+    def _results(
+        self, found: Found, known: Known, cards: Sequence[Listed], *, ranked: bool, whole: bool
+    ) -> Iterator[dict[str, Any]]:
+        scores: dict[int, float] = {}
+        beside: dict[int, list[dict[str, Any]]] = {}
+        for number, score in found.hits:
+            place = known.places[number]
+            scores.setdefault(place.card, score)
+            told = beside.setdefault(place.card, [])
+            if place.name and found.engine and len(told) < BESIDE:
+                told.append({"name": place.name, "description": place.description, "score": round(score, 4)})
+        order = list(scores)
+        if not ranked:
+            order.sort(key=lambda card: (cards[card].entry.name.casefold(), cards[card].entry.id))
+        for card in order:
+            listed = cards[card]
+            result: dict[str, Any] = {"score": round(scores[card], 4), **_summary(listed, whole=whole)}
+            if whole:
+                result["card"] = jsontext.decode(self._cards.octets(listed))
+            if beside[card]:
+                result["operations"] = beside[card]
+            yield result
+
+    def _of(self, cards: Sequence[Listed]) -> Known:
+        """The index over some cards: of the same ones it is the same."""
+        digest = sha256("\n".join(f"{each.entry.id} {each.entry.digest}" for each in cards).encode()).digest()
+        known = self._known.get(digest)
+        if known is None:
+            places: list[Place] = []
+            entries: list[Entry] = []
+            for number, listed in enumerate(cards):
+                for place, entry in self._entries(number, listed):
+                    places.append(place)
+                    entries.append(entry)
+            known = keep(self._known, digest, Known(self._engine.index(entries), places), MOST_INDEXES)
+        else:
+            self._known.move_to_end(digest)
+        return known
+
+    def _entries(self, number: int, listed: Listed) -> Iterator[tuple[Place, Entry]]:
+        entry = listed.entry
+        words = (word.replace("-", " ").replace("_", " ") for word in (*entry.capabilities, *entry.tags))
+        said = " ".join((entry.description, *words, *entry.languages, entry.provider))
+        yield Place(number), Entry(entry.name, said, entry.languages)
+        document = jsontext.decode(self._cards.octets(listed))
+        for each in document.get("operations") or ():
+            name, description = str(each.get("name", "")), str(each.get("description", ""))
+            short = description.strip().partition("\n")[0][:LONGEST_SAID]
+            yield Place(number, name, short), Entry(name, description, entry.languages)
+
+
+def _summary(listed: Listed, *, whole: bool) -> dict[str, Any]:
+    """What a result says of a card: HAIDIP-021, and how far it can be trusted, which people choose by."""
+    shown = listed.shown()
+    if whole:
+        return shown
+    return {name: shown[name] for name in SUMMARY if name in shown}
+
+
+def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = given.get(name, default)
+    if not isinstance(value, bool):
+        raise parameters.invalid(name, f"{name} is not true or false.", f"Send {name} as true or false.")
+    return value
