@@ -110,6 +110,12 @@ CACHES: Final = (
     _cache("methods.inspection.traffic:Traffic._minutes", "calls of the last hour by the minute", 61, MIB),
     _cache("methods.inspection.traffic:Traffic._seconds", "calls of the last minute by the second", 60, MIB),
     _cache("page.live:Viewings._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
+    _cache(
+        "registry.finding:FindCards._known",
+        "what searches of cards look through, by what callers may call",
+        16,
+        256 * MIB,
+    ),
     _cache("registry.elsewhere:AgentsElsewhere._services", "connections to agents elsewhere", 256, 64 * MIB),
     _cache(
         "registry.generated:HostedCards._made",
