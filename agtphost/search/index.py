@@ -11,12 +11,16 @@ from typing import Any
 
 from agtphost.search.languages import language_of, lists
 from agtphost.search.lexical import Lexicon
+from agtphost.search.words import spoken
 
 WORDS = 0.1
 """What BM25 adds to the cosine, of the entry that it finds best."""
 
-NEAR = 0.25
-"""The cosine from which an entry is found that has no word of the query."""
+LEAST = 0.1
+"""The least cosine of an entry that is found without a word of the query."""
+
+NEAR = 0.5
+"""How near such an entry is, compared with the nearest, at the least."""
 
 OCTETS = 4
 """Of a number of a vector."""
@@ -39,7 +43,8 @@ class Entry:
     @property
     def said(self) -> str:
         """All of it, as an embedder reads it."""
-        return f"{self.name.replace('_', ' ')}: {self.text}" if self.text else self.name
+        name = spoken(self.name)
+        return f"{name}: {self.text}" if self.text else name
 
     @property
     def digest(self) -> bytes:
@@ -171,7 +176,9 @@ def _fused(lexicon: Lexicon, wanted: Wanted, among: bytes, matrix: Any, vector: 
     cosine = matrix @ numpy.frombuffer(vector, dtype="<f4")
     found, _ = lexicon.scores(wanted.text or "", among)
     said = numpy.array(found, dtype="f4")
-    near = (cosine >= NEAR) & (numpy.frombuffer(among, dtype="u1") != 0)
+    there = numpy.frombuffer(among, dtype="u1") != 0
+    nearest = float(cosine[there].max(initial=0.0))
+    near = there & (cosine >= max(LEAST, NEAR * nearest))
     best = said.max(initial=0.0)
     fused = (cosine + WORDS * said / best if best else cosine) / (1 + WORDS)
     numbers = numpy.flatnonzero(near | (said > 0)).tolist()

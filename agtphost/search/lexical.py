@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from math import log
 
-from agtphost.search.words import parted, terms
+from agtphost.search.words import spoken, terms
 
 NAME = 4.0
 """How much more a word of the name weighs than one of the text."""
@@ -20,7 +20,7 @@ NAME = 4.0
 SATURATION = 1.2
 """``k1`` of BM25."""
 
-LENGTH = 0.4
+LENGTH = 0.75
 """``b`` of BM25."""
 
 USUAL = 24
@@ -50,7 +50,7 @@ class Lexicon:
         self._words: dict[str, Impacts] = {}
         self.size = 0
         for number, (name, text) in enumerate(texts):
-            self._add(number, terms(parted(name)), terms(text))
+            self._add(number, terms(spoken(name)), terms(text))
             self.size = number + 1
 
     def _add(self, number: int, name: Sequence[str], text: Sequence[str]) -> None:

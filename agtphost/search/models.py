@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError
+from agtphost.search.words import telling
 
 LONGEST = 256
 """Tokens of a text that count: what stands behind says little of what a tool is."""
@@ -130,7 +131,9 @@ class StaticVectors:
         import numpy
 
         rows = numpy.zeros((len(texts), self.dimensions), dtype="f4")
-        for row, tokens in zip(rows, self._tokenizer.encode_batch(list(texts), add_special_tokens=False), strict=True):
+        # A mean is diluted by words that every text has.
+        read = self._tokenizer.encode_batch([telling(text) for text in texts], add_special_tokens=False)
+        for row, tokens in zip(rows, read, strict=True):
             if tokens.ids:
                 row[:] = self._vectors[tokens.ids].astype("f4").mean(axis=0)
         return rows

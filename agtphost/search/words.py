@@ -74,6 +74,11 @@ def terms(text: str) -> list[str]:
     return [stem(word) for word in words(text)]
 
 
-def parted(name: str) -> str:
-    """A name whose inner capitals begin words of their own: ``createIssue`` as ``create Issue``."""
-    return _INNER_CAPITAL.sub(" ", name)
+def spoken(name: str) -> str:
+    """A name in words: ``createIssue`` as ``create Issue``, ``list_issues`` as ``list issues``."""
+    return " ".join(_WORD.findall(_INNER_CAPITAL.sub(" ", name)))
+
+
+def telling(text: str) -> str:
+    """A text without the words that every text has; the text itself where it has no others."""
+    return " ".join(word for word in text.split() if word.strip(".,:;!?").lower() not in STOP_WORDS) or text
