@@ -46,17 +46,20 @@ class HostServer(Server[Any]):
         return super().create_initialization_options(changing, experimental_capabilities, {})
 
 
-def build_server(link: HostLink, *, server: str | None = None, endpoints: bool = True) -> HostServer:
+def build_server(
+    link: HostLink, *, server: str | None = None, endpoints: bool = True, search: bool = False
+) -> HostServer:
     """
     An MCP server that is the host.
 
     :param link: the way to the host.
     :param server: the only server that is shown, by its own names; None: all.
     :param endpoints: whether the host's own endpoints are shown as tools, where all servers are.
+    :param search: whether two tools are shown in place of all of them.
     """
     clients = Clients()
     own = Endpoints(link) if endpoints and server is None else None
-    relay = Relay(link, clients, server=server, endpoints=own)
+    relay = Relay(link, clients, server=server, endpoints=own, search=search)
     changes = Changes(link, relay.view.addresses)
     subscriptions = Subscriptions(changes, clients)
 

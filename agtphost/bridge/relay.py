@@ -18,6 +18,7 @@ from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
 from agtphost.client.approvals import REASON as HELD
 from agtphost.client.mcp.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
 from agtphost.client.mcp.held import held_answer
+from agtphost.client.mcp.tool_search import CALL, SEARCH, ToolSearch
 from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
 
@@ -46,16 +47,24 @@ class Relay:
     :param clients: whose Session-IDs they carry.
     :param server: the only server that is shown, by its own names; None: all.
     :param endpoints: the host's own endpoints, shown as tools too; None: they are not.
+    :param search: whether two tools are shown in place of all.
     """
 
     def __init__(
-        self, link: HostLink, clients: Clients, *, server: str | None = None, endpoints: Endpoints | None = None
+        self,
+        link: HostLink,
+        clients: Clients,
+        *,
+        server: str | None = None,
+        endpoints: Endpoints | None = None,
+        search: bool = False,
     ) -> None:
         self._link = link
         self._endpoints = endpoints
         self._clients = clients
         self.view = View(server)
         self._tools, self._prompts = self.view.tools, self.view.prompts
+        self._search = ToolSearch(link, self._tools.show, server, endpoints) if search else None
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._farewells: set[asyncio.Task[None]] = set()
 
@@ -67,6 +76,8 @@ class Relay:
 
     async def list_tools(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``tools/list``; the host's own endpoints are on the first page."""
+        if self._search is not None:
+            return _complete(context, {"tools": self._search.listed()})
         result = await self._page(context, "mcp.tools.list", "tools", "tool_response")
         result["tools"] = [self._shown_tool(tool) for tool in result.get("tools", ())]
         if (context.params or {}).get("cursor") is None:
@@ -122,16 +133,31 @@ class Relay:
     async def call_tool(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``tools/call``."""
         params = context.params or {}
-        name = self._tools.known(params["name"])
-        endpoint = None if name is not None else await self._endpoint(context, params["name"])
+        shown, arguments = params["name"], params.get("arguments") or {}
+        if self._search is not None and shown == SEARCH:
+            return await self._searched(context, self._search, arguments)
+        if self._search is not None and shown == CALL:
+            meant = self._search.meant(arguments)
+            if isinstance(meant, dict):
+                return _complete(context, meant)
+            shown, arguments = meant
+        name = self._tools.known(shown)
+        endpoint = None if name is not None else await self._endpoint(context, shown)
         if endpoint is not None:
-            return await self._call_endpoint(context, endpoint, params.get("arguments") or {})
+            return await self._call_endpoint(context, endpoint, arguments)
         if name is None:
             await self._walk(context, "tools")
-            name = self._tools.known(params["name"]) or self._tools.guess(params["name"])
-        payload = {"tool": name, "arguments": params.get("arguments") or {}}
+            name = self._tools.known(shown) or self._tools.guess(shown)
+        payload = {"tool": name, "arguments": arguments}
         result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
         return self.view.called(name, result)
+
+    async def _searched(self, context: Context, search: ToolSearch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            answer = await search.search(arguments, self._clients.of(context).session_id)
+        except ClientError as error:
+            raise unreachable(error) from error
+        return _complete(context, answer)
 
     async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
         """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
@@ -156,7 +182,7 @@ class Relay:
             raise unreachable(error) from error
         finally:
             notices.end()
-        return {"resultType": "complete", **answer} if is_modern(context) else answer
+        return _complete(context, answer)
 
     async def read_resource(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/read``."""
@@ -365,3 +391,8 @@ class Relay:
         task = asyncio.get_running_loop().create_task(farewell())
         self._farewells.add(task)
         task.add_done_callback(self._farewells.discard)
+
+
+def _complete(context: Context, answer: dict[str, Any]) -> dict[str, Any]:
+    """A whole answer, as the client's era says that it is one."""
+    return {"resultType": "complete", **answer} if is_modern(context) else answer

@@ -44,6 +44,7 @@ _CLIENTS = ("claude", "vscode", "cursor")
 )
 @click.option("--server", metavar="NAME", help="Show this MCP server of the host alone, by its own names.")
 @click.option("--no-endpoints", is_flag=True, help="Show hosted MCP servers alone, and not the host's own endpoints.")
+@click.option("--search", is_flag=True, help="Show two tools, search_tools and call_tool, in place of all of them.")
 @click.option("--token-file", type=EXISTING, metavar="FILE", help="With --http: tokens, one a line; clients need one.")
 @click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
 @click.option(
@@ -61,6 +62,7 @@ def command(
     http: int | None,
     server: str | None,
     no_endpoints: bool,
+    search: bool,
     token_file: Path | None,
     no_verify: bool,
     approval_wait: float,
@@ -75,6 +77,9 @@ def command(
     the host sees one agent, the one of the client certificate. With --http and
     --json the endpoint's URL is printed as JSON.
 
+    Of many tools a model reads every definition with every turn: with --search
+    it is shown two, one that finds what it may call, and one that calls it.
+
     A call that a person has to approve waits --approval-wait seconds for that,
     with progress messages; then, or at once, the answer says that it is held,
     and the same call made again passes once it is approved.
@@ -84,13 +89,14 @@ def command(
       agtp mcp-bridge
       agtp mcp-bridge agtp://agents.example.com --cert me.pem --cacert ca.pem
       agtp mcp-bridge --http 8931 --token-file token.txt
+      agtp mcp-bridge --search
       agtp mcp-bridge --as demo --print-config claude
     """
     _require_sound(server, token_file, http)
     target = resolve(where, uri)
     tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
-        flags = _flags(no_endpoints, no_verify, approval_wait)
+        flags = _flags(no_endpoints, search, no_verify, approval_wait)
         words = _words(where, uri, target, server, flags)
         text, file = _config_for(print_config, words, http, server, token_file)
         if as_json:
@@ -119,7 +125,7 @@ def command(
 
     async def main(reactor: Any) -> None:
         link = _link(reactor, target, server, verified=not no_verify, approval_wait=approval_wait)
-        bridge = mcp_server.build_server(link, server=server, endpoints=not no_endpoints)
+        bridge = mcp_server.build_server(link, server=server, endpoints=not no_endpoints, search=search)
         try:
             if listener is None:
                 await stdio.serve(bridge)
@@ -229,9 +235,9 @@ def _config_for(
     return client_config.http_entry(client, name, url, token_file is not None), client_config.WHERE_HTTP[client]
 
 
-def _flags(no_endpoints: bool, no_verify: bool, approval_wait: float) -> list[str]:
+def _flags(no_endpoints: bool, search: bool, no_verify: bool, approval_wait: float) -> list[str]:
     """Options of the bridge itself."""
-    flags = ["--no-endpoints"] * no_endpoints + ["--no-verify"] * no_verify
+    flags = ["--no-endpoints"] * no_endpoints + ["--search"] * search + ["--no-verify"] * no_verify
     return flags + (["--approval-wait", f"{approval_wait:g}"] if approval_wait else [])
 
 

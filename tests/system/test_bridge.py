@@ -285,3 +285,52 @@ def test_a_host_that_stays_away_is_said_to(away: Away) -> None:
     assert str(away.port) in error.message
     assert error.data["agtp"]["remedy"]
     assert "audit_id" not in error.data["agtp"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_two_tools_stand_for_all(era: str, host: Host) -> None:
+    """``--search``: what is found is what the caller may call, and is called through the same gates into a record."""
+
+    async def story() -> None:
+        async with Client(stdio(host), mode=era) as plain:
+            # Servers that are still starting are waited for by a list, and by no search.
+            assert "modern__test_simple_text" in [tool.name for tool in (await plain.list_tools()).tools]
+        async with Client(stdio(host, "--search"), mode=era) as mcp:
+            assert [tool.name for tool in (await mcp.list_tools()).tools] == ["search_tools", "call_tool"]
+            found = await mcp.call_tool("search_tools", {"query": "a simple text"})
+            assert not found.is_error and found.structured_content is not None, found
+            tools = {tool["name"]: tool for tool in found.structured_content["tools"]}
+            assert "modern__test_simple_text" in tools and found.structured_content["engine"] == "bm25"
+            assert tools["modern__test_simple_text"]["inputSchema"]["type"] == "object"
+            assert json.loads(found.content[0].text) == found.structured_content
+            assert found.meta is not None and found.meta["agtp/audit-id"]
+            called = await mcp.call_tool("call_tool", {"name": "modern__test_simple_text", "arguments": {}})
+            assert not called.is_error and called.meta is not None and called.meta["agtp/audit-id"], called
+            # An endpoint of the host's own, by the name that the search gave it.
+            found = await mcp.call_tool("search_tools", {"query": "look up a book of the library", "limit": 1})
+            assert found.structured_content is not None
+            (endpoint,) = found.structured_content["tools"]
+            answer = await mcp.call_tool(
+                "call_tool", {"name": endpoint["name"], "arguments": {"isbn": "9780141439518"}}
+            )
+            assert not answer.is_error and "Pride" in said(answer), (endpoint, answer)
+            for wrong in ({"name": "call_tool"}, {}, {"name": "modern__test_simple_text", "arguments": []}):
+                refused = await mcp.call_tool("call_tool", wrong)
+                assert refused.is_error
+
+    anyio.run(story)
+
+
+def test_what_may_not_be_called_is_not_searched(host: Host) -> None:
+    """A name that nothing proves finds no hosted tool among the two, and cannot call one by its name."""
+
+    async def story() -> None:
+        async with Client(stdio(host, "--search", "--no-cert"), mode="legacy") as mcp:
+            found = await mcp.call_tool("search_tools", {"query": "a simple text", "limit": 25})
+            names = [tool["name"] for tool in (found.structured_content or {}).get("tools", ())]
+            assert [name for name in names if "__" in name] == []
+            with pytest.raises(MCPError) as refused:
+                await mcp.call_tool("call_tool", {"name": "modern__test_simple_text"})
+            assert refused.value.data["agtp"]["status"] in (401, 403)
+
+    anyio.run(story)

@@ -9,6 +9,7 @@ A host's tools, resources and prompts, as MCP clients see them.
 - :mod:`.endpoints`: the host's own endpoints, as tools
 - :mod:`.held`: tools whose calls a person approves, and calls that wait for that
 - :mod:`.refusals`: what the host says no with
+- :mod:`.tool_search`: two tools in place of hundreds
 - :mod:`.requests`: each operation as one EXECUTE
 """
 

@@ -212,8 +212,9 @@ class Candidates:
         )
         known, found = await self._found(search)
         hits = [(known.candidates[number], score) for number, score in found.hits]
+        more = self._typed if kind else schema_of if given.get("include_metadata") is True else _nothing
         results = [
-            {"rank": rank, "score": score, **shown(candidate), **(self._typed(candidate.thing) if kind else {})}
+            {"rank": rank, "score": score, **shown(candidate), **more(candidate.thing)}
             for rank, (candidate, score) in enumerate(hits, search.offset + 1)
         ]
         answer: dict[str, Any] = {"total": found.total, "returned": len(results), "results": results, **told(found)}
@@ -270,6 +271,17 @@ def _words(criteria: Any, present: bool) -> str | None:
             missing=not present,
         )
     return said
+
+
+def schema_of(thing: Agent | Binding) -> Mapping[str, Any]:
+    """What calling an endpoint or a tool takes."""
+    if isinstance(thing, Agent) or thing.input_schema is None:
+        return {}
+    return {"input_schema": thing.details.get("input_schema", thing.input_schema.schema)}
+
+
+def _nothing(thing: Agent | Binding) -> Mapping[str, Any]:
+    return {}
 
 
 def told(found: Found) -> dict[str, str]:
