@@ -77,9 +77,6 @@ def command(
     the host sees one agent, the one of the client certificate. With --http and
     --json the endpoint's URL is printed as JSON.
 
-    Of many tools a model reads every definition with every turn: with --search
-    it is shown two, one that finds what it may call, and one that calls it.
-
     A call that a person has to approve waits --approval-wait seconds for that,
     with progress messages; then, or at once, the answer says that it is held,
     and the same call made again passes once it is approved.
@@ -96,8 +93,7 @@ def command(
     target = resolve(where, uri)
     tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
-        flags = _flags(no_endpoints, search, no_verify, approval_wait)
-        words = _words(where, uri, target, server, flags)
+        words = _words(where, uri, target, server, _flags(no_endpoints, search, no_verify, approval_wait))
         text, file = _config_for(print_config, words, http, server, token_file)
         if as_json:
             print_json({"client": print_config, "file": file, "config": json.loads(text)})

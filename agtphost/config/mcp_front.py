@@ -52,6 +52,12 @@ class MCPFront(HttpSection):
     that it is held.
     """
 
+    search: bool = False
+    """
+    Show ``search_tools`` and ``call_tool`` in place of all tools: a model finds what its agent may call by saying what
+    it wants, and reads no other definition.
+    """
+
     @property
     def speaker(self) -> str:
         """In whose name those call who are no agent themselves."""

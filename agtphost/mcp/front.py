@@ -65,6 +65,9 @@ class FrontFacts:
     approval_wait: float = 0.0
     """Seconds for which a call that a person has to approve waits for that."""
 
+    search: bool = False
+    """Whether two tools are shown in place of all."""
+
     holders: Mapping[str, object] = field(default_factory=dict)
     """What is known of each client that has a name, by its key: one of which that changes begins anew."""
 
@@ -200,7 +203,7 @@ class FrontResource(Resource):
             self._forget()
         path = "/" if server is None else f"/mcp/{server}"
         link = InProcess(self._dispatcher, path, lambda: self._facts.manifest(), lambda: self._facts.approval_wait)
-        made = Server(link, self._clock, server=server, tasks=self._tasks, owner=client.key)
+        made = Server(link, self._clock, server=server, tasks=self._tasks, owner=client.key, search=self._facts.search)
         self._facts.prepare(made)
         # Whoever makes requests on their own keeps what servers hold for a session from one to the next.
         named = sha256(f"mcp\n{client.key}\n{server or ''}".encode()).hexdigest()[:32]

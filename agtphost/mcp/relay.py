@@ -14,6 +14,7 @@ from agtphost.client.errors import ClientError
 from agtphost.client.mcp.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
 from agtphost.client.mcp.held import held_answer
 from agtphost.client.mcp.refusals import UNREACHABLE
+from agtphost.client.mcp.tool_search import CALL, SEARCH, ToolSearch
 from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
 from agtphost.mcp.context import Context
@@ -44,16 +45,24 @@ class Relay:
     :param link: the way to the host.
     :param server: the only server that is shown, by its own names; None: all.
     :param endpoints: the host's own endpoints, shown as tools too; None: they are not.
+    :param search: whether two tools are shown in place of all.
     """
 
     def __init__(
-        self, link: Link, clock: IReactorTime, *, server: str | None = None, endpoints: Endpoints | None = None
+        self,
+        link: Link,
+        clock: IReactorTime,
+        *,
+        server: str | None = None,
+        endpoints: Endpoints | None = None,
+        search: bool = False,
     ) -> None:
         self._link = link
         self._clock = clock
         self._endpoints = endpoints
         self.view = View(server)
         self._tools, self._prompts = self.view.tools, self.view.prompts
+        self._search = ToolSearch(link, self._tools.show, server, endpoints) if search else None
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._farewells: set[Deferred[None]] = set()
 
@@ -65,6 +74,8 @@ class Relay:
 
     async def list_tools(self, context: Context) -> dict[str, Any]:
         """``tools/list``; the host's own endpoints are on the first page."""
+        if self._search is not None:
+            return _complete(context, {"tools": self._search.listed()})
         result = await self._page(context, "mcp.tools.list", "tools", "tool_response")
         result["tools"] = [self._shown_tool(tool) for tool in result.get("tools", ())]
         if context.params.get("cursor") is None:
@@ -119,17 +130,31 @@ class Relay:
 
     async def call_tool(self, context: Context) -> dict[str, Any]:
         """``tools/call``."""
-        params = context.params
-        name = self._tools.known(params["name"])
-        endpoint = None if name is not None else await self._endpoint(context, params["name"])
+        shown, arguments = context.params["name"], context.params.get("arguments") or {}
+        if self._search is not None and shown == SEARCH:
+            return await self._searched(context, self._search, arguments)
+        if self._search is not None and shown == CALL:
+            meant = self._search.meant(arguments)
+            if isinstance(meant, dict):
+                return _complete(context, meant)
+            shown, arguments = meant
+        name = self._tools.known(shown)
+        endpoint = None if name is not None else await self._endpoint(context, shown)
         if endpoint is not None:
-            return await self._call_endpoint(context, endpoint, params.get("arguments") or {})
+            return await self._call_endpoint(context, endpoint, arguments)
         if name is None:
             await self._walk(context, "tools")
-            name = self._tools.known(params["name"]) or self._tools.guess(params["name"])
-        payload = {"tool": name, "arguments": params.get("arguments") or {}}
+            name = self._tools.known(shown) or self._tools.guess(shown)
+        payload = {"tool": name, "arguments": arguments}
         result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
         return self.view.called(name, result)
+
+    async def _searched(self, context: Context, search: ToolSearch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            answer = await search.search(arguments, context.conversation.session_id)
+        except ClientError as error:
+            raise unreachable(error) from error
+        return _complete(context, answer)
 
     async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
         """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
@@ -152,7 +177,7 @@ class Relay:
             raise unreachable(error) from error
         finally:
             notices.end()
-        return {"resultType": "complete", **answer} if context.modern else answer
+        return _complete(context, answer)
 
     async def read_resource(self, context: Context) -> dict[str, Any]:
         """``resources/read``."""
@@ -357,3 +382,8 @@ class Relay:
         if not told.called:
             self._farewells.add(told)
             told.addBoth(lambda _: self._farewells.discard(told))
+
+
+def _complete(context: Context, answer: dict[str, Any]) -> dict[str, Any]:
+    """A whole answer, as the client's era says that it is one."""
+    return {"resultType": "complete", **answer} if context.modern else answer

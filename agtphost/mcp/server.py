@@ -51,6 +51,7 @@ class Server:
     :param server: the only server that is shown, by its own names; None: all.
     :param owner: whose the tasks are that are begun here; one of ``tasks``.
     :param endpoints: whether the host's own endpoints are shown as tools, where all servers are.
+    :param search: whether two tools are shown in place of all of them.
     """
 
     def __init__(
@@ -62,10 +63,11 @@ class Server:
         endpoints: bool = True,
         tasks: TaskOwners | None = None,
         owner: str = "",
+        search: bool = False,
     ) -> None:
         self._link = link
         own = Endpoints(link) if endpoints and server is None else None
-        self.relay = Relay(link, clock, server=server, endpoints=own)
+        self.relay = Relay(link, clock, server=server, endpoints=own, search=search)
         self.changes = Changes(link, self.relay.view.addresses, clock)
         self.subscriptions = Subscriptions(self.changes)
         self.info = {
