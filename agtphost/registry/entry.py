@@ -70,6 +70,9 @@ class Entry:
     certification: Any = None
     """The card's own claim."""
 
+    operations: tuple[tuple[str, str], ...] = ()
+    """Names and descriptions of what a registered card lists, for searches."""
+
     @property
     def etag(self) -> str:
         """Strong, as HTTP writes it."""

@@ -15,7 +15,7 @@ from typing import Any
 from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.registry.card import API_KEY, DEFAULT, MTLS, NONE, OAUTH2, Card, Operation
 from agtphost.registry.endpoints import EndpointFault, Endpoints
-from agtphost.registry.shorthand import NotASchema, schema_of
+from agtphost.registry.shorthand import NotASchema, is_plain, schema_of
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.escaping import escape
 
@@ -282,6 +282,9 @@ class _Reader:
         except NotASchema as error:
             self._wrong(f"{where}.{error.member}" if error.member else where, str(error))
             return None
+        if is_plain(given[member]):
+            # Of a few words no schema comes out that could cost anything.
+            return schema
         size = len(jsontext.encode(schema))
         self._schemas += size
         if self._schemas > MOST_COMPILED:

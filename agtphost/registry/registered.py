@@ -23,6 +23,9 @@ from agtphost.vocabulary.holdings import CARD, CARD_VERSION
 KEPT = 20
 """Former versions of a card."""
 
+SAID = 300
+"""Characters of an operation's description that searches look at."""
+
 Watcher = Callable[[str, Entry | None], object]
 
 
@@ -157,4 +160,7 @@ def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
         pending=pending["digest"] if pending else "",
         signature=str(value.get("signature", "none")),
         certification=document.get("certification"),
+        operations=tuple(
+            (each["name"], each.get("description", "")[:SAID]) for each in document.get("operations") or ()
+        ),
     )

@@ -85,3 +85,17 @@ def _type(name: str, said: Any) -> Mapping[str, Any]:
         if word in _TYPES:
             return _TYPES[word]
     raise NotASchema(name[:64], "is no type: use string, number, integer, boolean, array or object, or a JSON Schema")
+
+
+MOST_PLAIN = 100
+"""Fields of a shorthand that needs no look at the schema that comes of it."""
+
+
+def is_plain(given: Any) -> bool:
+    """Whether it is a shorthand of a few words: no schema of those can cost anything."""
+    return (
+        isinstance(given, Mapping)
+        and len(given) <= MOST_PLAIN
+        and all(isinstance(value, str) for value in given.values())
+        and not _is_schema(given)
+    )
