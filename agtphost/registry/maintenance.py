@@ -108,12 +108,13 @@ class Maintenance:
     def _tasks(self, terms: Terms) -> list[Any]:
         moment = self.reactor.seconds()
         found: list[Any] = []
+        probing = terms.providers.probing
         for entry in self.registered.after():
             if len(found) >= AT_ONCE:
                 break
             if entry.source.startswith("http") and self._is_due("fetch", entry.id, terms.refetch_seconds, moment):
                 found.append(self._fetch(entry, terms))
-            provider = terms.providers.of(entry.endpoint)
+            provider = terms.providers.of(entry.endpoint) if probing else None
             every = None if provider is None else provider.settings.probe_seconds
             if provider is not None and every is not None and self._is_due("probe", entry.id, every, moment):
                 found.append(self._probe(entry, provider))

@@ -71,6 +71,11 @@ class Providers:
         provider = self.of(url)
         return () if provider is None else provider.settings.scopes
 
+    @property
+    def probing(self) -> bool:
+        """Whether any endpoint is looked at."""
+        return any(each.settings.probe_seconds is not None for each in self._by_origin.values())
+
     def allowed(self) -> tuple[IPNetwork, ...]:
         """Networks that agents may be in although they are not public."""
         return tuple(each for one in self._by_origin.values() for each in one.settings.allow_addresses)

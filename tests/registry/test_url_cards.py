@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,12 @@ from twisted.internet import reactor
 from twisted.internet.defer import maybeDeferred
 
 from agtphost.host.cards import terms_of
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import encode
 from agtphost.registry.fetching import MAX_OCTETS, Fetching
+from agtphost.registry.maintenance import Maintenance, Terms
 from agtphost.registry.providers import Providers
+from agtphost.testing.identities import key_of
 from tests.handlers.upstreams import Authority, Server, answer
 from tests.registry.hosts import RegistryHost, card, text_of
 from tests.registry.test_leases import kept
@@ -40,13 +45,16 @@ class Site:
 
 
 @asynccontextmanager
-async def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> AsyncIterator[tuple[RegistryHost, Site, str]]:
+async def elsewhere(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, **provider: Any
+) -> AsyncIterator[tuple[RegistryHost, Site, str]]:
     """A host, a site that one of its providers is at, and the URL of a card there."""
     authority, site = Authority(), Site()
     server: Server = authority.server(reactor, site)
     (folder / "ca.pem").write_bytes(authority.root.pem())
     origin = f"https://localhost:{server.number}"
-    sections = [{"origin": origin, "ca": str(folder / "ca.pem"), "allow_addresses": ["127.0.0.0/8", "::1/128"]}]
+    networks = ["127.0.0.0/8", "::1/128"]
+    sections = [{"origin": origin, "ca": str(folder / "ca.pem"), "allow_addresses": networks, **provider}]
     host = RegistryHost({"provider": sections})
     assert host.config.registry is not None
     given = host.config.registry.provider
@@ -59,6 +67,13 @@ async def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> AsyncItera
         yield host, site, f"{origin}/card.json"
     finally:
         await maybeDeferred(server.port.stopListening)
+
+
+async def looked(host: RegistryHost, seconds: float, terms: Terms, maintenance: Maintenance) -> None:
+    """So much later, what is due is done."""
+    host.clock.advance(seconds)
+    maintenance.terms = terms
+    await maintenance.look()
 
 
 async def registered(host: RegistryHost, url: str, caller: Any = None) -> Any:
@@ -153,3 +168,55 @@ async def test_what_is_fetched_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert host.list(host.operator) == [], "nothing of it is kept"
         both = await host.begin("REGISTER", "/cards", {"url": url, "card": card()}, caller=host.operator)
         assert (both.status, both.document["parameter"]) == (422, "url")
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_probe_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """HEAD of the endpoint, with the host's own fields and nobody's else; errors of its own, and silence, are none."""
+    async with elsewhere(monkeypatch, tmp_path, probe_seconds=30, headers={"Authorization": "Bearer ours"}) as (
+        host,
+        site,
+        url,
+    ):
+        assert host.config.registry is not None
+        found = terms_of(host.core.on)
+        assert found is not None
+        terms = replace(found, providers=Providers(reactor, host.config.registry.provider))
+        site.gives(b"", status=405)
+        for card_id, endpoint in (("near", url), ("far", "https://api.example.com/")):
+            assert host.register(host.operator, card(id=card_id, endpoint=endpoint), lifetime=60).status == 200
+        maintenance = kept(host)
+        for _ in range(4):
+            await looked(host, 50, terms, maintenance)
+        assert (host.state("near"), host.state("far")) == ("live", "lost")
+        assert len(site.asked) == 4 and all("HEAD" in each and "Bearer ours" in each for each in site.asked)
+        site.gives(b"", status=503)
+        for _ in range(4):
+            await looked(host, 50, terms, maintenance)
+        assert len(site.asked) == 8 and host.state("near") != "live"
+
+
+def test_what_signatures_of_a_card_are_worth() -> None:
+    """A key that the operator named for the provider, another key, an altered card, and no key at all."""
+    key, other = key_of("signer"), key_of("other")
+    host = RegistryHost({"provider": [{"origin": "https://api.example.com", "card_keys": {"k1": key.public.text}}]})
+    rows: list[tuple[dict[str, Any], str]] = [
+        (card(), "none"),
+        (signed(card(), key), "verified"),
+        (signed(card(), other), "invalid"),
+        ({**signed(card(), key), "description": "Altered."}, "invalid"),
+        (signed(card(endpoint="https://api.example.net/"), key), "unverified"),
+        ({**card(), "signatures": "x"}, "invalid"),
+    ]
+    for document, worth in rows:
+        answered = host.register(given=document)
+        assert answered.status == 200, answered.explanation
+        assert answered.result["trust"]["card_signature"] == worth, document
+
+
+def signed(document: dict[str, Any], key: Any) -> dict[str, Any]:
+    """As A2A signs cards: a detached JWS over the canonical card."""
+    protected = encode(b'{"alg":"EdDSA","kid":"k1"}').decode()
+    payload = encode(canonical(document)).decode()
+    signature = encode(key.sign(f"{protected}.{payload}".encode())).decode()
+    return {**document, "signatures": [{"protected": protected, "signature": signature}]}

@@ -1,17 +1,26 @@
-"""kill -9 of a host among registrations: whatever was acknowledged is there, octet for octet."""
+"""A running host with a registry: killed, what it acknowledged is there octet for octet; reloaded, leases go on."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+
+import pytest
 
 from tests.bench.load import Client
 from tests.bench.registration import credentials, listed, operated, request
 from tests.programmes import length
 from tests.registry.hosts import card, text_of
-from tests.system.hosting import Host, running
+from tests.system.hosting import Host, running, until
 
 ROUNDS = length(1, 50)
 CARDS = 40
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A host with a registry, of which an agent is an operator."""
+    return operated(tmp_path_factory.mktemp("registry"))
 
 
 def asked(host: Host, *octets: bytes) -> list[bytes]:
@@ -30,9 +39,8 @@ def asked(host: Host, *octets: bytes) -> list[bytes]:
     return found
 
 
-def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
+def test_what_was_acknowledged_survives_sigkill(config: Path) -> None:
     """Killed the moment the last acknowledgement is in; the next start has every card, and the last as it was sent."""
-    config = operated(tmp_path)
     registered = 0
     for turn in range(ROUNDS):
         text = text_of(card(id=f"card-{turn}-{CARDS - 1}", description=f"Turn {turn}."))
@@ -48,3 +56,19 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
             path = f"/cards/card-{turn}-{CARDS - 1}"
             (answer,) = asked(host, request("QUERY", path, credentials(host)[1], {}))
             assert answer.partition(b"\r\n\r\n")[2] == text.encode()
+
+
+def test_cards_and_leases_go_on(config: Path) -> None:
+    """A running host takes other terms of the registry; what registered before is there with its lease."""
+    with running(config) as host:
+        _, agent_id = credentials(host)
+        given = {"card": card(id="here", endpoint="https://api.example.com/"), "lifetime": 3_600}
+        (answer,) = asked(host, request("REGISTER", "/cards", agent_id, given))
+        assert answer.startswith(b"AGTP/1.0 200"), answer
+        text, origin = config.read_text(), "https://api.example.com"
+        more = f'[registry]\nforget_days = 3\n[[registry.provider]]\norigin = "{origin}"\nscopes = ["a:b"]\n'
+        config.write_text(text.replace("[registry]\n", more))
+        host.process.send_signal(signal.SIGHUP)
+        until(lambda: any("[registry]" in line for line in host.lines))
+        (answer,) = asked(host, request("QUERY", "/cards/here", agent_id, {"form": "entry"}))
+        assert b'"lifetime":3600' in answer and b'"state":"live"' in answer, answer
