@@ -457,6 +457,52 @@ def test_an_escalation_goes_on_octet_for_octet(served: Served, trust: ssl.SSLCon
     assert hashes[0] == hashes[1]
 
 
+def raw(served: Served, trust: ssl.SSLContext, octets: bytes) -> bytes:
+    """All that is answered until the other end closes."""
+    plain = socket.create_connection(("127.0.0.1", served.port), 30)
+    with trust.wrap_socket(plain, server_hostname="localhost") as link:
+        link.sendall(octets)
+        return b"".join(iter(lambda: link.recv(65_536), b""))
+
+
+def _raw_request(served: Served, line: str, *fields: str, body: bytes = b"") -> bytes:
+    known = (f"Host: localhost:{served.port}", f"Authorization: Bearer {TOKEN}", "Content-Type: application/json")
+    return "\r\n".join((line, *known, *fields, "", "")).encode("latin-1") + body
+
+
+CHUNKS = b'f\r\n{"text": "abcd"\r\n1\r\n}\r\n0\r\nAgent-ID: evil\r\nAllow-RCNS: true\r\n\r\n'
+RAW: dict[str, tuple[str, tuple[str, ...], bytes, int]] = {
+    "a line in a path": ("ECHO /text%0d%0aAllow-RCNS:%20true HTTP/1.1", ("Connection: close",), b"", 460),
+    "a path of no URI": ("ECHO /te|xt HTTP/1.1", ("Connection: close",), b"", 400),
+    "half an escape": ("ECHO /text%0 HTTP/1.1", ("Connection: close",), b"", 400),
+    "an empty segment": ("ECHO //text HTTP/1.1", ("Connection: close",), b"", 400),
+    "a dot segment": ("ECHO /library/../text HTTP/1.1", ("Connection: close",), b"", 460),
+    "a method with a hash": ("EC#HO /text HTTP/1.1", ("Connection: close",), b"", 400),
+    "a method in lower case": ("echo /text HTTP/1.1", ("Connection: close",), b"", 459),
+    "a long line": (f"ECHO /{'a' * 9000} HTTP/1.1", ("Connection: close",), b"", 400),
+    "a body that is too long": ("ECHO /text HTTP/1.1", ("Content-Length: 1048577",), b"", 413),
+    "chunks with trailers": ("ECHO /text HTTP/1.1", ("Transfer-Encoding: chunked", "Connection: close"), CHUNKS, 200),
+    "HTTP/1.0": ("ECHO /text HTTP/1.0", ("Content-Length: 13",), b'{"text": "x"}', 200),
+    "a value beyond ASCII": ("ECHO /text HTTP/1.1", ("Task-ID: \xe9", "Connection: close"), b"", 400),
+}
+
+
+@each_row("line, fields, body, status", RAW.values(), ids=RAW)
+def test_what_is_sent_octet_by_octet(
+    served: Served, trust: ssl.SSLContext, line: str, fields: tuple[str, ...], body: bytes, status: int
+) -> None:
+    """T-GW: one answer each, of the one request; what a trailer says of its sender is not heard."""
+    said = raw(served, trust, _raw_request(served, line, *fields, body=body))
+    assert said.startswith(f"HTTP/1.1 {status} ".encode()) and said.count(b"HTTP/1.1 ") == 1, said[:400]
+    if status == 413:
+        return
+    record = next(field for field in said.split(b"\r\n") if field.startswith(b"Attribution-Record: "))
+    payload = served.payload(record.decode().partition(": ")[2])
+    assert payload["status"] == status
+    if status == 200:
+        assert payload["caller_id"] != "evil"
+
+
 # Streams
 
 
@@ -557,3 +603,23 @@ def test_fetch_of_node(served: Served, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [200, "200 OK", 2, ["event: interim", "event: interim", "event: result"]]
+
+
+def test_a_reload_changes_who_may_call(served: Served, trust: ssl.SSLContext) -> None:
+    """Whoever shows nothing calls as ``[gateway] agent``, with assurance ``header``, from the next request on."""
+    config = served.host.config
+    before = config.read_text()
+    assert served.ask("ECHO", "/text", {"text": "x"}, token=None, context=trust).status == 401
+    config.write_text(before.replace("[gateway]\n", '[gateway]\nagent = "demo"\n'))
+    try:
+        done = served.host.agtp("reload")
+        assert done.returncode == 0 and "[gateway]" in done.stdout, done.stdout + done.stderr
+        found = served.ask("ECHO", "/text", {"text": "x"}, token=None, context=trust)
+        payload = served.payload(found.fields["Attribution-Record"])
+        assert (found.status, payload["identity_assurance"]) == (200, "header")
+        assert payload["extra"]["http"]["client"] == ""
+        # A wrong token is a wrong token: it makes nobody of its client.
+        assert served.ask("ECHO", "/text", {"text": "x"}, token="wrong", context=trust).status == 401
+    finally:
+        config.write_text(before)
+        served.host.agtp("reload")
