@@ -491,7 +491,7 @@ RAW: dict[str, tuple[str, tuple[str, ...], bytes, int]] = {
 def test_what_is_sent_octet_by_octet(
     served: Served, trust: ssl.SSLContext, line: str, fields: tuple[str, ...], body: bytes, status: int
 ) -> None:
-    """T-GW: one answer each, of the one request; what a trailer says of its sender is not heard."""
+    """One answer each, of the one request; what a trailer says of its sender is not heard."""
     said = raw(served, trust, _raw_request(served, line, *fields, body=body))
     assert said.startswith(f"HTTP/1.1 {status} ".encode()) and said.count(b"HTTP/1.1 ") == 1, said[:400]
     if status == 413:
