@@ -17,7 +17,6 @@ AUTHENTICATION = (NONE, API_KEY, OAUTH2, MTLS)
 ACTIVE = "active"
 DEPRECATED = "deprecated"
 WITHDRAWN = "withdrawn"
-STATUSES = (ACTIVE, DEPRECATED, WITHDRAWN)
 
 MEDIA_TYPE = "application/agent-card+json"
 DEFAULT = "invoke"
@@ -71,15 +70,3 @@ class Card:
     def digest(self) -> str:
         """SHA-256 of the octets, hex: the strong ETag."""
         return sha256(self.octets).hexdigest()
-
-    def text(self) -> str:
-        """All that searches look at besides the name."""
-        return " ".join(
-            (
-                self.description,
-                *(word.replace("-", " ").replace("_", " ") for word in (*self.capabilities, *self.tags)),
-                *self.languages,
-                self.provider,
-                *(f"{each.name.replace('_', ' ')} {each.description}" for each in self.operations),
-            )
-        )

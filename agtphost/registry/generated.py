@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -219,8 +219,6 @@ def _admits(context: BuiltInContext, binding: Binding) -> bool:
     if not binding.agents:
         return context.admits(binding)
     # Which agent it is asked of is settled: that of the card.
-    from dataclasses import replace
-
     return context.admits(replace(binding, agents=frozenset()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from hashlib import sha256
 from typing import Any
 
 from zope.interface import implementer
@@ -86,8 +87,6 @@ def _fields(listed: Listed, octets: bytes, former: dict[str, Any]) -> tuple[tupl
     fields = listed.entry.headers(listed.state)
     if not former:
         return fields
-    from hashlib import sha256
-
     other = {"ETag": f'"{sha256(octets).hexdigest()}"', "Card-Version": str(former["version"])}
     return tuple((name, other.get(name, value)) for name, value in fields if name != "Last-Modified")
 
