@@ -22,6 +22,7 @@ PLAYED = {
     "gateway.rst": "test_gateway_page.py",
     "grants.rst": "test_grants.py",
     "journeys.rst": "test_journeys.py",
+    "openapi.rst": "test_openapi_page.py",
     "runbook.rst": "test_runbook.py",
 }
 """Pages that need more than the sample host, and the modules that play them."""
