@@ -16,6 +16,11 @@ UNLISTED = ("resource:", "prompt:")
 """Parts of an MCP server that no list here has."""
 
 
+CARD = "/cards/{id}"
+CARDS = "EXECUTE /cards/"
+"""With a card's id: calling the agent of a card that registered."""
+
+
 class NotGrantable(ValueError):
     """
     A text that names nothing here; the message says why.
@@ -69,6 +74,9 @@ class Grantable:
             return self._upstream(text, *named)
         narrowing = Narrowing("", frozenset({text}))
         everything = list(self._bindings())
+        if text.startswith(CARDS) and any(each.path == CARD for each in everything):
+            # Which cards there are changes with every call: that of one that comes later may be granted too.
+            return ""
         method = method_of(text)
         if method is not None and any(each.method == method and is_free(each) for each in everything):
             free = [each.path for each in everything if each.method == method and not is_free(each)]

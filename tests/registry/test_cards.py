@@ -209,6 +209,8 @@ def test_who_is_shown_a_registered_card() -> None:
         == 200
     )
     assert "translator" not in host.list(may), "narrowed: it may not call it any more"
+    assert host.grant("EXECUTE /cards/translator", agent="may").status == 200
+    assert "translator" in host.list(may) and "translator:open" not in host.list(may)
 
 
 def test_what_was_registered_is_there_after_a_restart() -> None:
