@@ -23,6 +23,7 @@ PLAYED = {
     "grants.rst": "test_grants.py",
     "journeys.rst": "test_journeys.py",
     "openapi.rst": "test_openapi_page.py",
+    "registry.rst": "test_registry_page.py",
     "runbook.rst": "test_runbook.py",
 }
 """Pages that need more than the sample host, and the modules that play them."""

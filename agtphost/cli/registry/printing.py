@@ -88,12 +88,13 @@ def _short(entry: Mapping[str, Any]) -> str:
 def print_card(card: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     """One card whole: what it says, and what its operations take."""
     listed = ("id", "name", "description", "endpoint", "authentication", "provider", "version", "license")
-    print_fields((name, card.get(name)) for name in listed)
-    for name in ("capabilities", "tags", "supported_languages", "protocols"):
+    texts = ("capabilities", "tags", "supported_languages", "protocols")
+    facts: list[tuple[str, Any]] = [(name, card.get(name)) for name in listed]
+    for name in texts:
         value = card.get(name)
-        print_fields([(name, ", ".join(map(str, value)) if isinstance(value, list) else "")])
-    print_fields([("verified", verified({**card, **fields})), ("quality", quality(card))])
-    print_fields((name.lower(), value) for name, value in fields.items() if isinstance(value, str))
+        facts.append((name, ", ".join(map(str, value)) if isinstance(value, list) else ""))
+    facts += [("verified", verified({**card, **fields})), ("quality", quality(card))]
+    print_fields([*facts, *((name.lower(), value) for name, value in fields.items() if isinstance(value, str))])
     operations = _operations(card)
     if operations:
         click.echo("operations")
