@@ -114,19 +114,20 @@ def stdio_entry(client: str, name: str, command: Sequence[str]) -> str:
     return _document(client, name, entry(command))
 
 
-def http_entry(client: str, name: str, url: str, token: bool) -> str:
+def http_entry(client: str, name: str, url: str, token: bool, asks: str = "agtp mcp-bridge") -> str:
     """
-    An entry that connects to a bridge that runs already.
+    An entry that connects to a bridge, or to the front of a host, that runs already.
 
     :param url: its endpoint.
     :param token: whether it demands one.
+    :param asks: who demands it.
     """
     # Cursor tells a URL by its member, and has no type for it.
     entry: dict[str, Any] = {"url": url} if client == "cursor" else {"type": "http", "url": url}
     if not token:
         return _document(client, name, entry)
     entry["headers"] = {"Authorization": f"Bearer {_TOKENS[client]}"}
-    asked = {"type": "promptString", "id": _INPUT, "description": "Token of agtp mcp-bridge", "password": True}
+    asked = {"type": "promptString", "id": _INPUT, "description": f"Token of {asks}", "password": True}
     return _document(client, name, entry, inputs=[asked] if client == "vscode" else [])
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.configured import find_config
+from agtphost.cli.configured import find_config, require_config
 from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
@@ -56,6 +56,7 @@ _CLIENTS = ("claude", "vscode", "cursor")
     help="How long a call that a person has to approve waits for that.",
 )
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
+@click.option("--front", is_flag=True, help="With --print-config: of [mcp.front], which needs no bridge, instead.")
 @connection_options
 def command(
     uri: str,
@@ -67,6 +68,7 @@ def command(
     no_verify: bool,
     approval_wait: float,
     print_config: str | None,
+    front: bool,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -88,18 +90,17 @@ def command(
       agtp mcp-bridge --http 8931 --token-file token.txt
       agtp mcp-bridge --search
       agtp mcp-bridge --as demo --print-config claude
+      agtp mcp-bridge --front --print-config cursor
     """
     _require_sound(server, token_file, http)
+    if front:
+        _print_front(print_config, server, where, as_json)
+        return
     target = resolve(where, uri)
     tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
         words = _words(where, uri, target, server, _flags(no_endpoints, search, no_verify, approval_wait))
-        text, file = _config_for(print_config, words, http, server, token_file)
-        if as_json:
-            print_json({"client": print_config, "file": file, "config": json.loads(text)})
-        else:
-            click.echo(text)
-            click.echo(f"For {file}.", err=True)
+        _print(print_config, *_config_for(print_config, words, http, server, token_file), as_json)
         return
     try:
         import mcp_types  # noqa: F401
@@ -229,6 +230,31 @@ def _config_for(
         raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
     url = f"http://127.0.0.1:{http}/mcp"
     return client_config.http_entry(client, name, url, token_file is not None), client_config.WHERE_HTTP[client]
+
+
+def _print_front(client: str | None, server: str | None, where: Connection, as_json: bool) -> None:
+    """What to paste for the front of a host of this machine."""
+    from agtphost.bridge import client_config
+
+    if client is None:
+        raise WrongInput("--front is for --print-config", "The host itself serves [mcp.front]; no bridge has to run.")
+    config = require_config(where, "the entry of its front")
+    given = config.mcp.front
+    if given.listen is None:
+        raise WrongInput("the configuration has no [mcp.front]", 'Add [mcp.front] with listen = "ssl:8443".')
+    url = given.reached(config.host.server_id) + (given.path if server is None else f"{given.path}/{server}")
+    name, file = server or client_config.NAME, client_config.WHERE_HTTP[client]
+    text = client_config.http_entry(client, name, url, not given.anonymous, "the MCP front")
+    _print(client, text, file, as_json)
+
+
+def _print(client: str, text: str, file: str, as_json: bool) -> None:
+    """What to paste, and where."""
+    if as_json:
+        print_json({"client": client, "file": file, "config": json.loads(text)})
+    else:
+        click.echo(text)
+        click.echo(f"For {file}.", err=True)
 
 
 def _flags(no_endpoints: bool, search: bool, no_verify: bool, approval_wait: float) -> list[str]:

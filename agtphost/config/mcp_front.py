@@ -58,6 +58,19 @@ class MCPFront(HttpSection):
     it wants, and reads no other definition.
     """
 
+    def reached(self, server_id: str) -> str:
+        """
+        Where clients find it, without the path.
+
+        :param server_id: the host's name, where no address is said.
+        """
+        if self.url is not None:
+            return self.url
+        listener = listener_of(self.listen or "")
+        address = listener.interface.replace("\\", "") or server_id
+        scheme = "https" if listener.secure else "http"
+        return f"{scheme}://{f'[{address}]' if ':' in address else address}:{listener.port}"
+
     @property
     def speaker(self) -> str:
         """In whose name those call who are no agent themselves."""

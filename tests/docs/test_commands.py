@@ -119,6 +119,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "docs/bridge.rst": ('{"code": -32010,',),
     "docs/first-minutes.rst": ("{",),
     "docs/evidence.rst": ("1,204 refusals of agent-unauthenticated",),
+    "docs/mcp-front.rst": ('{"jsonrpc"', "url = "),
     "docs/metrics.rst": ("scrape_configs:", '{"kind":"agtp"'),
     "docs/operations.rst": ("AGTP-Agent-Warning: deprecated;",),
     "docs/traces.rst": ("trace    {",),

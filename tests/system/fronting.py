@@ -67,9 +67,15 @@ class Porter:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(asyncio.start_server(self._carry, "127.0.0.1", self.port))
+        server = self._loop.run_until_complete(asyncio.start_server(self._carry, "127.0.0.1", self.port))
         self._up.set()
         self._loop.run_forever()
+        server.close()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

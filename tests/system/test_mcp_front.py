@@ -313,3 +313,21 @@ def test_two_tokens_of_one_agent_are_two_clients(fronted: Fronted) -> None:
         theirs = http.post(fronted.url, json=body, headers=fronted.fields("two", **fields)).json()
     assert mine["result"]["taskId"] == task
     assert theirs["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("name", ["claude", "vscode", "cursor"])
+def test_what_to_paste_into_a_client_leads_to_the_front(name: str, fronted: Fronted) -> None:
+    """The URL answers, and the token is left to whoever pastes."""
+    printed = fronted.host.agtp_json("mcp-bridge", "--front", "--server", "fixture", "--print-config", name)
+    (entry,) = (printed["config"].get("mcpServers") or printed["config"]["servers"]).values()
+    assert entry["url"] == f"{fronted.url}/fixture"
+    assert entry["headers"]["Authorization"].startswith("Bearer ${")
+    with httpx.Client() as http:
+        assert http.post(entry["url"], json=HANDSHAKE, headers=fronted.fields("one")).status_code == 200
+
+
+def test_a_front_is_asked_for_where_there_is_one(fronted: Fronted) -> None:
+    """Without what is printed there is nothing to do."""
+    done = fronted.host.agtp("mcp-bridge", "--front")
+    assert done.returncode == 2
+    assert "--print-config" in done.stderr
