@@ -65,6 +65,18 @@ def test_surfaces_that_overlap_are_a_start_error(tmp_path: Path, monkeypatch: py
     assert problem.message == "[a2a.front] listen is where [wellknown] has /, which overlaps /agents here (line 4)"
 
 
+def test_the_gateway_has_what_other_surfaces_leave(tmp_path: Path) -> None:
+    """But where agents have their addresses, nobody else is: the A2A front wants a listener of its own."""
+    gateway = "[gateway]\nlisten = 'ssl:8443:interface=127.0.0.1'\n"
+    well = WELL.replace("'ssl:8443'", "'ssl:8443:interface=127.0.0.1'")
+    first, second = surfaces.surfaces(load(written(tmp_path, well + gateway), {}))
+    assert first.listener == second.listener and (first.name, second.name) == ("wellknown", "gateway")
+    with pytest.raises(ConfigurationError) as caught:
+        load(written(tmp_path, SHARED + gateway), {"TOKEN": "x" * 32})
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("[gateway] listen is where [a2a.front] has /agents, which overlaps /agents here")
+
+
 def test_a_listener_has_one_certificate(tmp_path: Path) -> None:
     """Two sections that share one name the same files, or neither names any."""
     for name in ("c.pem", "c.key"):

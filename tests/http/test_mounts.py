@@ -86,6 +86,16 @@ def test_each_path_is_its_surface() -> None:
         assert asked(mounts, host, path=path)[0] == 404
 
 
+def test_one_surface_has_what_the_others_leave() -> None:
+    """Wherever it stands among them; and not beside one that has everything."""
+    rest = Mount(surface="rest", path=MountPath("/", rest=True), resource=Named("rest"))
+    mounts = Mounts([rest, mounted(Named("a"), "/a")])
+    for path, name in {"/a": "a", "/a/b": "a", "/": "rest", "/ab": "rest", "/b/c": "rest"}.items():
+        assert asked(mounts, "Host: localhost:8080", path=path) == (200, name)
+    with pytest.raises(ValueError, match="overlaps"):
+        Mounts([rest, mounted(Named("all"), "/")])
+
+
 def test_overlapping_surfaces_are_refused() -> None:
     """A start error says so before; this is what keeps two from being served together in any case."""
     for one, other in [("/a", "/a/b"), ("/", "/a"), ("/a", "/a")]:
