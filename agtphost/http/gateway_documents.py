@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 
 from agtphost.http.clients import Client
@@ -65,7 +66,7 @@ class Ready:
     guarded: bool = False
     """Whether it is for those alone who have shown who they are."""
 
-    @property
+    @cached_property
     def tag(self) -> str:
         """Its strong validator."""
         return f'"{sha256(self.body).hexdigest()[:40]}"'
