@@ -322,6 +322,20 @@ def test_an_agent_elsewhere_is_called_where_its_provider_is_named(
     assert (refused.status, refused.code, refused.value["error"]["reason"]) == (403, "Forbidden", "not-entitled")
 
 
+def test_octets_and_addresses_are_passed_on_as_they_are(
+    registry: Registry, elsewhere: tuple[DraftRegistry, Any]
+) -> None:
+    """Base64 is the text that it was, and an address in an input is asked by nobody here."""
+    agent, _ = elsewhere
+    add(registry, translator(agent, id="binary"))
+    asked = {"text": "/9j/4AAQSkZJRg==", "source_language": f"{agent.url}/agents/spanish-gpt", "target_language": "fr"}
+    before = len(agent.asked)
+    assert "translated_text" in registry.client().invoke("binary", asked)
+    told = agent.asked[before:]
+    assert [path for _, path, _ in told] == ["/direct/translator-001", "/direct/translator-001/invoke"]
+    assert all(body == asked for _, _, body in told)
+
+
 def test_a_call_with_a_key_is_made_once(registry: Registry, elsewhere: tuple[DraftRegistry, Any]) -> None:
     """Its repetition gets the answer that there was."""
     agent, _ = elsewhere
