@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from heapq import nsmallest
+from heapq import nlargest
 from threading import Lock
 from typing import Any
 
@@ -24,6 +24,9 @@ NEAR = 0.5
 
 OCTETS = 4
 """Of a number of a vector."""
+
+LOWEST = 1e-6
+"""The score of an entry that has a word of the query, and whose meaning is another one."""
 
 LANGUAGE = 0.15
 """How much of what an entry lacks of a full score it gets for listing the language that is asked for."""
@@ -99,6 +102,7 @@ class Index:
         self._lock = Lock()
         self._lexicon: Lexicon | None = None
         self._vectors: Any = None
+        self._speaking = [number for number, entry in enumerate(entries) if entry.languages]
 
     @property
     def width(self) -> int:
@@ -137,12 +141,10 @@ class Index:
         else:
             engine = "bm25"
             found, most = lexicon.scores(wanted.text, among)
-            scores = {number: score / most for number, score in enumerate(found) if score}
+            scores = [score / most for score in found]
         if language:
             self._boost(scores, language, among, wanted)
-        best = nsmallest(wanted.offset + wanted.limit, scores.items(), key=lambda item: (-item[1], item[0]))
-        hits = tuple((number, round(min(score, 1.0), 4)) for number, score in best[wanted.offset :])
-        return Found(engine=engine, total=len(scores), hits=hits)
+        return Found(engine=engine, total=len(scores) - scores.count(0.0), hits=_window(scores, wanted))
 
     def _everything(self, wanted: Wanted, among: bytes) -> Found:
         numbers = (n for n, there in enumerate(among) if there and (wanted.admits is None or wanted.admits(n)))
@@ -150,17 +152,13 @@ class Index:
         window = found[wanted.offset : wanted.offset + wanted.limit]
         return Found(engine="", total=len(found), hits=tuple((number, 1.0) for number in window))
 
-    def _boost(self, scores: dict[int, float], language: str, among: bytes, wanted: Wanted) -> None:
+    def _boost(self, scores: list[float], language: str, among: bytes, wanted: Wanted) -> None:
         """Entries that list the language come before others that answer as well, and are found by it alone."""
-        for number, entry in enumerate(self.entries):
-            if not among[number] or not lists(entry.languages, language):
-                continue
-            score = scores.get(number)
-            if score is None:
-                if wanted.admits is not None and not wanted.admits(number):
-                    continue
-                score = 0.0
-            scores[number] = score + LANGUAGE * (1 - score)
+        for number in self._speaking:
+            if among[number] and lists(self.entries[number].languages, language):
+                score = scores[number]
+                if score or wanted.admits is None or wanted.admits(number):
+                    scores[number] = score + LANGUAGE * (1 - score)
 
     def _read(self) -> Lexicon:
         with self._lock:
@@ -169,21 +167,31 @@ class Index:
             return self._lexicon
 
 
-def _fused(lexicon: Lexicon, wanted: Wanted, among: bytes, matrix: Any, vector: bytes) -> dict[int, float]:
-    """Cosine and BM25 of each entry that has a word of the query, or is near."""
+def _window(scores: list[float], wanted: Wanted) -> tuple[tuple[int, float], ...]:
+    """The best from ``offset`` on; of equal ones those first that stand first."""
+    last = wanted.offset + wanted.limit
+    least = min(nlargest(last, scores), default=0.0)
+    best = [(-score, number) for number, score in enumerate(scores) if score >= least and score]
+    best.sort()
+    return tuple((number, round(min(-score, 1.0), 4)) for score, number in best[wanted.offset : last])
+
+
+def _fused(lexicon: Lexicon, wanted: Wanted, among: bytes, matrix: Any, vector: bytes) -> list[float]:
+    """Cosine and BM25 of each entry that has a word of the query, or is near; 0 for the others."""
     import numpy
 
-    cosine = matrix @ numpy.frombuffer(vector, dtype="<f4")
+    # Not by BLAS: its threads go on in circles for a while after each product.
+    cosine = numpy.einsum("ij,j->i", matrix, numpy.frombuffer(vector, dtype="<f4"))
     found, _ = lexicon.scores(wanted.text or "", among)
     said = numpy.array(found, dtype="f4")
     there = numpy.frombuffer(among, dtype="u1") != 0
     nearest = float(cosine[there].max(initial=0.0))
     near = there & (cosine >= max(LEAST, NEAR * nearest))
+    if wanted.admits is not None:
+        # Those with a word of the query were asked about already.
+        for number in numpy.flatnonzero(near & (said == 0)).tolist():
+            near[number] = wanted.admits(number)
     best = said.max(initial=0.0)
     fused = (cosine + WORDS * said / best if best else cosine) / (1 + WORDS)
-    numbers = numpy.flatnonzero(near | (said > 0)).tolist()
-    admits = wanted.admits
-    if admits is not None:
-        # Those with a word of the query were asked about already.
-        numbers = [number for number in numbers if found[number] or admits(number)]
-    return dict(zip(numbers, numpy.clip(fused[numbers], 0.0, 1.0).tolist(), strict=True))
+    scores: list[float] = numpy.where(near | (said > 0), numpy.clip(fused, LOWEST, 1.0), 0.0).tolist()
+    return scores

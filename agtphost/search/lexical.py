@@ -93,7 +93,11 @@ class Lexicon:
         """
         scores = [0.0] * self.size
         whole = sum(among)
-        counted = [(sum(map(among.__getitem__, numbers)), numbers, impacts) for numbers, impacts in self._of(query)]
+        everything = whole == self.size
+        counted = [
+            (len(numbers) if everything else sum(map(among.__getitem__, numbers)), numbers, impacts)
+            for numbers, impacts in self._of(query)
+        ]
         there = sorted((each for each in counted if each[0]), key=lambda each: each[0])
         rarest = there[:RAREST]
         # Words that nothing has are part of what was asked, which a text cannot answer then.

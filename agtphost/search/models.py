@@ -132,8 +132,9 @@ class StaticVectors:
 
         rows = numpy.zeros((len(texts), self.dimensions), dtype="f4")
         # A mean is diluted by words that every text has.
-        read = self._tokenizer.encode_batch([telling(text) for text in texts], add_special_tokens=False)
-        for row, tokens in zip(rows, read, strict=True):
+        for row, text in zip(rows, texts, strict=True):
+            # One by one: a batch takes threads, each with memory of its own.
+            tokens = self._tokenizer.encode(telling(text), add_special_tokens=False)
             if tokens.ids:
                 row[:] = self._vectors[tokens.ids].astype("f4").mean(axis=0)
         return rows
