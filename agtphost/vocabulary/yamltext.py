@@ -17,6 +17,7 @@ text of this size than a reactor may wait.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import yaml
@@ -34,6 +35,24 @@ MAX_EVENTS = 10_000
 MAX_DEPTH = jsontext.MAX_DEPTH
 """Mappings and sequences inside each other."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How large a text may be, and how strict a reader is."""
+
+    octets: int = MAX_OCTETS
+    events: int = MAX_EVENTS
+    depth: int = MAX_DEPTH
+    guessing: bool = False
+    """Whether plain scalars that readers disagree about, such as ``1.2.0``, are text."""
+
+
+Mark = tuple[int, int]
+"""Line and column, both from 1."""
+
+Marks = dict[int, dict[str | int, Mark]]
+"""Where the names and items of each mapping and sequence stand, by its ``id``."""
+
 _WORDS: dict[str, Any] = {"null": None, "": None, "true": True, "false": False}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII)
 _AMBIGUOUS = re.compile(
@@ -49,7 +68,16 @@ _AMBIGUOUS = re.compile(
 
 
 class YAMLTextError(ValueError):
-    """The text is not YAML as this host reads it; the message says where and why."""
+    """
+    The text is not YAML as this host reads it; the message says where and why.
+
+    :ivar mark: where; None where that is not known.
+    """
+
+    def __init__(self, message: str, mark: Mark | None = None) -> None:
+        super().__init__(message if mark is None else f"{message} (line {mark[0]}, column {mark[1]})")
+        self.reason = message
+        self.mark = mark
 
 
 def available() -> bool:
@@ -58,21 +86,27 @@ def available() -> bool:
 
 
 def _refuse(message: str, event: Any = None) -> NoReturn:
-    mark = getattr(event, "start_mark", None)
-    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-    raise YAMLTextError(message + where)
+    raise YAMLTextError(message, _mark(getattr(event, "start_mark", None)))
 
 
-def decode(octets: bytes) -> Any:
+def _mark(mark: Any) -> Mark | None:
+    return None if mark is None else (mark.line + 1, mark.column + 1)
+
+
+_STRICT = Bounds()
+
+
+def decode(octets: bytes, bounds: Bounds = _STRICT, marks: Marks | None = None) -> Any:
     """
     Read one YAML text.
 
     :param octets: the whole text, UTF-8 without a byte order mark.
+    :param marks: takes where everything stands.
     :return: dicts, lists, strings, ints within 2**53, finite floats, booleans and None.
     :raises YAMLTextError: naming what is wrong.
     """
-    if len(octets) > MAX_OCTETS:
-        _refuse(f"it has more than {MAX_OCTETS} octets")
+    if len(octets) > bounds.octets:
+        _refuse(f"it has more than {bounds.octets} octets")
     try:
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -80,11 +114,9 @@ def decode(octets: bytes) -> Any:
     if text.startswith("\ufeff"):
         _refuse("it begins with a byte order mark")
     try:
-        return _Reading(_PARSER(text)).value()
+        return _Reading(_PARSER(text), bounds, marks).value()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise YAMLTextError(f"{error.problem or 'it cannot be parsed'}{where}") from None
+        raise YAMLTextError(error.problem or "it cannot be parsed", _mark(error.problem_mark)) from None
     except yaml.YAMLError as error:
         raise YAMLTextError(f"it cannot be parsed: {error}"[:160]) from None
 
@@ -92,8 +124,10 @@ def decode(octets: bytes) -> Any:
 class _Reading:
     """One pass over the events of a text; every open collection is in a list, not on Python's stack."""
 
-    def __init__(self, parser: Any) -> None:
+    def __init__(self, parser: Any, bounds: Bounds, marks: Marks | None) -> None:
         self._next = parser.get_event
+        self._bounds = bounds
+        self._marks = marks
         self._events = 0
         self._open: list[dict[str, Any] | list[Any]] = []
         self._names: list[str | None] = []
@@ -107,8 +141,8 @@ class _Reading:
         while True:
             event = self._next()
             self._events += 1
-            if self._events > MAX_EVENTS:
-                _refuse(f"it has more than {MAX_EVENTS} values and names")
+            if self._events > self._bounds.events:
+                _refuse(f"it has more than {self._bounds.events} values and names", event)
             match event:
                 case yaml.ScalarEvent():
                     self._scalar(event)
@@ -132,26 +166,27 @@ class _Reading:
 
     def _begin(self, event: Any) -> None:
         self._plain(event)
-        if len(self._open) >= MAX_DEPTH:
-            _refuse(f"it is nested more than {MAX_DEPTH} deep", event)
+        if len(self._open) >= self._bounds.depth:
+            _refuse(f"it is nested more than {self._bounds.depth} deep", event)
         begun: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         if self._open and isinstance(self._open[-1], dict) and self._names[-1] is None:
             _refuse("a name is not a string", event)
-        self._put(begun)
+        self._put(begun, event)
         self._open.append(begun)
         self._names.append(None)
 
     def _scalar(self, event: Any) -> None:
         self._plain(event)
-        value = _scalar(event) if event.implicit[0] else event.value
+        value = _scalar(event, self._bounds.guessing) if event.implicit[0] else event.value
         if self._open and isinstance(self._open[-1], dict) and self._names[-1] is None:
             if not isinstance(value, str):
                 _refuse("a name is not a string", event)
             if value in self._open[-1]:
                 _refuse(f"the name {value[:64]!r} stands twice in one mapping", event)
             self._names[-1] = value
+            self._mark(value, event)
         else:
-            self._put(value)
+            self._put(value, event)
 
     @staticmethod
     def _plain(event: Any) -> None:
@@ -160,12 +195,18 @@ class _Reading:
         if event.tag is not None:
             _refuse("it has a tag", event)
 
-    def _put(self, value: Any) -> None:
+    def _mark(self, name: str | int, event: Any) -> None:
+        if self._marks is not None:
+            mark = event.start_mark
+            self._marks.setdefault(id(self._open[-1]), {})[name] = mark.line + 1, mark.column + 1
+
+    def _put(self, value: Any, event: Any) -> None:
         if not self._open:
             self._whole = value
             return
         within = self._open[-1]
         if isinstance(within, list):
+            self._mark(len(within), event)
             within.append(value)
         else:
             name = self._names[-1]
@@ -174,7 +215,7 @@ class _Reading:
             self._names[-1] = None
 
 
-def _scalar(event: Any) -> Any:
+def _scalar(event: Any, guessing: bool) -> Any:
     """A scalar without quotes."""
     text = event.value
     if text in _WORDS:
@@ -185,6 +226,6 @@ def _scalar(event: Any) -> Any:
             return jsontext.number(text, fraction=number[1] is not None or number[2] is not None)
         except jsontext.JSONTextError as error:
             _refuse(str(error), event)
-    if _AMBIGUOUS.fullmatch(text) is not None:
+    if _AMBIGUOUS.fullmatch(text) is not None and not (guessing and text[0].isdigit()):
         _refuse(f"the plain scalar {text[:32]!r} means different things to different readers; quote it", event)
     return text

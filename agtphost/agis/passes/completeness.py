@@ -1,0 +1,191 @@
+"""Pass 5: what a semantic block has to have, at which level, and of what kind (AGIS v01 sections 3, 6 and 14)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agtphost.agis.document import Endpoint
+from agtphost.agis.findings import Finding
+from agtphost.agis.passes.subject import Subject
+from agtphost.contract.tool_names import mcp_tool_name
+
+LONGEST = 500
+"""Characters of an intent or an outcome (section 14)."""
+
+SURE = 0.85
+"""The least confidence_guidance of what cannot be undone (section 6)."""
+
+ACTORS = ("agent", "user", "system")
+CAPABILITIES = ("discovery", "transaction", "modification", "retrieval", "analysis", "notification")
+IMPACTS = ("informational", "reversible", "irreversible")
+
+FIELDS: dict[str, tuple[bool, bool]] = {
+    "intent": (True, True),
+    "actor": (True, True),
+    "outcome": (True, True),
+    "capability": (False, True),
+    "confidence_guidance": (False, True),
+    "impact_tier": (False, True),
+    "is_idempotent": (False, True),
+    "state_transition": (False, True),
+    "parameter_hints": (False, False),
+    "mcp_tool_name": (False, False),
+}
+"""The members of a semantic block: whether level 1 and level 2 require them (section 3)."""
+
+_FINAL = frozenset({"EXECUTE", "CANCEL", "TRANSFER"})
+_NEXT = re.compile(r"[.!?]\s+[A-Z]")
+_INSTRUCTIONS = re.compile(
+    r"ignore (?:all |any )?(?:previous|prior|above)|\byou are\b|\byou must\b|(?:^|\s)(?:system|assistant|user)\s*:|<\|"
+    r"|\bdisregard\b|\binstructions?\b.{0,20}\b(?:above|follow)",
+    re.IGNORECASE,
+)
+_TRANSITION = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:\s*(\S.*?)\s*->\s*(\S.*?)\s*", re.ASCII | re.DOTALL)
+_TOOL_NAME = re.compile(r"[a-z0-9]+(?:_+[a-z0-9]+)*", re.ASCII)
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """What is wrong with the semantic blocks."""
+    tools: dict[str, str] = {}
+    for endpoint in subject.document.endpoints:
+        yield from _members(subject, endpoint)
+        yield from _statements(subject, endpoint)
+        yield from _values(subject, endpoint)
+        yield from _hints(subject, endpoint)
+        yield from _transitions(subject, endpoint)
+        yield from _tool_name(subject, endpoint, tools)
+
+
+def _members(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    block = endpoint.semantic
+    at = endpoint.place("semantic")
+    for name, (first, second) in FIELDS.items():
+        if not _absent(block, name):
+            continue
+        if first:
+            yield subject.finding("P5-missing", endpoint.name, at, f"semantic.{name} is missing")
+        elif second and subject.level == 2 and (name != "state_transition" or _changes(block)):
+            yield subject.finding(
+                "P5-level-2", endpoint.name, at, f"semantic.{name} is missing, which level 2 requires"
+            )
+
+
+def _absent(block: Mapping[str, Any], name: str) -> bool:
+    value = block.get(name)
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _changes(block: Mapping[str, Any]) -> bool:
+    return block.get("impact_tier") != "informational"
+
+
+def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    for name in ("intent", "outcome"):
+        if _absent(endpoint.semantic, name):
+            continue
+        at, said = endpoint.place("semantic", name), endpoint.semantic[name]
+        if not isinstance(said, str):
+            yield subject.finding("P5-sentence", endpoint.name, at, f"semantic.{name} is not a sentence")
+            continue
+        if len(said) > LONGEST:
+            message = f"semantic.{name} has {len(said)} characters, and {LONGEST} are the most"
+            yield subject.finding("P5-long", endpoint.name, at, message)
+            continue
+        if _NEXT.search(said.strip()):
+            message = f"semantic.{name} is more than one sentence"
+            yield subject.finding("P5-sentence", endpoint.name, at, message, re.split(r"(?<=[.!?])\s", said.strip())[0])
+        found = _INSTRUCTIONS.search(said)
+        if found is not None:
+            message = f"semantic.{name} reads as an instruction: {found[0].strip()!r}"
+            yield subject.finding("P5-instruction", endpoint.name, at, message, "say what the endpoint does")
+
+
+def _values(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    block = endpoint.semantic
+    for rule, name, choices in (
+        ("P5-actor", "actor", ACTORS),
+        ("P5-capability", "capability", CAPABILITIES),
+        ("P5-impact", "impact_tier", IMPACTS),
+    ):
+        if not _absent(block, name) and block[name] not in choices:
+            message = f"semantic.{name} is {str(block[name])[:40]!r}, and none of {', '.join(choices)}"
+            yield subject.finding(rule, endpoint.name, endpoint.place("semantic", name), message)
+    if not isinstance(block.get("is_idempotent", False), bool):
+        at = endpoint.place("semantic", "is_idempotent")
+        yield subject.finding("P5-idempotent", endpoint.name, at, "semantic.is_idempotent is not true or false")
+    yield from _confidence(subject, endpoint)
+
+
+def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    value = endpoint.semantic.get("confidence_guidance")
+    at = endpoint.place("semantic", "confidence_guidance")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1):
+        message = "semantic.confidence_guidance is no number from 0.0 to 1.0"
+        yield subject.finding("P5-confidence", endpoint.name, at, message)
+        return
+    final = endpoint.semantic.get("impact_tier") == "irreversible" or (
+        endpoint.verb in _FINAL and endpoint.semantic.get("impact_tier") is None
+    )
+    if final and (value is None or value < SURE):
+        said = "has no confidence_guidance" if value is None else f"has a confidence_guidance of {value}"
+        message = f"it cannot be undone, and {said}"
+        yield subject.finding("P5-low-confidence", endpoint.name, at, message, f"confidence_guidance: {SURE}")
+
+
+def _hints(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    hints = endpoint.semantic.get("parameter_hints")
+    if hints is None:
+        return
+    at = endpoint.place("semantic", "parameter_hints")
+    sound = isinstance(hints, dict) and all(
+        isinstance(phrases, list) and all(isinstance(phrase, str) for phrase in phrases) for phrases in hints.values()
+    )
+    if not sound:
+        yield subject.finding("P5-hints", endpoint.name, at, "semantic.parameter_hints are no lists of phrases")
+
+
+def transitions(value: Any) -> list[tuple[str, str, str]] | None:
+    """
+    The fields of a ``state_transition``, each with what it was and what it will be.
+
+    :param value: text of one or several lines, a list of texts, or a mapping from fields to ``FROM -> TO``.
+    :return: None where it is none of these.
+    """
+    if isinstance(value, Mapping):
+        lines = [f"{name}: {change}" for name, change in value.items()]
+    elif isinstance(value, str):
+        lines = [line for line in value.splitlines() if line.strip()]
+    elif isinstance(value, list) and all(isinstance(line, str) for line in value):
+        lines = value
+    else:
+        return None
+    found = [_TRANSITION.fullmatch(line) for line in lines]
+    return [(each[1], each[2], each[3]) for each in found if each is not None] if lines and all(found) else None
+
+
+def _transitions(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    value = endpoint.semantic.get("state_transition")
+    if value is not None and transitions(value) is None:
+        at = endpoint.place("semantic", "state_transition")
+        message = "semantic.state_transition is not `field: FROM -> TO`"
+        yield subject.finding("P5-transition", endpoint.name, at, message, "reservation.status: NONE -> CONFIRMED")
+
+
+def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> Iterator[Finding]:
+    """A name of one's own is unique; what the rule makes of method and path may stand for several paths."""
+    declared = endpoint.semantic.get("mcp_tool_name")
+    if declared is None:
+        tools.setdefault(mcp_tool_name(endpoint.verb, endpoint.path.lower()), endpoint.name)
+        return
+    at = endpoint.place("semantic", "mcp_tool_name")
+    if not isinstance(declared, str) or _TOOL_NAME.fullmatch(declared) is None:
+        fix = re.sub(r"[^a-z0-9]+", "_", str(declared).lower()).strip("_")
+        message = f"semantic.mcp_tool_name {str(declared)[:64]!r} is not lower-case words joined by underscores"
+        yield subject.finding("P5-tool-name", endpoint.name, at, message, fix)
+        return
+    other = tools.setdefault(declared, endpoint.name)
+    if other != endpoint.name:
+        message = f"semantic.mcp_tool_name {declared} is the tool of {other}, too"
+        yield subject.finding("P5-tool-name", endpoint.name, at, message)

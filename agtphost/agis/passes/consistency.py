@@ -1,0 +1,78 @@
+"""
+Pass 6: an intent that says what its method says (AGIS v01 sections 6.1 and 6.3).
+
+The verb that an intent begins with is compared with the method: what finds
+does not create, what books does not return lists. That catches what the
+draft's examples show, offline and the same every time; the similarity of
+embeddings, which the draft suggests, passes one of its three violations and
+warns of four conforming examples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from agtphost.agis.document import Endpoint
+from agtphost.agis.findings import Finding
+from agtphost.agis.passes.subject import Subject
+from agtphost.agis.words import Effect, Words
+
+_FIRST = re.compile(r"[A-Za-z]+")
+_INTERNAL = re.compile(
+    r"\binto the \S+ (?:table|database|index|queue)\b|\b(?:table|tables|rows?|columns?|database|SQL|stored procedure)\b"
+    r"|\bcalls the \S+ (?:API|service|function|endpoint)\b|\b(?:HTTP|REST|API|RPC) (?:call|request)\b",
+    re.IGNORECASE,
+)
+_ADVERBS = re.compile(r"[a-z]{3,}ly\b")
+_AGAINST = {
+    (Effect.READS, Effect.ACTS): True,
+    (Effect.READS, Effect.CREATES): True,
+    (Effect.ACTS, Effect.READS): True,
+    (Effect.CREATES, Effect.READS): False,
+    (Effect.ANALYSES, Effect.ACTS): False,
+    (Effect.ACTS, Effect.ANALYSES): False,
+}
+"""Method and intent that do not go together: whether that is sure, or to be looked at."""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Which intents say something else."""
+    for endpoint in subject.document.endpoints:
+        intent = endpoint.semantic.get("intent")
+        if isinstance(intent, str) and intent.strip():
+            yield from _findings(subject, endpoint, intent)
+
+
+def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Finding]:
+    at, method = endpoint.place("semantic", "intent"), endpoint.verb
+    found = _INTERNAL.search(intent)
+    if found is not None:
+        message = f"the intent tells what the system does inside ({found[0]!r})"
+        yield subject.finding("P6-internal", endpoint.name, at, message, "say what the agent gets done")
+    verb = head_verb(subject.words, intent)
+    if verb is None or verb == method:
+        return
+    if subject.words.opposites(method, verb):
+        message = f"{method} and an intent that begins with {verb} are opposites"
+        yield subject.finding("P6-contradiction", endpoint.name, at, message, f"say {method}, or make it {verb}")
+        return
+    effects = subject.words.effect(method), subject.words.effect(verb)
+    sure = _AGAINST.get(effects)
+    if sure is None:
+        return
+    if sure and method not in subject.words.effects:
+        sure = False  # A verb that is in no list of what verbs do.
+    message = f"{method} {effects[0].value}, and an intent that begins with {verb} {effects[1].value}"
+    rule = "P6-contradiction" if sure else "P6-doubtful"
+    yield subject.finding(rule, endpoint.name, at, message, f"make it {verb} {endpoint.path}, or say the intent anew")
+
+
+def head_verb(known: Words, intent: str) -> str | None:
+    """The verb that an intent begins with, in its base form; None where it begins with something else."""
+    rest = _ADVERBS.sub("", intent.strip()[:1].lower() + intent.strip()[1:])
+    found = _FIRST.search(rest)
+    if found is None:
+        return None
+    lemma = known.lemma(found[0])
+    return lemma if known.is_verb(lemma) else None

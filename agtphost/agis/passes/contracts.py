@@ -1,0 +1,185 @@
+"""Pass 8: input, output and errors of every endpoint (AGIS v01 section 7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agtphost.agis.document import Endpoint
+from agtphost.agis.findings import Finding
+from agtphost.agis.passes.subject import Subject
+from agtphost.agis.shorthand import is_shorthand, schema_of
+from agtphost.contract.schemas import SchemaError, compile_schema
+
+_SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
+_PARAMETER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+GENERIC = frozenset(
+    {"error", "errors", "failure", "failed", "unknown", "unknown_error", "exception", "other", "invalid"}
+)
+"""Names that say nothing."""
+
+MOST = 10
+"""Faults of one schema that are told."""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """What is wrong with the contracts."""
+    shared = _shared(subject)
+    for endpoint in subject.document.endpoints:
+        for name in ("input", "output"):
+            yield from _contract(subject, endpoint, name, shared)
+        yield from _parameters(subject, endpoint)
+        yield from _errors(subject, endpoint)
+
+
+def _shared(subject: Subject) -> Mapping[str, Any]:
+    found = subject.document.members.get("schemas")
+    return found if isinstance(found, Mapping) else {}
+
+
+def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[str, Any]:
+    """
+    A contract as one JSON Schema of its own: shorthand written out, the document's shared schemas beside it.
+
+    :param contract: a mapping or a list.
+    :param shared: the document's ``schemas``, which contracts refer to as ``#/schemas/NAME``.
+    :param closed: of a shorthand, whether other members are refused.
+    """
+    schema = schema_of(contract, closed=closed) if is_shorthand(contract) else dict(contract)
+    needed = _referred(schema, shared)
+    if not needed:
+        return schema
+    return _moved({**schema, "$defs": {**schema.get("$defs", {}), **{name: shared[name] for name in needed}}})
+
+
+def _referred(schema: Any, shared: Mapping[str, Any]) -> set[str]:
+    found: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            target = item.get("$ref")
+            if isinstance(target, str) and target.startswith("#/schemas/"):
+                name = target.removeprefix("#/schemas/")
+                if name in shared and name not in found:
+                    found.add(name)
+                    waiting.append(shared[name])
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return found
+
+
+def _moved(item: Any) -> Any:
+    """With references into the copy that a contract has of them."""
+    if isinstance(item, Mapping):
+        return {
+            name: value.replace("#/schemas/", "#/$defs/", 1)
+            if name == "$ref" and isinstance(value, str)
+            else _moved(value)
+            for name, value in item.items()
+        }
+    return [_moved(each) for each in item] if isinstance(item, list) else item
+
+
+def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: Mapping[str, Any]) -> Iterator[Finding]:
+    at, contract = endpoint.place(name), endpoint.members.get(name)
+    if contract is None:
+        yield subject.finding(
+            "P8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}"
+        )
+        return
+    if not isinstance(contract, (dict, list)) or (isinstance(contract, list) and not is_shorthand(contract)):
+        yield subject.finding("P8-schema", endpoint.name, at, f"{name} is not a JSON Schema")
+        return
+    if is_shorthand(contract):
+        message = f"{name} is written in the draft's shorthand; it is read as a JSON Schema"
+        yield subject.finding("P8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
+    remote = _remote(contract)
+    if remote is not None:
+        message = f"{name} refers to {remote[:100]!r}, and nothing outside of the document is read"
+        yield subject.finding("P8-remote", endpoint.name, at, message, "#/schemas/NAME")
+        return
+    try:
+        compile_schema(resolved(contract, shared, closed=name == "input"), role="tool")
+    except SchemaError as error:
+        for fault in error.faults[:MOST]:
+            message = f"{name}{fault.pointer} {fault.message}"
+            yield subject.finding("P8-schema", endpoint.name, at, message)
+
+
+def _remote(contract: Any) -> str | None:
+    waiting = [contract]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            target = item.get("$ref")
+            if isinstance(target, str) and not target.startswith("#"):
+                return target
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return None
+
+
+def _parameters(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    contract = endpoint.members.get("input")
+    if not isinstance(contract, (dict, list)):
+        return
+    schema = schema_of(contract, closed=True) if is_shorthand(contract) else contract
+    if not isinstance(schema, Mapping) or "$ref" in schema or not isinstance(schema.get("properties", {}), Mapping):
+        return
+    known, at = schema.get("properties", {}), endpoint.place("input")
+    required = schema.get("required", [])
+    for name in required if isinstance(required, list) and not schema.keys() & {"allOf", "anyOf", "oneOf"} else []:
+        if isinstance(name, str) and name not in known:
+            yield subject.finding(
+                "P8-required", endpoint.name, at, f"input requires {name[:64]}, and does not declare it"
+            )
+    for name in known:
+        if _SNAKE.fullmatch(name) is None:
+            fix = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+            message = f"the parameter {name[:64]!r} is not in snake_case"
+            yield subject.finding("P8-snake-case", endpoint.name, (*at, "properties", name), message, fix)
+    for name in _PARAMETER.findall(endpoint.path):
+        if name not in known and known:
+            message = f"{{{name}}} of the path is no parameter of the input"
+            yield subject.finding("P8-path-parameter", endpoint.name, at, message)
+    hints = endpoint.semantic.get("parameter_hints")
+    for name in hints if isinstance(hints, Mapping) else ():
+        if name not in known and known:
+            where = endpoint.place("semantic", "parameter_hints", name)
+            message = f"{str(name)[:64]} is hinted at, and no parameter of the input"
+            yield subject.finding("P5-unknown-hint", endpoint.name, where, message)
+
+
+def error_names(value: Any) -> list[str] | None:
+    """The names of ``errors``: texts, or mappings with a ``name``; None where they are neither."""
+    if isinstance(value, Mapping):
+        return [*value]
+    if not isinstance(value, list):
+        return None
+    names = [each.get("name") if isinstance(each, Mapping) else each for each in value]
+    return [name for name in names if isinstance(name, str)] if all(isinstance(name, str) for name in names) else None
+
+
+def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    at = endpoint.place("errors")
+    if "errors" not in endpoint.members:
+        yield subject.finding("P8-missing", endpoint.name, endpoint.at, "it has no errors", "errors: []")
+        return
+    names = error_names(endpoint.members["errors"])
+    if names is None:
+        yield subject.finding("P8-errors", endpoint.name, at, "errors is not a list of names")
+        return
+    for index, name in enumerate(names):
+        place = (*at, index) if isinstance(endpoint.members["errors"], list) else (*at, name)
+        if name.lower().replace("-", "_") in GENERIC or not name.strip():
+            message = f"the error {name[:64]!r} does not say what went wrong"
+            yield subject.finding("P8-generic-error", endpoint.name, place, message, "such as reservation_unavailable")
+        elif _SNAKE.fullmatch(name) is None:
+            fix = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+            yield subject.finding(
+                "P8-snake-case", endpoint.name, place, f"the error {name[:64]!r} is not in snake_case", fix
+            )

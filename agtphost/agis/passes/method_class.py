@@ -1,0 +1,52 @@
+"""Pass 3: a method is something that a caller wants done, and none of HTTP's (AGIS v01 sections 4.2 and 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agtphost.agis.document import Endpoint
+from agtphost.agis.findings import Finding
+from agtphost.agis.passes.subject import Subject
+
+PROHIBITED = {
+    "GET": "FETCH or RETRIEVE",
+    "POST": "CREATE or SUBMIT",
+    "PUT": "REPLACE",
+    "DELETE": "REMOVE",
+    "PATCH": "MODIFY",
+    "HEAD": "CHECK",
+    "OPTIONS": "DESCRIBE",
+    "CONNECT": "LINK",
+    "TRACE": "TRACK",
+}
+"""HTTP's methods, with what to say instead (section 4.3)."""
+
+_INSTEAD = {"OPEN": "UNLOCK, START or CREATE", "VALID": "VALIDATE", "ACTIVE": "ACTIVATE", "AVAILABLE": "CHECK or FIND"}
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Which methods are of another class."""
+    for endpoint in subject.document.endpoints:
+        yield from class_findings(subject, endpoint)
+
+
+def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    """Whether one method is."""
+    verb, known, place = endpoint.verb, subject.words, endpoint.place("method")
+    if not verb.isalpha() or not verb.isascii() or known.base(verb) is not None:
+        return  # Pass 2 says it.
+    if verb in PROHIBITED:
+        message = f"{verb} is a method of HTTP, which an agent takes for HTTP's"
+        yield subject.finding("P3-http-method", endpoint.name, place, message, PROHIBITED[verb])
+    elif verb in known.states:
+        message = f"{verb} is a state or condition, and nothing that is done"
+        yield subject.finding("P3-state", endpoint.name, place, message, _INSTEAD.get(verb, ""))
+    elif verb in known.things:
+        message = f"{verb} is a thing, and nothing that is done"
+        yield subject.finding("P3-noun", endpoint.name, place, message, f"FETCH /{verb.lower()}")
+    elif verb in known.borderline:
+        message = f"{verb} may mean many things; a more specific verb is recommended"
+        yield subject.finding("P3-borderline", endpoint.name, place, message)
+    elif not known.is_verb(verb):
+        message = f"{verb} is no verb that this validator knows"
+        yield subject.finding("P3-unknown", endpoint.name, place, message)

@@ -1,0 +1,70 @@
+"""Pass 2: a method is one verb in its base form, of letters alone (AGIS v01 section 4.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from agtphost.agis.document import Endpoint
+from agtphost.agis.findings import Finding
+from agtphost.agis.passes.subject import Subject
+from agtphost.agis.words import parts
+
+_LETTERS = re.compile(r"[A-Za-z]+", re.ASCII)
+_INNER = re.compile(r"[a-z][A-Z]", re.ASCII)
+_SHORTEST = 4
+"""Letters of a word that is looked for in another."""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """What is wrong with the methods."""
+    for endpoint in subject.document.endpoints:
+        yield from method_findings(subject, endpoint)
+
+
+def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    """What is wrong with one method."""
+    method, place = endpoint.method, endpoint.place("method")
+    if _LETTERS.fullmatch(method) is None:
+        yield _foreign(subject, endpoint)
+        return
+    if _INNER.search(method):
+        words = parts(method)
+        fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
+        yield subject.finding("P2-compound", endpoint.name, place, f"{method} is {len(words)} words", fix)
+        return
+    if method != endpoint.verb:
+        yield subject.finding("P2-case", endpoint.name, place, f"{method} is not in capitals", endpoint.verb)
+    base = subject.words.base(method)
+    if base is not None:
+        yield subject.finding("P2-inflected", endpoint.name, place, f"{method} is a form of {base}", base)
+    elif not subject.words.is_verb(method):
+        yield from _two_words(subject, endpoint)
+
+
+def _base(subject: Subject, word: str) -> str:
+    return subject.words.lemma(word)
+
+
+def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
+    """Something other than letters: where it parts words, the method is a compound (rule d), else rule c."""
+    method, place = endpoint.method, endpoint.place("method")
+    words = parts(method)
+    if len(words) > 1 and re.search(r"[-_\s]", method):
+        fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
+        message = f"{method[:64]} is {len(words)} words joined by {re.search('[-_ ]', method)[0]!r}"  # type: ignore[index]
+        return subject.finding("P2-compound", endpoint.name, place, message, fix)
+    odd = sorted(set(re.sub(r"[A-Za-z]", "", method, flags=re.ASCII)))
+    message = f"{method[:64]} has {' '.join(odd)[:32]}, and letters from A to Z are all that a method has"
+    return subject.finding("P2-characters", endpoint.name, place, message, words[0] if words else "")
+
+
+def _two_words(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+    verb, known = endpoint.verb, subject.words
+    for length in range(_SHORTEST, len(verb) - _SHORTEST + 1):
+        first, second = verb[:length], verb[length:]
+        if first in known.verbs and (second in known.things or second in known.nouns_too):
+            message = f"{verb} reads as {first} and {second}"
+            fix = f"{first} /{second.lower()}"
+            yield subject.finding("P2-two-words", endpoint.name, endpoint.place("method"), message, fix)
+            return

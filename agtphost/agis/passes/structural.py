@@ -1,0 +1,137 @@
+"""Pass 1: the members of a document, each of its kind and none empty (AGIS v01 sections 8.1 to 8.3, 10)."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from importlib import resources
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+
+from agtphost.agis.document import MAX_ENDPOINTS, VERSION, Document, endpoints
+from agtphost.agis.findings import Finding
+from agtphost.agis.passes.subject import Subject
+from agtphost.agis.reading import Place, Tree
+from agtphost.vocabulary import uris
+
+MOST = 100
+"""Breaches of the schema that are told of one document."""
+
+_HIGH = frozenset({"high", "irreversible"})
+_TELLING = re.compile(
+    r"\b[0-9][0-9,.]{2,} (?:records|rows|customers|users|entries|documents|accounts)\b", re.IGNORECASE
+)
+
+
+@functools.cache
+def schema() -> dict[str, Any]:
+    """The JSON Schema of documents that ships with this package."""
+    text = resources.files("agtphost.agis").joinpath("schema.json").read_text("utf-8")
+    shipped: dict[str, Any] = json.loads(text)
+    return shipped
+
+
+@functools.cache
+def _validator() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(schema(), offline=True)
+
+
+def check(tree: Tree) -> Iterator[Finding]:
+    """
+    What is wrong with the structure.
+
+    :return: errors, after which there is nothing to look at for the other passes, and warnings.
+    """
+    subject = Subject(document=Document(tree=tree))
+    faults = [*_shape(subject)]
+    yield from faults
+    if not faults:
+        yield from _meaning(subject)
+
+
+def _shape(subject: Subject) -> Iterator[Finding]:
+    root = subject.document.tree.root
+    if not isinstance(root, dict):
+        yield subject.finding("P1-schema", "document", (), "the document is not a mapping of members")
+        return
+    given = root.get("endpoints")
+    if isinstance(given, (dict, list)) and len(given) > MAX_ENDPOINTS:
+        message = f"it has {len(given)} endpoints, and {MAX_ENDPOINTS} are the most"
+        yield subject.finding("P1-schema", "endpoints", ("endpoints",), message, "publish several services")
+        return
+    for error in islice(_validator().iter_errors(root), MOST):
+        place: Place = tuple(error.instance_path)
+        yield subject.finding("P1-schema", _element(place), place, _said(error), _hint(place, error))
+
+
+def _element(place: Place) -> str:
+    return (
+        ".".join(str(name) if isinstance(name, str) else f"[{name}]" for name in place).replace(".[", "[") or "document"
+    )
+
+
+def _said(error: Any) -> str:
+    return str(error.message).partition("\n")[0][:200]
+
+
+def _hint(place: Place, error: Any) -> str:
+    if error.kind.name == "required" and not place:
+        return f"add the member {error.kind.property}"
+    if error.kind.name == "pattern" and place[:1] == ("endpoints",):
+        return "name endpoints METHOD /path"
+    return ""
+
+
+def _meaning(subject: Subject) -> Iterator[Finding]:
+    document = subject.document
+    members = document.members
+    if members["agis"] != VERSION:
+        yield subject.finding("P1-version", "agis", ("agis",), f"it is not {VERSION}", f'agis: "{VERSION}"')
+    try:
+        uris.parse(members["agtp"])
+    except uris.UriError as error:
+        yield subject.finding(
+            "P1-address", "agtp", ("agtp",), f"it is no address: {error}", "agtp://agents.example.com"
+        )
+    missing = [name for name in ("description", "version") if not _said_anywhere(members, name)]
+    for name in missing:
+        yield subject.finding("P1-recommended", name, (), f"the document has no {name}")
+    yield from _twice(subject)
+    if document.vocabulary.get("negotiable") is True and "data_manifest" not in members:
+        message = "the service is negotiable, and there is no data_manifest"
+        fix = "declare the data classes that may be negotiated, or negotiable: false"
+        yield subject.finding("P1-manifest", "vocabulary.negotiable", ("vocabulary", "negotiable"), message, fix)
+    yield from _manifest(subject)
+
+
+def _said_anywhere(members: Any, name: str) -> bool:
+    """The draft's own examples have their version in the vocabulary block."""
+    block = members.get("vocabulary")
+    return name in members or (name == "version" and isinstance(block, dict) and name in block)
+
+
+def _twice(subject: Subject) -> Iterator[Finding]:
+    seen: set[tuple[str, str]] = set()
+    for endpoint in endpoints(subject.document.members):
+        key = endpoint.verb, endpoint.path
+        if key in seen:
+            message = "it is defined twice"
+            yield subject.finding("P1-endpoint-twice", endpoint.name, endpoint.place("method"), message)
+        seen.add(key)
+
+
+def _manifest(subject: Subject) -> Iterator[Finding]:
+    open_to_all = bool((subject.document.members.get("data_manifest") or {}).get("pre_auth_discovery"))
+    for index, entry in enumerate(subject.document.data_classes):
+        at: Place = ("data_manifest", "available_data", index)
+        name = f"data class {entry['class']}"
+        if entry.get("sensitivity") in _HIGH and entry.get("requires_authorization") is not True:
+            message = "it is highly sensitive, and does not require authorization"
+            yield subject.finding("P1-sensitive", name, at, message, "requires_authorization: true")
+        if open_to_all and _TELLING.search(str(entry.get("description", ""))):
+            message = "its description counts records, and everybody reads it"
+            yield subject.finding("P1-too-telling", name, (*at, "description"), message)

@@ -1,0 +1,74 @@
+"""Every rule of the eight passes: its name, how much it counts, its section and its words (AGIS v01)."""
+
+from __future__ import annotations
+
+from agtphost.agis.findings import Rule, Severity
+
+_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+_TABLE: tuple[tuple[str, Severity, str, str], ...] = (
+    ("P1-unreadable", _ERROR, "10", "A document is one YAML or JSON text of bounded size, without aliases and tags."),
+    ("P1-illustrative", _ERROR, "10", "Braces without quotes are the draft's illustration, and neither YAML nor JSON."),
+    ("P1-schema", _ERROR, "8.1", "A document has the members of section 8.1, each of its kind and none empty."),
+    ("P1-version", _ERROR, "8.1", "`agis` is the version of the specification, 1.0, as text."),
+    ("P1-address", _ERROR, "8.1", "`agtp` is the service's agtp: address."),
+    ("P1-recommended", _WARNING, "8.1", "`description` and `version` are recommended."),
+    ("P1-endpoint-twice", _ERROR, "8.1", "A method and its path are defined once."),
+    ("P1-manifest", _ERROR, "8.2 (e)", "A negotiable service has a data manifest."),
+    ("P1-sensitive", _WARNING, "8.3", "A data class of high sensitivity requires authorization."),
+    ("P1-too-telling", _WARNING, "14", "A manifest that everybody reads counts no records and names no fields."),
+    ("P2-characters", _ERROR, "4.1 (c)", "A method has letters from A to Z and nothing else."),
+    ("P2-compound", _ERROR, "4.1 (d)", "A method is one verb; what it acts on belongs into the path."),
+    ("P2-inflected", _ERROR, "4.1 (b)", "A method is the base form of its verb."),
+    ("P2-case", _WARNING, "4.1 (e)", "A method is written in capitals."),
+    ("P2-two-words", _WARNING, "4.1 (d)", "A method that reads as two words is probably a compound."),
+    ("P3-http-method", _ERROR, "4.3", "HTTP's methods are prohibited."),
+    ("P3-state", _ERROR, "4.2", "A method is something that is done, and no state or condition."),
+    ("P3-noun", _ERROR, "4.2", "A method is something that is done, and no thing."),
+    ("P3-borderline", _WARNING, "4.2", "A verb of many meanings tells little; a more specific one is recommended."),
+    ("P3-unknown", _WARNING, "15", "A verb that this validator does not know may be one of another language."),
+    ("P4-slash", _ERROR, "5 (a)", "A path begins with a slash."),
+    ("P4-verb-in-path", _ERROR, "5 (b)", "Segments of a path are nouns."),
+    ("P4-case", _ERROR, "5 (c)", "Segments of a path are in lower case, their words joined by hyphens."),
+    ("P4-parameter", _ERROR, "5 (d)", "What names an instance is written {name}."),
+    ("P4-method-in-path", _ERROR, "5 (e)", "A path does not repeat the method."),
+    ("P4-query", _ERROR, "5 (f)", "A path has no query string."),
+    ("P5-missing", _ERROR, "6", "A semantic block has intent, actor and outcome."),
+    ("P5-level-2", _ERROR, "3", "Level 2 wants more of a semantic block."),
+    ("P5-actor", _ERROR, "6", "An actor is agent, user or system."),
+    ("P5-capability", _ERROR, "6", "A capability is one of six."),
+    ("P5-confidence", _ERROR, "6", "confidence_guidance is a number from 0.0 to 1.0."),
+    ("P5-low-confidence", _WARNING, "6", "What cannot be undone declares a confidence_guidance of 0.85 or more."),
+    ("P5-impact", _ERROR, "6", "An impact_tier is informational, reversible or irreversible."),
+    ("P5-idempotent", _ERROR, "6", "is_idempotent is true or false."),
+    ("P5-hints", _ERROR, "6", "parameter_hints are lists of phrases by parameter."),
+    ("P5-unknown-hint", _WARNING, "6", "A parameter that is hinted at is one of the input."),
+    ("P5-transition", _ERROR, "6", "A state_transition is `field: FROM -> TO`."),
+    ("P5-tool-name", _ERROR, "6", "An mcp_tool_name is lower-case, and unique in the service."),
+    ("P5-sentence", _ERROR, "6", "Intent and outcome are one sentence each."),
+    ("P5-long", _ERROR, "14", "Intent and outcome have at most 500 characters."),
+    ("P5-instruction", _ERROR, "14", "Intent and outcome describe, and instruct nobody."),
+    ("P6-contradiction", _ERROR, "6.3", "An intent does not contradict the method."),
+    ("P6-doubtful", _WARNING, "6.3", "An intent says what the method says."),
+    ("P6-internal", _ERROR, "6.1", "An intent tells the agent's goal, and not what the system does inside."),
+    ("P7-missing", _ERROR, "8.2", "The vocabulary declares its verbs."),
+    ("P7-undeclared", _ERROR, "8.2 (a)", "Every method is declared."),
+    ("P7-unused", _ERROR, "8.2 (b)", "Every verb that is declared is used."),
+    ("P7-twice", _ERROR, "8.2 (a)", "A verb is declared once."),
+    ("P7-domain", _WARNING, "8.2 (c)", "The domain of a service is said."),
+    ("P8-missing", _ERROR, "7", "An endpoint has input, output and errors."),
+    ("P8-schema", _ERROR, "7", "Input and output are JSON Schemas."),
+    ("P8-required", _ERROR, "7", "What an input requires is declared."),
+    ("P8-path-parameter", _WARNING, "7", "A parameter of the path is a parameter of the input."),
+    ("P8-shorthand", _NOTE, "7", "The draft's shorthand is read as a JSON Schema."),
+    ("P8-remote", _ERROR, "7", "A schema refers to nothing outside of its document."),
+    ("P8-snake-case", _WARNING, "7", "Names of parameters are in snake_case."),
+    ("P8-errors", _ERROR, "7", "Errors are a list of names."),
+    ("P8-generic-error", _ERROR, "7", "Names of errors say what went wrong."),
+)
+
+RULES = {
+    f"AGIS-{name}": Rule(name=f"AGIS-{name}", severity=severity, section=section, says=says)
+    for name, severity, section, says in _TABLE
+}
+"""By their names."""

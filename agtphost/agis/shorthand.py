@@ -1,0 +1,132 @@
+"""
+The draft's shorthand for contracts, as the JSON Schemas that it stands for (AGIS v01 section 7, reading D7-68).
+
+``required: [party_size (integer, minimum: 1)]`` is the property ``party_size``
+of a closed object, ``{type: integer, minimum: 1}``, and required.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_ITEM = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_KEYWORDS = frozenset(
+    {
+        "type",
+        "properties",
+        "$ref",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "enum",
+        "const",
+        "items",
+        "$schema",
+        "additionalProperties",
+    }
+)
+_TYPES = {
+    "string": {"type": "string"},
+    "text": {"type": "string"},
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "float": {"type": "number"},
+    "decimal": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "boolean": {"type": "boolean"},
+    "array": {"type": "array"},
+    "list": {"type": "array"},
+    "object": {"type": "object"},
+    "iso8601": {"type": "string", "format": "date-time"},
+    "iso 8601": {"type": "string", "format": "date-time"},
+    "datetime": {"type": "string", "format": "date-time"},
+    "date-time": {"type": "string", "format": "date-time"},
+    "date": {"type": "string", "format": "date"},
+}
+_BOUNDS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+
+
+def is_shorthand(contract: Any) -> bool:
+    """Whether a contract is written so, and not as a JSON Schema."""
+    if isinstance(contract, list):
+        return all(isinstance(item, (str, Mapping)) for item in contract)
+    if not isinstance(contract, Mapping) or _KEYWORDS & contract.keys():
+        return False
+    return all(
+        _is_list(value) if name in ("required", "optional") else isinstance(value, (str, list, Mapping, type(None)))
+        for name, value in contract.items()
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, (str, Mapping)) for item in value)
+
+
+def schema_of(contract: Any, *, closed: bool) -> dict[str, Any]:
+    """
+    The JSON Schema of a contract in shorthand.
+
+    :param contract: one for which :func:`is_shorthand` is true.
+    :param closed: whether other members are refused: so is an input.
+    """
+    if isinstance(contract, list):
+        properties = dict(_properties(contract))
+        required: list[str] = []
+    elif "required" in contract or "optional" in contract:
+        wanted = dict(_properties(contract.get("required") or []))
+        properties = {**wanted, **dict(_properties(contract.get("optional") or []))}
+        required = [*wanted]
+    else:
+        properties, required = {name: _described(value) for name, value in contract.items()}, []
+    found: dict[str, Any] = {"type": "object", "additionalProperties": not closed, "properties": properties}
+    return {**found, "required": required} if required else found
+
+
+def _properties(items: Iterable[Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    for item in items:
+        if isinstance(item, Mapping):
+            # YAML takes `party_size (integer, minimum: 1)` for a mapping: the colon is to blame.
+            for name, value in item.items():
+                if "(" in name:
+                    yield _property(f"{name}: {value}")
+                else:
+                    yield name, _described(value)
+        else:
+            yield _property(item)
+
+
+def _property(text: str) -> tuple[str, dict[str, Any]]:
+    found = _ITEM.fullmatch(text)
+    if found is None:
+        return text.strip(), {}
+    return found[1], _kind(found[2] or "")
+
+
+def _described(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value) if _KEYWORDS & value.keys() or not value else schema_of(value, closed=False)
+    if isinstance(value, list):
+        return {"type": "array"}
+    return _kind(str(value)) if isinstance(value, str) else {}
+
+
+def _kind(text: str) -> dict[str, Any]:
+    """``integer, minimum: 1, maximum: 20`` and ``string, enum: [A, B]``; words that say nothing known are left out."""
+    schema: dict[str, Any] = {}
+    choices = re.search(r"enum:\s*\[([^\]]*)\]", text)
+    if choices is not None:
+        schema["enum"] = [choice.strip().strip("\"'") for choice in choices[1].split(",")]
+        text = text.replace(choices[0], "")
+    for part in text.split(","):
+        word, colon, value = (piece.strip() for piece in part.partition(":"))
+        if colon and word in _BOUNDS and re.fullmatch(r"-?[0-9]{1,15}", value):
+            schema[word] = int(value)
+        elif colon and word == "format":
+            schema["format"] = value
+        elif word.lower() in _TYPES:
+            schema = {**_TYPES[word.lower()], **schema}
+    return schema

@@ -1,0 +1,101 @@
+"""A document's examination: eight passes, in their order, and one verdict (AGIS v01 section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.agis.document import Document, endpoints
+from agtphost.agis.findings import Finding, Severity
+from agtphost.agis.passes import (
+    completeness,
+    consistency,
+    contracts,
+    method_class,
+    method_syntax,
+    path_syntax,
+    structural,
+    vocabulary,
+)
+from agtphost.agis.passes.subject import Subject
+from agtphost.agis.reading import Tree, Unreadable, read
+from agtphost.agis.rules import RULES
+
+LATER: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
+    method_syntax.check,
+    method_class.check,
+    path_syntax.check,
+    completeness.check,
+    consistency.check,
+    vocabulary.check,
+    contracts.check,
+)
+"""Passes 2 to 8."""
+
+MOST = 10_000
+"""Findings of one document; what a reader of more would do with them is to fix the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What an examination came to."""
+
+    findings: tuple[Finding, ...]
+    document: Document | None
+    """None where pass 1 ended it."""
+
+    @property
+    def conforms(self) -> bool:
+        """Whether all eight passes hold: there is no partial conformance (AGIS v01 section 9)."""
+        return self.document is not None and all(each.severity is not Severity.ERROR for each in self.findings)
+
+
+def validate(octets: bytes, *, level: int = 1) -> Verdict:
+    """
+    Examine the text of a document.
+
+    :param octets: YAML or JSON.
+    :param level: 1 or 2 (AGIS v01 section 3).
+    """
+    try:
+        tree = read(octets)
+    except Unreadable as error:
+        return Verdict(findings=(_unreadable(error),), document=None)
+    return validate_tree(tree, level=level)
+
+
+def validate_value(root: Any, *, level: int = 1) -> Verdict:
+    """The same of a document that was made, and never was a text: findings have no line."""
+    return validate_tree(Tree(root=root), level=level)
+
+
+def validate_tree(tree: Tree, *, level: int = 1) -> Verdict:
+    """The same of values that were read."""
+    if level not in (1, 2):
+        raise ValueError("level is neither 1 nor 2")
+    found = [*structural.check(tree)]
+    if any(each.severity is Severity.ERROR and each.rule.name == "AGIS-P1-schema" for each in found):
+        return Verdict(findings=tuple(found), document=None)
+    document = Document(tree=tree, endpoints=tuple(endpoints(tree.root)))
+    subject = Subject(document=document, level=level)
+    for check in LATER:
+        for finding in check(subject):
+            found.append(finding)
+            if len(found) >= MOST:
+                return Verdict(findings=tuple(found), document=document)
+    return Verdict(findings=tuple(found), document=document)
+
+
+def _unreadable(error: Unreadable) -> Finding:
+    rule = RULES["AGIS-P1-illustrative" if error.illustrative else "AGIS-P1-unreadable"]
+    line, column = error.mark
+    return Finding(
+        rule=rule,
+        severity=rule.severity,
+        place="document",
+        message=error.reason,
+        line=line,
+        column=column,
+        fix="agtp agis fmt --from-illustrative writes it as YAML" if error.illustrative else "",
+    )

@@ -1,0 +1,152 @@
+"""
+What the validator knows of words: verbs, their forms, and what they do.
+
+Verbs are those of the method catalog and of ``words.toml``. There is no
+dictionary: a word that is in neither may be a verb of another language
+(AGIS v01 section 15).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from importlib import resources
+
+from agtphost.vocabulary.catalog import Catalog
+
+_VOWELS = frozenset("AEIOU")
+_WORD = re.compile(r"[A-Za-z]+")
+
+
+class Effect(Enum):
+    """What a verb does, as far as an intent can contradict it."""
+
+    READS = "finds or returns something"
+    ANALYSES = "works something out"
+    CREATES = "makes something"
+    ACTS = "changes something"
+    UNKNOWN = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """The lists, as sets of upper-case words."""
+
+    verbs: frozenset[str]
+    nouns_too: frozenset[str]
+    states: frozenset[str]
+    things: frozenset[str]
+    borderline: frozenset[str]
+    irregular: dict[str, str]
+    effects: dict[str, Effect]
+    begins: frozenset[str]
+    ends: frozenset[str]
+
+    def is_verb(self, word: str) -> bool:
+        """Whether it is one in its base form."""
+        return word.upper() in self.verbs
+
+    def base(self, word: str) -> str | None:
+        """
+        The verb whose form a word is: ``BOOKING`` gives ``BOOK``.
+
+        :return: None for a verb in its base form, and for a word that is no form of a verb.
+        """
+        word = word.upper()
+        if word in self.verbs:
+            return None
+        if word in self.irregular:
+            return self.irregular[word]
+        return next((stem for stem in _stems(word) if stem in self.verbs), None)
+
+    def lemma(self, word: str) -> str:
+        """The verb of a word, or the word; upper-case."""
+        return self.base(word) or word.upper()
+
+    def opposites(self, verb: str, other: str) -> bool:
+        """Whether one of two verbs begins what the other ends."""
+        return (verb in self.begins and other in self.ends) or (verb in self.ends and other in self.begins)
+
+    def effect(self, verb: str) -> Effect:
+        """What a verb does; a verb that is known and in no list acts."""
+        return self.effects.get(verb.upper(), Effect.ACTS if self.is_verb(verb) else Effect.UNKNOWN)
+
+
+def _stems(word: str) -> Iterable[str]:
+    """What a word may be a form of, the likeliest first."""
+    if word.endswith("ING") and len(word) > 4:
+        yield from _joined(word[:-3])
+        if word.endswith("YING"):
+            yield f"{word[:-4]}IE"
+    elif word.endswith("IED"):
+        yield f"{word[:-3]}Y"
+        yield word[:-1]
+    elif word.endswith("ED") and len(word) > 3:
+        yield from _joined(word[:-2])
+    elif word.endswith("IES"):
+        yield f"{word[:-3]}Y"
+        yield word[:-1]
+    elif word.endswith("S") and not word.endswith("SS"):
+        yield word[:-1]
+        if word.endswith("ES"):
+            yield word[:-2]
+            if word[-4:-2] in ("SS", "ZZ"):
+                yield word[:-3]
+
+
+def _joined(stem: str) -> Iterable[str]:
+    """A stem before -ED and -ING: as it is, with its E, and with one consonant of two."""
+    yield stem
+    yield f"{stem}E"
+    if len(stem) > 2 and stem[-1] == stem[-2] and stem[-1] not in _VOWELS:
+        yield stem[:-1]
+    if stem.endswith("CK"):
+        yield stem[:-1]
+
+
+def parts(segment: str) -> list[str]:
+    """The words of a path's segment or an identifier: hyphens, underscores and inner capitals part them; upper-case."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", segment)
+    return [word.upper() for word in _WORD.findall(spaced)]
+
+
+@functools.cache
+def words() -> Words:
+    """The one set of lists."""
+    lists = tomllib.loads(resources.files(__package__).joinpath("words.toml").read_text("utf-8"))
+    named = {name: frozenset(text.split()) for name, text in lists.items() if name != "irregular"}
+    irregular = dict(pair.split(":") for pair in lists["irregular"].split())
+    catalog = Catalog.load()
+    verbs = named["verbs"] | catalog.methods
+    effects = {verb: _effect(entry.categories) for verb, entry in catalog.entries.items()}
+    effects |= dict.fromkeys(named["reading"], Effect.READS)
+    effects |= dict.fromkeys(named["acting"], Effect.ACTS)
+    effects |= dict.fromkeys(named["either"], Effect.UNKNOWN)
+    return Words(
+        verbs=verbs | named["borderline"],
+        nouns_too=named["nouns_too"],
+        states=named["states"],
+        things=named["things"] - verbs,
+        borderline=named["borderline"],
+        irregular={form: verb for form, verb in irregular.items() if form not in verbs},
+        effects=effects,
+        begins=named["begins"],
+        ends=named["ends"],
+    )
+
+
+def _effect(categories: Iterable[str]) -> Effect:
+    found = set(categories)
+    if found <= {"discovery", "retrieval"}:
+        return Effect.READS
+    if found <= {"discovery", "retrieval", "analysis"}:
+        return Effect.ANALYSES
+    if found & {"creation"} and not found & {"transaction", "modification"}:
+        return Effect.CREATES
+    if found <= {"mechanics"} or found <= {"mechanics", "analysis", "discovery"}:
+        return Effect.UNKNOWN
+    return Effect.ACTS
