@@ -32,7 +32,8 @@ def line(file: str, finding: Finding) -> str:
     """``file:12:5: error AGIS-P4-verb-in-path [section 5 (b)] FETCH /getUser: ...; say FETCH /user``."""
     fix = f"; say {finding.fix}" if finding.fix else ""
     rule = f"{finding.rule.name} [AGIS section {finding.rule.section}]"
-    return f"{file}:{finding.line}:{finding.column}: {finding.severity.value} {rule} {finding.place}: {finding.message}{fix}"
+    where = f"{file}:{finding.line}:{finding.column}"
+    return f"{where}: {finding.severity.value} {rule} {finding.place}: {finding.message}{fix}"
 
 
 def verdict(examined: Examined) -> str:

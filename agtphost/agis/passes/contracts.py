@@ -50,7 +50,9 @@ def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[
     needed = _referred(schema, shared)
     if not needed:
         return schema
-    return _moved({**schema, "$defs": {**schema.get("$defs", {}), **{name: shared[name] for name in needed}}})
+    beside = {**schema.get("$defs", {}), **{name: shared[name] for name in needed}}
+    moved: dict[str, Any] = _moved({**schema, "$defs": beside})
+    return moved
 
 
 def _referred(schema: Any, shared: Mapping[str, Any]) -> set[str]:

@@ -1,0 +1,20 @@
+"""
+AGIS: documents that describe a service in verbs, paths and statements (AGIS v01).
+
+``validate`` examines a text of YAML or JSON in the draft's eight passes and
+tells every finding with its rule, its line and what to write instead;
+``normal`` writes a document in its canonical form. Nothing here needs a host
+or a reactor.
+
+- :mod:`.reading`, :mod:`.document`: a text as values with their places; the endpoints of either shape
+- :mod:`.words`: verbs, their forms and what they do; ``words.toml`` has the lists
+- :mod:`.findings`, :mod:`.rules`: what can be found, and how much it counts
+- :mod:`.shorthand`: the draft's way of writing contracts, as JSON Schemas
+- :mod:`.passes`: the eight passes; :mod:`.validation`: all of them, and the verdict
+- :mod:`.normal`: the canonical form; :mod:`.report`: findings as text, JSON, JUnit and SARIF
+"""
+
+from agtphost.agis.findings import Finding, Rule, Severity
+from agtphost.agis.validation import Verdict, validate, validate_value
+
+__all__ = ["Finding", "Rule", "Severity", "Verdict", "validate", "validate_value"]
