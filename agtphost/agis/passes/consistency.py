@@ -59,10 +59,10 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
         return
     effects = subject.words.effect(method), subject.words.effect(verb)
     sure = _AGAINST.get(effects)
-    if sure is None:
+    listed = method in subject.words.effects
+    if sure is None or not (sure or listed):
         return
-    if sure and method not in subject.words.effects:
-        sure = False  # A verb that is in no list of what verbs do.
+    sure = sure and listed  # Of a verb that is in no list of what verbs do, nobody can be sure.
     message = f"{method} {effects[0].value}, and an intent that begins with {verb} {effects[1].value}"
     rule = "P6-contradiction" if sure else "P6-doubtful"
     yield subject.finding(rule, endpoint.name, at, message, f"make it {verb} {endpoint.path}, or say the intent anew")

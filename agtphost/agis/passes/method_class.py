@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
+from agtphost.agis.passes.method_syntax import is_one_word
 from agtphost.agis.passes.subject import Subject
 
 PROHIBITED = {
@@ -33,7 +34,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     """Whether one method is."""
     verb, known, place = endpoint.verb, subject.words, endpoint.place("method")
-    if not verb.isalpha() or not verb.isascii() or known.base(verb) is not None:
+    if not is_one_word(endpoint.method) or known.base(verb) is not None:
         return  # Pass 2 says it.
     if verb in PROHIBITED:
         message = f"{verb} is a method of HTTP, which an agent takes for HTTP's"

@@ -22,6 +22,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from method_findings(subject, endpoint)
 
 
+def is_one_word(method: str) -> bool:
+    """Whether a method is letters alone, and not several words run together."""
+    return _LETTERS.fullmatch(method) is not None and _INNER.search(method) is None
+
+
 def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     """What is wrong with one method."""
     method, place = endpoint.method, endpoint.place("method")
