@@ -54,9 +54,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The server side of MCP, which a bridge and a front of the host have in common: what it needs of either is a link.
     "mcp": EVERYONE | {"client", "http", "identity", "protocols", "wire"},
     "bridge": EVERYONE | {"client", "contract", "identity", "protocols"},
+    # Documents of a grammar: nothing of a host is in them but how its contracts are checked.
+    "agis": EVERYONE | {"contract", "__init__"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
     "cli": EVERYONE
-    | {"bridge", "conformance", "client", "config", "identity", "contract", "handlers", "audit", "stores", "http"}
+    | {
+        "agis",
+        "bridge",
+        "conformance",
+        "client",
+        "config",
+        "identity",
+        "contract",
+        "handlers",
+        "audit",
+        "stores",
+        "http",
+    }
     # `agtp check` rehearses a start with the host's own code: one list of what can be in the way, and not two.
     | {"host"},
     "host": EVERYONE
@@ -83,7 +97,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"handlers"},
 }
 
-TWISTED_FREE = {"vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
+TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
 
 REACTOR_ALLOWED = {"tap", "cli"}
 

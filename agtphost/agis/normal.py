@@ -17,6 +17,7 @@ import yaml
 from agtphost.agis.document import Document, Endpoint
 from agtphost.agis.passes.completeness import FIELDS
 from agtphost.agis.shorthand import is_shorthand, schema_of
+from agtphost.agis.words import spaced
 
 _TOP = (
     *("agis", "service", "agtp", "description", "version"),
@@ -63,7 +64,7 @@ def _path(endpoint: Endpoint, fix: bool) -> str:
     if not fix:
         return endpoint.path
     segments = endpoint.path.partition("?")[0].split("/")
-    return "/".join(each if each.startswith("{") else each.lower().replace("_", "-") for each in segments)
+    return "/".join(each if each.startswith("{") else "-".join(spaced(each).split()).lower() for each in segments)
 
 
 def _endpoint(endpoint: Endpoint) -> dict[str, Any]:

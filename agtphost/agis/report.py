@@ -30,7 +30,7 @@ class Examined:
 
 def line(file: str, finding: Finding) -> str:
     """``file:12:5: error AGIS-P4-verb-in-path [section 5 (b)] FETCH /getUser: ...; say FETCH /user``."""
-    fix = f"; say {finding.fix}" if finding.fix else ""
+    fix = f"; try: {finding.fix}" if finding.fix else ""
     rule = f"{finding.rule.name} [AGIS section {finding.rule.section}]"
     where = f"{file}:{finding.line}:{finding.column}"
     return f"{where}: {finding.severity.value} {rule} {finding.place}: {finding.message}{fix}"
@@ -130,7 +130,7 @@ def as_sarif(examined: Sequence[Examined]) -> str:
 
 
 def _result(file: str, finding: Finding, used: Sequence[str]) -> dict[str, Any]:
-    fix = f" Say {finding.fix}." if finding.fix else ""
+    fix = f" Try: {finding.fix}." if finding.fix else ""
     region = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
     return {
         "ruleId": finding.rule.name,

@@ -108,10 +108,14 @@ def _joined(stem: str) -> Iterable[str]:
         yield stem[:-1]
 
 
+def spaced(segment: str) -> str:
+    """A path's segment or an identifier with spaces where hyphens, underscores and inner capitals part its words."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_\s]+", " ", segment)
+
+
 def parts(segment: str) -> list[str]:
-    """The words of a path's segment or an identifier: hyphens, underscores and inner capitals part them; upper-case."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", segment)
-    return [word.upper() for word in _WORD.findall(spaced)]
+    """The words of a path's segment or an identifier, without digits; upper-case."""
+    return [word.upper() for word in _WORD.findall(spaced(segment))]
 
 
 @functools.cache

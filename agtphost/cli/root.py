@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delegation": ("Issue and show the tokens that DELEGATE wants.", "delegation"),
     "methods": ("Show what the drafts say of each method, or what a host offers.", "methods"),
     "catalog": ("Show, compare, check, fetch and pin method catalogs.", "catalog.commands"),
+    "agis": ("Examine and convert AGIS documents.", "agis"),
     "openapi": ("Import and export OpenAPI documents.", "openapi"),
     "manifest": ("Show and check a server's manifest.", "manifest"),
     "wellknown": ("Print the document of /.well-known/agtp.", "wellknown"),

@@ -20,8 +20,9 @@ from agtphost.agis.words import Effect, Words
 
 _FIRST = re.compile(r"[A-Za-z]+")
 _INTERNAL = re.compile(
-    r"\binto the \S+ (?:table|database|index|queue)\b|\b(?:table|tables|rows?|columns?|database|SQL|stored procedure)\b"
-    r"|\bcalls the \S+ (?:API|service|function|endpoint)\b|\b(?:HTTP|REST|API|RPC) (?:call|request)\b",
+    r"\b(?:into|from|in|of) the \S+ (?:table|index|queue|collection|cache)\b|\b(?:database|SQL|stored procedure)\b"
+    r"|\b(?:rows?|columns?) (?:of|in|into|from|to)\b|\bcalls the \S+ (?:API|service|function|endpoint)\b"
+    r"|\b(?:HTTP|REST|API|RPC) (?:call|request)\b",
     re.IGNORECASE,
 )
 _ADVERBS = re.compile(r"[a-z]{3,}ly\b")

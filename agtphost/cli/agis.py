@@ -1,0 +1,177 @@
+"""``agtp agis``: AGIS documents examined, written canonically, and their schema (AGIS v01 sections 9 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agtphost.cli.colour import Verdict, echo
+from agtphost.cli.failures import JSON_MODE, WrongInput
+from agtphost.cli.local_files import read_octets
+from agtphost.cli.options import json_option
+from agtphost.cli.output import print_json, visible
+from agtphost.identity import files
+
+if TYPE_CHECKING:
+    from agtphost.agis.document import Document
+    from agtphost.agis.report import Examined
+
+STANDARD = "-"
+"""Standard input and output."""
+
+
+@click.group()
+def command() -> None:
+    """Examine and convert AGIS documents."""
+
+
+@command.command(epilog="Exit status: 0 every document conforms, 1 one does not, 2 wrong usage.")
+@click.argument("files_", metavar="FILE...", nargs=-1, required=True)
+@click.option("--level", type=click.Choice(["1", "2"]), default="1", help="Declarative, or interpretable; default 1.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "junit", "sarif"]),
+    default="text",
+    help="What is printed; json is --json.",
+)
+@click.option(
+    "--suppress",
+    multiple=True,
+    metavar="RULE=REASON",
+    help="Leave the warnings of a rule out, for a reason that is printed; errors stay.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Every pass of each document, and notes.")
+@json_option
+def validate(
+    files_: Sequence[str], level: str, form: str, suppress: Sequence[str], verbose: bool, as_json: bool
+) -> None:
+    """
+    Examine AGIS documents in the draft's eight passes.
+
+    FILE is YAML or JSON; - is standard input. Each line names the place, the
+    rule, the section of the draft and what to write instead. A document
+    conforms if all eight passes hold; warnings do not count.
+
+    \b
+    Examples:
+      agtp agis validate service.agis
+      agtp agis validate services/*.agis --level 2 --format sarif > agis.sarif
+      agtp agis validate service.agis --suppress AGIS-P3-borderline="RUN is what our users say"
+    """
+    from agtphost.agis import report
+    from agtphost.agis import validate as examine
+
+    reasons = _reasons(suppress)
+    examined = []
+    for name in files_:
+        verdict = examine(read_octets(name), level=int(level))
+        kept = [each for each in verdict.findings if each.rule.name not in reasons or each.severity.value == "error"]
+        examined.append(report.Examined(file=name, conforms=verdict.conforms, findings=kept))
+    if as_json or form == "json":
+        click.get_current_context().meta[JSON_MODE] = True
+        print_json(report.as_json(examined))
+    elif form == "junit":
+        click.echo(report.as_junit(examined), nl=False)
+    elif form == "sarif":
+        click.echo(report.as_sarif(examined), nl=False)
+    else:
+        _print(examined, verbose=verbose)
+        for rule, reason in reasons.items():
+            click.echo(visible(f"suppressed: warnings of {rule}: {reason}"))
+    if not all(each.conforms for each in examined):
+        click.get_current_context().exit(1)
+
+
+def _reasons(given: Sequence[str]) -> Mapping[str, str]:
+    """Rules whose warnings are left out, each with its reason."""
+    from agtphost.agis.rules import RULES
+
+    reasons: dict[str, str] = {}
+    for each in given:
+        rule, _, reason = each.partition("=")
+        if rule not in RULES:
+            raise WrongInput(f"--suppress: {rule} is no rule", "agtp agis validate names the rule of each finding.")
+        if not reason.strip():
+            raise WrongInput(f"--suppress: {rule} has no reason", f'Write {rule}="why it does not matter here".')
+        if RULES[rule].severity.value == "error":
+            raise WrongInput(f"--suppress: {rule} is an error, and errors count", "Mend what it says.")
+        reasons[rule] = reason.strip()
+    return reasons
+
+
+def _print(examined: Sequence[Examined], *, verbose: bool) -> None:
+    from agtphost.agis import report
+
+    colours = {"error": Verdict.BAD, "warning": Verdict.WAITS}
+    for each in examined:
+        if verbose:
+            for number, name, held in report.passes(each):
+                echo(f"{'ok  ' if held else 'FAIL'} {number} {name}", Verdict.GOOD if held else Verdict.BAD)
+        for finding in each.findings:
+            if verbose or finding.severity.value != "note":
+                echo(visible(report.line(each.file, finding)), colours.get(finding.severity.value))
+        echo(visible(report.verdict(each)), Verdict.GOOD if each.conforms else Verdict.BAD)
+
+
+@command.command()
+def schema() -> None:
+    """
+    Print the JSON Schema of AGIS documents.
+
+    It is what pass 1 goes by; editors check documents against it while they are written.
+
+    \b
+    Example:
+      agtp agis schema > agis.schema.json
+    """
+    from agtphost.agis.passes import structural
+
+    print_json(structural.schema())
+
+
+@command.command()
+@click.argument("file")
+@click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
+@click.option("--fix", is_flag=True, help="Mend what is mechanical, too: capitals, lower case, declared verbs.")
+@click.option("--write", is_flag=True, help="Write FILE anew instead of printing.")
+def fmt(file: str, form: str | None, fix: bool, write: bool) -> None:
+    """
+    Print a document in its canonical form.
+
+    Members come in the draft's order, methods in capitals, and contracts in
+    the draft's shorthand as the JSON Schemas that they stand for.
+
+    \b
+    Examples:
+      agtp agis fmt service.agis
+      agtp agis fmt service.agis --fix --write
+      agtp agis fmt service.agis --to json > service.json
+    """
+    from agtphost.agis import normal
+
+    octets = read_octets(file)
+    value = normal.normal(_document(file, octets), fix=fix)
+    written_in = "json" if octets.lstrip()[:1] == b"{" else "yaml"
+    text = normal.as_json(value) if (form or written_in) == "json" else normal.as_yaml(value)
+    if not write:
+        click.echo(text, nl=False)
+        return
+    if file == STANDARD:
+        raise WrongInput("--write takes a file, and - is standard input", "Leave --write out.")
+    files.replace(Path(file), text.encode("utf-8"), files.PUBLIC)
+    click.echo(f"wrote {visible(file)}")
+
+
+def _document(file: str, octets: bytes) -> Document:
+    """A document whose structure is sound. :raises WrongInput: with the first fault of one that is not."""
+    from agtphost.agis import report
+    from agtphost.agis import validate as examine
+
+    verdict = examine(octets)
+    if verdict.document is None:
+        raise WrongInput(report.line(file, verdict.findings[0]), "agtp agis validate lists every finding.")
+    return verdict.document

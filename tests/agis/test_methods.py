@@ -1,0 +1,107 @@
+"""Passes 2 and 3: the tables of sections 4.1 to 4.3, and every verb that the host knows in every form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from agtphost.agis.words import words
+from agtphost.vocabulary.catalog import Catalog
+from tests.agis.documents import examined, method, rules
+from tests.rows import each_row
+
+TABLE = {
+    "BOOK": [],
+    "FIND": [],
+    "SCHEDULE": [],
+    "RECONCILE": [],
+    "CANCEL": [],
+    "AUTHORIZE": [],
+    "TRIAGE": [],
+    "DISPATCH": [],
+    "RESERVE": [],
+    "LOCATE": [],
+    "BOOKING": ["P2-inflected"],
+    "BOOK_TABLE": ["P2-compound"],
+    "book-reservation": ["P2-compound"],
+    "FindRestaurant": ["P2-compound"],
+    "SEARCH2": ["P2-characters"],
+    "AVAILABLE": ["P3-state"],
+    "ACTIVE": ["P3-state"],
+    "EXISTS": ["P3-state"],
+    "OPEN": ["P3-state"],
+    "VALID": ["P3-state"],
+    "IS": ["P3-state"],
+    "HAS": ["P3-state"],
+    "DATA": ["P3-noun"],
+    "STATUS": ["P3-noun"],
+    "INFO": ["P3-noun"],
+    **{name: ["P3-http-method"] for name in "GET POST PUT DELETE PATCH HEAD OPTIONS CONNECT TRACE".split()},  # noqa: SIM905
+    "BÜCHE": ["P2-characters"],
+    "get": ["P3-http-method"],
+}
+"""Methods of the draft's tables, and the errors of each."""
+
+
+@each_row("name", TABLE)
+def test_the_tables_of_the_draft(name: str) -> None:
+    """Lines of sections 4.1, 4.2 and 4.3: valid, or refused by the rule that the table names, and no other."""
+    verdict = examined(method(name))
+    assert rules(verdict, "error") == TABLE[name]
+    assert verdict.conforms is not bool(TABLE[name])
+
+
+DOUBTFUL = {
+    "PROCESS": ["P3-borderline"],
+    "YOYAKU": ["P3-unknown"],
+    "Book": ["P2-case"],
+    "book": ["P2-case"],
+    "GENERATEREPORT": ["P2-two-words", "P3-unknown"],
+    "EMBED": [],
+    "PING": [],
+    "SEED": [],
+    "ACCESS": [],
+    "ASSESS": [],
+    "EMPTY": [],
+}
+"""Methods that conform, and what is said of each."""
+
+
+@each_row("name", DOUBTFUL)
+def test_what_conforms_and_deserves_a_look(name: str) -> None:
+    """A warning is none of a false alarm: the document conforms (sections 4.2, 9 and 15)."""
+    verdict = examined(method(name))
+    assert rules(verdict) == DOUBTFUL[name] and verdict.conforms
+
+
+def inflected(verb: str) -> Iterator[str]:
+    """The forms of a verb, by the rules of English."""
+    stem, vowels = verb, "AEIOU"
+    consonant_y = verb.endswith("Y") and verb[-2] not in vowels
+    yield f"{verb[:-1]}IES" if consonant_y else f"{verb}{'ES' if verb.endswith(('S', 'X', 'Z', 'CH', 'SH')) else 'S'}"
+    if verb.endswith("E"):
+        yield from (f"{verb}D", f"{verb if verb.endswith('EE') else verb[:-1]}ING")
+        return
+    if len(verb) > 2 and verb[-1] not in f"{vowels}WXY" and verb[-2] in vowels and verb[-3] not in vowels:
+        yield from (f"{verb}{verb[-1]}ED", f"{verb}{verb[-1]}ING")
+    yield from (f"{verb[:-1]}IED" if consonant_y else f"{stem}ED", f"{verb}ING")
+
+
+@each_row("verb", sorted(Catalog.load().methods))
+def test_every_verb_of_the_catalog(verb: str) -> None:
+    """Base forms are no forms of anything; every form gives its verb."""
+    known = words()
+    assert known.base(verb) is None
+    for form in inflected(verb):
+        assert known.base(form) == verb, form
+
+
+@each_row(("form", "verb"), sorted(words().irregular.items()))
+def test_forms_that_no_rule_makes(form: str, verb: str) -> None:
+    """Each is one of a verb that is known."""
+    assert words().base(form) == verb and words().is_verb(verb)
+
+
+def test_lists_that_know_nothing_are_noticed() -> None:
+    """Without its verbs, the table above would fail."""
+    assert replace(words(), verbs=frozenset()).base("BOOKING") is None
