@@ -28,7 +28,7 @@ MAX_VALUES = 500_000
 Place = tuple[str | int, ...]
 """Names and indexes, from the document's root inwards."""
 
-_BOUNDS = yamltext.Bounds(octets=MAX_OCTETS, events=2 * MAX_VALUES, depth=MAX_DEPTH, guessing=True)
+_BOUNDS = yamltext.Bounds(octets=MAX_OCTETS, events=MAX_VALUES, depth=MAX_DEPTH, guessing=True)
 _SPACE = re.compile(r"[ \t\n\r]*", re.ASCII)
 _SCALAR = re.compile(r'[^\s,\]}"]+')
 _ILLUSTRATIVE = re.compile(r"(?m)^\s*[A-Z]+ /\S* \{|^\s*(?:semantic|vocabulary|data_manifest|input) \{")

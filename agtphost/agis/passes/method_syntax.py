@@ -55,9 +55,10 @@ def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
     """Something other than letters: where it parts words, the method is a compound (rule d), else rule c."""
     method, place = endpoint.method, endpoint.place("method")
     words = parts(method)
-    if len(words) > 1 and re.search(r"[-_\s]", method):
+    joint = re.search(r"[-_\s]", method)
+    if len(words) > 1 and joint is not None:
         fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
-        message = f"{method[:64]} is {len(words)} words joined by {re.search('[-_ ]', method)[0]!r}"  # type: ignore[index]
+        message = f"{method[:64]!r} is {len(words)} words joined by {joint[0]!r}"
         return subject.finding("P2-compound", endpoint.name, place, message, fix)
     odd = sorted(set(re.sub(r"[A-Za-z]", "", method, flags=re.ASCII)))
     message = f"{method[:64]} has {' '.join(odd)[:32]}, and letters from A to Z are all that a method has"
