@@ -6,6 +6,7 @@ Handler authors need only what this module exports; see :mod:`agtphost.handlers.
 The host itself, package by package (``docs/architecture.rst`` has the drawing):
 
 - :mod:`.adapters`: MCP, A2A and ACP upstreams, carried on EXECUTE
+- :mod:`.agis`: documents that describe a service, examined and written
 - :mod:`.audit`: Attribution-Records: what was answered, to whom, provably
 - :mod:`.bridge`: an AGTP host as an MCP server: what ``agtp mcp-bridge`` runs
 - :mod:`.cli`: the ``agtp`` command

@@ -1,0 +1,112 @@
+"""``agtp agis``: what it prints, in each form, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agtphost.cli.root import agtp
+from tests.agis.documents import DOCUMENT, changed
+
+BROKEN = changed(
+    ("endpoints.0.method", "GET"), ("endpoints.0.path", "/getUser"), ("vocabulary.declared_verbs", ["GET"])
+)
+
+
+@pytest.fixture()
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a document that conforms, one that does not, and one that deserves a look."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.agis").write_text(json.dumps(DOCUMENT))
+    (tmp_path / "broken.agis").write_text(json.dumps(BROKEN, indent=1))
+    (tmp_path / "odd.agis").write_text(json.dumps(changed(("vocabulary.domain", None))))
+    return tmp_path
+
+
+def agis(*words: str, text: str | None = None) -> Result:
+    """What the command does."""
+    return CliRunner().invoke(agtp, ["agis", *words], input=text, prog_name="agtp")
+
+
+def test_a_document_that_conforms(folder: Path) -> None:
+    """One line; every pass where somebody wants to see them."""
+    assert (agis("validate", "good.agis").output, agis("validate", "good.agis").exit_code) == (
+        "good.agis: conforms\n",
+        0,
+    )
+    said = agis("validate", "-v", "good.agis").output.splitlines()
+    assert len(said) == 9 and said[1] == "ok   2 Method Syntax"
+    assert agis("validate", "-", text=json.dumps(DOCUMENT)).output == "-: conforms\n"
+
+
+def test_one_that_does_not(folder: Path) -> None:
+    """Each line says where, which rule and section, and what to write instead."""
+    done = agis("validate", "good.agis", "broken.agis")
+    assert done.exit_code == 1
+    assert (
+        "broken.agis:9:4: error AGIS-P3-http-method [AGIS section 4.3] GET /getUser: GET is a method of HTTP"
+        in done.output
+    )
+    assert "try: FETCH or RETRIEVE" in done.output and "try: /user" in done.output
+    assert "good.agis: conforms\n" in done.output and "broken.agis: does not conform (" in done.output
+
+
+def test_the_forms(folder: Path) -> None:
+    """JSON, JUnit and SARIF have the same findings."""
+    files = ("validate", "good.agis", "broken.agis")
+    good, broken = json.loads(agis(*files, "--json").output)
+    assert good["conforms"] and not good["findings"] and not broken["conforms"]
+    assert json.loads(agis(*files, "--format", "json").output) == [good, broken]
+    suites = ElementTree.fromstring(agis(*files, "--format", "junit").output)
+    failed = {
+        int(case.attrib["name"].split()[0]) for case in suites.iter("testcase") if case.find("failure") is not None
+    }
+    assert failed == {each["pass"] for each in broken["findings"] if each["severity"] == "error"}
+    sarif = json.loads(agis(*files, "--format", "sarif").output)
+    (run,) = sarif["runs"]
+    assert [each["ruleId"] for each in run["results"]] == [each["rule"] for each in broken["findings"]]
+    rules = run["tool"]["driver"]["rules"]
+    for result, finding in zip(run["results"], broken["findings"], strict=True):
+        assert rules[result["ruleIndex"]]["id"] == finding["rule"]
+        region = result["locations"][0]["physicalLocation"]["region"]
+        assert (region["startLine"], region["startColumn"]) == (finding["line"], finding["column"])
+
+
+def test_warnings_are_left_out_for_a_reason(folder: Path) -> None:
+    """Errors never are; the reason is printed."""
+    assert "AGIS-P7-domain" in agis("validate", "odd.agis").output
+    done = agis("validate", "odd.agis", "--suppress", "AGIS-P7-domain=there is only one")
+    assert done.output == "odd.agis: conforms\nsuppressed: warnings of AGIS-P7-domain: there is only one\n"
+    for given, said in (
+        ("AGIS-P7-domain", "no reason"),
+        ("AGIS-P9-x=y", "is no rule"),
+        ("AGIS-P3-http-method=we like it", "is an error"),
+    ):
+        refused = agis("validate", "broken.agis", "--suppress", given)
+        assert refused.exit_code == 2 and said in refused.output
+
+
+def test_documents_are_written_anew(folder: Path) -> None:
+    """Printed, or in the place of the file; what is mechanical is mended where that is asked for."""
+    printed = agis("fmt", "good.agis", "--to", "yaml").output
+    assert printed.startswith('agis: "1.0"\nservice: Tables\n')
+    assert agis("fmt", "-", "--to", "json", text=printed).output == agis("fmt", "good.agis").output
+    assert agis("fmt", "broken.agis", "--fix", "--write").output == "wrote broken.agis\n"
+    assert json.loads((folder / "broken.agis").read_text())["endpoints"][0]["path"] == "/get-user"
+    refused = agis("fmt", "-", text="agis: yes")
+    assert refused.exit_code == 2 and "P1-unreadable" in refused.output
+
+
+def test_the_schema(folder: Path) -> None:
+    """It is JSON Schema, and takes what pass 1 takes."""
+    import jsonschema
+
+    schema = json.loads(agis("schema").output)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(DOCUMENT, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**DOCUMENT, "endpoints": []}, schema)
