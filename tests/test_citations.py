@@ -62,7 +62,7 @@ _DRAFT = re.compile(
 )
 _RFC = re.compile(rf"\bRFC{GAP}([0-9]+)")
 _THREAT = re.compile(r"\bT-([A-Z]{2})\b(?:-([0-9]+|[a-z][a-z0-9-]*))?")
-_PROGRAMME = re.compile(r"\b(P[0-9]{1,2})\b(?!\.)")
+_PROGRAMME = re.compile(r"(?<!AGIS-)\b(P[0-9]{1,2})\b(?!\.)")
 _REQUIREMENT = re.compile(r"\b(AGTP|API|METH|AGIS|HAIDIP)-([0-9]+)\b")
 _NUMBERED = re.compile(
     rf"\b(?:sections?|appendix|appendices|decisions?|invariants?|conflicts?|readings?){GAP}(?:[0-9]+(?:\.[0-9]+)*|[A-Z]\b)"

@@ -80,4 +80,4 @@ def examined(document: Any, level: int = 1) -> Verdict:
 
 def rules(verdict: Verdict, *severities: str) -> list[str]:
     """The rules of its findings, without ``AGIS-``; of these severities."""
-    return [each.rule.name[5:] for each in verdict.findings if not severities or each.severity.value in severities]
+    return [each.rule.name[6:] for each in verdict.findings if not severities or each.severity.value in severities]

@@ -1,4 +1,4 @@
-"""Passes 2 and 3: the tables of sections 4.1 to 4.3, and every verb that the host knows in every form."""
+"""Passes 2 and 3: the tables of AGIS v01 sections 4.1 to 4.3, and every verb that the host knows in every form."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ TABLE = {
     "DISPATCH": [],
     "RESERVE": [],
     "LOCATE": [],
-    "BOOKING": ["P2-inflected"],
-    "BOOK_TABLE": ["P2-compound"],
-    "book-reservation": ["P2-compound"],
-    "FindRestaurant": ["P2-compound"],
-    "SEARCH2": ["P2-characters"],
-    "AVAILABLE": ["P3-state"],
-    "ACTIVE": ["P3-state"],
-    "EXISTS": ["P3-state"],
-    "OPEN": ["P3-state"],
-    "VALID": ["P3-state"],
-    "IS": ["P3-state"],
-    "HAS": ["P3-state"],
-    "DATA": ["P3-noun"],
-    "STATUS": ["P3-noun"],
-    "INFO": ["P3-noun"],
-    **{name: ["P3-http-method"] for name in "GET POST PUT DELETE PATCH HEAD OPTIONS CONNECT TRACE".split()},  # noqa: SIM905
-    "BÜCHE": ["P2-characters"],
-    "get": ["P3-http-method"],
+    "BOOKING": ["2-inflected"],
+    "BOOK_TABLE": ["2-compound"],
+    "book-reservation": ["2-compound"],
+    "FindRestaurant": ["2-compound"],
+    "SEARCH2": ["2-characters"],
+    "AVAILABLE": ["3-state"],
+    "ACTIVE": ["3-state"],
+    "EXISTS": ["3-state"],
+    "OPEN": ["3-state"],
+    "VALID": ["3-state"],
+    "IS": ["3-state"],
+    "HAS": ["3-state"],
+    "DATA": ["3-noun"],
+    "STATUS": ["3-noun"],
+    "INFO": ["3-noun"],
+    **{name: ["3-http-method"] for name in "GET POST PUT DELETE PATCH HEAD OPTIONS CONNECT TRACE".split()},  # noqa: SIM905
+    "BÜCHE": ["2-characters"],
+    "get": ["3-http-method"],
 }
 """Methods of the draft's tables, and the errors of each."""
 
 
 @each_row("name", TABLE)
 def test_the_tables_of_the_draft(name: str) -> None:
-    """Lines of sections 4.1, 4.2 and 4.3: valid, or refused by the rule that the table names, and no other."""
+    """Lines of AGIS v01 sections 4.1, 4.2 and 4.3: valid, or refused by the rule that the table names, and no other."""
     verdict = examined(method(name))
     assert rules(verdict, "error") == TABLE[name]
     assert verdict.conforms is not bool(TABLE[name])
 
 
 DOUBTFUL = {
-    "PROCESS": ["P3-borderline"],
-    "YOYAKU": ["P3-unknown"],
-    "Book": ["P2-case"],
-    "book": ["P2-case"],
-    "GENERATEREPORT": ["P2-two-words", "P3-unknown"],
+    "PROCESS": ["3-borderline"],
+    "YOYAKU": ["3-unknown"],
+    "Book": ["2-case"],
+    "book": ["2-case"],
+    "GENERATEREPORT": ["2-two-words", "3-unknown"],
     "EMBED": [],
     "PING": [],
     "SEED": [],
@@ -69,7 +69,7 @@ DOUBTFUL = {
 
 @each_row("name", DOUBTFUL)
 def test_what_conforms_and_deserves_a_look(name: str) -> None:
-    """A warning is none of a false alarm: the document conforms (sections 4.2, 9 and 15)."""
+    """A warning is none of a false alarm: the document conforms (AGIS v01 sections 4.2, 9 and 15)."""
     verdict = examined(method(name))
     assert rules(verdict) == DOUBTFUL[name] and verdict.conforms
 

@@ -105,7 +105,7 @@ SHORTHAND: list[tuple[Any, dict[str, Any], list[str]]] = [
 
 @each_row(("contract", "properties", "required"), SHORTHAND)
 def test_what_the_shorthand_stands_for(contract: Any, properties: dict[str, Any], required: list[str]) -> None:
-    """Names, types, bounds and choices; an input is closed (section 7)."""
+    """Names, types, bounds and choices; an input is closed (AGIS v01 section 7)."""
     assert is_shorthand(contract)
     schema = schema_of(contract, closed=True)
     assert schema["properties"] == properties and schema.get("required", []) == required

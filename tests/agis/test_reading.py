@@ -48,7 +48,7 @@ def test_a_text_that_is_none(case: str) -> None:
 
 
 def test_the_notation_of_the_draft() -> None:
-    """It is told apart from broken YAML (section 10; the examples of section 11 are in it)."""
+    """It is told apart from broken YAML (AGIS v01 section 10; the examples of AGIS v01 section 11 are in it)."""
     verdict = validate(
         b'agis: "1.0"\nendpoints:\n  BOOK /reservation {\n    semantic {\n      actor: agent\n    }\n  }\n'
     )
@@ -76,7 +76,7 @@ def test_every_place(dump: object) -> None:
 def test_too_many_endpoints() -> None:
     """One finding says so, and none of them is examined."""
     verdict = examined(changed(("endpoints", [ENDPOINT] * 5_001)))
-    assert rules(verdict) == ["P1-schema"] and "5001" in verdict.findings[0].message
+    assert rules(verdict) == ["1-schema"] and "5001" in verdict.findings[0].message
 
 
 def test_findings_are_bounded() -> None:

@@ -12,10 +12,10 @@ from agtphost.agis.passes.subject import Subject
 from agtphost.contract.tool_names import mcp_tool_name
 
 LONGEST = 500
-"""Characters of an intent or an outcome (section 14)."""
+"""Characters of an intent or an outcome (AGIS v01 section 14)."""
 
 SURE = 0.85
-"""The least confidence_guidance of what cannot be undone (section 6)."""
+"""The least confidence_guidance of what cannot be undone (AGIS v01 section 6)."""
 
 ACTORS = ("agent", "user", "system")
 CAPABILITIES = ("discovery", "transaction", "modification", "retrieval", "analysis", "notification")
@@ -33,7 +33,7 @@ FIELDS: dict[str, tuple[bool, bool]] = {
     "parameter_hints": (False, False),
     "mcp_tool_name": (False, False),
 }
-"""The members of a semantic block: whether level 1 and level 2 require them (section 3)."""
+"""The members of a semantic block: whether level 1 and level 2 require them (AGIS v01 section 3)."""
 
 _FINAL = frozenset({"EXECUTE", "CANCEL", "TRANSFER"})
 _NEXT = re.compile(r"[.!?]\s+[A-Z]")
@@ -65,10 +65,10 @@ def _members(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         if not _absent(block, name):
             continue
         if first:
-            yield subject.finding("P5-missing", endpoint.name, at, f"semantic.{name} is missing")
+            yield subject.finding("5-missing", endpoint.name, at, f"semantic.{name} is missing")
         elif second and subject.level == 2 and (name != "state_transition" or _changes(block)):
             yield subject.finding(
-                "P5-level-2", endpoint.name, at, f"semantic.{name} is missing, which level 2 requires"
+                "5-level-2", endpoint.name, at, f"semantic.{name} is missing, which level 2 requires"
             )
 
 
@@ -87,34 +87,34 @@ def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             continue
         at, said = endpoint.place("semantic", name), endpoint.semantic[name]
         if not isinstance(said, str):
-            yield subject.finding("P5-sentence", endpoint.name, at, f"semantic.{name} is not a sentence")
+            yield subject.finding("5-sentence", endpoint.name, at, f"semantic.{name} is not a sentence")
             continue
         if len(said) > LONGEST:
             message = f"semantic.{name} has {len(said)} characters, and {LONGEST} are the most"
-            yield subject.finding("P5-long", endpoint.name, at, message)
+            yield subject.finding("5-long", endpoint.name, at, message)
             continue
         if _NEXT.search(said.strip()):
             message = f"semantic.{name} is more than one sentence"
-            yield subject.finding("P5-sentence", endpoint.name, at, message, re.split(r"(?<=[.!?])\s", said.strip())[0])
+            yield subject.finding("5-sentence", endpoint.name, at, message, re.split(r"(?<=[.!?])\s", said.strip())[0])
         found = _INSTRUCTIONS.search(said)
         if found is not None:
             message = f"semantic.{name} reads as an instruction: {found[0].strip()!r}"
-            yield subject.finding("P5-instruction", endpoint.name, at, message, "say what the endpoint does")
+            yield subject.finding("5-instruction", endpoint.name, at, message, "say what the endpoint does")
 
 
 def _values(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     block = endpoint.semantic
     for rule, name, choices in (
-        ("P5-actor", "actor", ACTORS),
-        ("P5-capability", "capability", CAPABILITIES),
-        ("P5-impact", "impact_tier", IMPACTS),
+        ("5-actor", "actor", ACTORS),
+        ("5-capability", "capability", CAPABILITIES),
+        ("5-impact", "impact_tier", IMPACTS),
     ):
         if not _absent(block, name) and block[name] not in choices:
             message = f"semantic.{name} is {str(block[name])[:40]!r}, and none of {', '.join(choices)}"
             yield subject.finding(rule, endpoint.name, endpoint.place("semantic", name), message)
     if not isinstance(block.get("is_idempotent", False), bool):
         at = endpoint.place("semantic", "is_idempotent")
-        yield subject.finding("P5-idempotent", endpoint.name, at, "semantic.is_idempotent is not true or false")
+        yield subject.finding("5-idempotent", endpoint.name, at, "semantic.is_idempotent is not true or false")
     yield from _confidence(subject, endpoint)
 
 
@@ -123,7 +123,7 @@ def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     at = endpoint.place("semantic", "confidence_guidance")
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1):
         message = "semantic.confidence_guidance is no number from 0.0 to 1.0"
-        yield subject.finding("P5-confidence", endpoint.name, at, message)
+        yield subject.finding("5-confidence", endpoint.name, at, message)
         return
     final = endpoint.semantic.get("impact_tier") == "irreversible" or (
         endpoint.verb in _FINAL and endpoint.semantic.get("impact_tier") is None
@@ -131,7 +131,7 @@ def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if final and (value is None or value < SURE):
         said = "has no confidence_guidance" if value is None else f"has a confidence_guidance of {value}"
         message = f"it cannot be undone, and {said}"
-        yield subject.finding("P5-low-confidence", endpoint.name, at, message, f"confidence_guidance: {SURE}")
+        yield subject.finding("5-low-confidence", endpoint.name, at, message, f"confidence_guidance: {SURE}")
 
 
 def _hints(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def _hints(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         isinstance(phrases, list) and all(isinstance(phrase, str) for phrase in phrases) for phrases in hints.values()
     )
     if not sound:
-        yield subject.finding("P5-hints", endpoint.name, at, "semantic.parameter_hints are no lists of phrases")
+        yield subject.finding("5-hints", endpoint.name, at, "semantic.parameter_hints are no lists of phrases")
 
 
 def transitions(value: Any) -> list[tuple[str, str, str]] | None:
@@ -170,7 +170,7 @@ def _transitions(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if value is not None and transitions(value) is None:
         at = endpoint.place("semantic", "state_transition")
         message = "semantic.state_transition is not `field: FROM -> TO`"
-        yield subject.finding("P5-transition", endpoint.name, at, message, "reservation.status: NONE -> CONFIRMED")
+        yield subject.finding("5-transition", endpoint.name, at, message, "reservation.status: NONE -> CONFIRMED")
 
 
 def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> Iterator[Finding]:
@@ -183,9 +183,9 @@ def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> I
     if not isinstance(declared, str) or _TOOL_NAME.fullmatch(declared) is None:
         fix = re.sub(r"[^a-z0-9]+", "_", str(declared).lower()).strip("_")
         message = f"semantic.mcp_tool_name {str(declared)[:64]!r} is not lower-case words joined by underscores"
-        yield subject.finding("P5-tool-name", endpoint.name, at, message, fix)
+        yield subject.finding("5-tool-name", endpoint.name, at, message, fix)
         return
     other = tools.setdefault(declared, endpoint.name)
     if other != endpoint.name:
         message = f"semantic.mcp_tool_name {declared} is the tool of {other}, too"
-        yield subject.finding("P5-tool-name", endpoint.name, at, message)
+        yield subject.finding("5-tool-name", endpoint.name, at, message)

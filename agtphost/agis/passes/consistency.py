@@ -50,13 +50,13 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
     found = _INTERNAL.search(intent)
     if found is not None:
         message = f"the intent tells what the system does inside ({found[0]!r})"
-        yield subject.finding("P6-internal", endpoint.name, at, message, "say what the agent gets done")
+        yield subject.finding("6-internal", endpoint.name, at, message, "say what the agent gets done")
     verb = head_verb(subject.words, intent)
     if verb is None or verb == method:
         return
     if subject.words.opposites(method, verb):
         message = f"{method} and an intent that begins with {verb} are opposites"
-        yield subject.finding("P6-contradiction", endpoint.name, at, message, f"say {method}, or make it {verb}")
+        yield subject.finding("6-contradiction", endpoint.name, at, message, f"say {method}, or make it {verb}")
         return
     effects = subject.words.effect(method), subject.words.effect(verb)
     sure = _AGAINST.get(effects)
@@ -65,7 +65,7 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
         return
     sure = sure and listed  # Of a verb that is in no list of what verbs do, nobody can be sure.
     message = f"{method} {effects[0].value}, and an intent that begins with {verb} {effects[1].value}"
-    rule = "P6-contradiction" if sure else "P6-doubtful"
+    rule = "6-contradiction" if sure else "6-doubtful"
     yield subject.finding(rule, endpoint.name, at, message, f"make it {verb} {endpoint.path}, or say the intent anew")
 
 

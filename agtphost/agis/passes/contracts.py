@@ -89,26 +89,26 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: Mapping[s
     at, contract = endpoint.place(name), endpoint.members.get(name)
     if contract is None:
         yield subject.finding(
-            "P8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}"
+            "8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}"
         )
         return
     if not isinstance(contract, (dict, list)) or (isinstance(contract, list) and not is_shorthand(contract)):
-        yield subject.finding("P8-schema", endpoint.name, at, f"{name} is not a JSON Schema")
+        yield subject.finding("8-schema", endpoint.name, at, f"{name} is not a JSON Schema")
         return
     if is_shorthand(contract):
         message = f"{name} is written in the draft's shorthand; it is read as a JSON Schema"
-        yield subject.finding("P8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
+        yield subject.finding("8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
     remote = _remote(contract)
     if remote is not None:
         message = f"{name} refers to {remote[:100]!r}, and nothing outside of the document is read"
-        yield subject.finding("P8-remote", endpoint.name, at, message, "#/schemas/NAME")
+        yield subject.finding("8-remote", endpoint.name, at, message, "#/schemas/NAME")
         return
     try:
         compile_schema(resolved(contract, shared, closed=name == "input"), role="tool")
     except SchemaError as error:
         for fault in error.faults[:MOST]:
             message = f"{name}{fault.pointer} {fault.message}"
-            yield subject.finding("P8-schema", endpoint.name, at, message)
+            yield subject.finding("8-schema", endpoint.name, at, message)
 
 
 def _remote(contract: Any) -> str | None:
@@ -137,23 +137,23 @@ def _parameters(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     for name in required if isinstance(required, list) and not schema.keys() & {"allOf", "anyOf", "oneOf"} else []:
         if isinstance(name, str) and name not in known:
             yield subject.finding(
-                "P8-required", endpoint.name, at, f"input requires {name[:64]}, and does not declare it"
+                "8-required", endpoint.name, at, f"input requires {name[:64]}, and does not declare it"
             )
     for name in known:
         if _SNAKE.fullmatch(name) is None:
             fix = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
             message = f"the parameter {name[:64]!r} is not in snake_case"
-            yield subject.finding("P8-snake-case", endpoint.name, (*at, "properties", name), message, fix)
+            yield subject.finding("8-snake-case", endpoint.name, (*at, "properties", name), message, fix)
     for name in _PARAMETER.findall(endpoint.path):
         if name not in known and known:
             message = f"{{{name}}} of the path is no parameter of the input"
-            yield subject.finding("P8-path-parameter", endpoint.name, at, message)
+            yield subject.finding("8-path-parameter", endpoint.name, at, message)
     hints = endpoint.semantic.get("parameter_hints")
     for name in hints if isinstance(hints, Mapping) else ():
         if name not in known and known:
             where = endpoint.place("semantic", "parameter_hints", name)
             message = f"{str(name)[:64]} is hinted at, and no parameter of the input"
-            yield subject.finding("P5-unknown-hint", endpoint.name, where, message)
+            yield subject.finding("5-unknown-hint", endpoint.name, where, message)
 
 
 def error_names(value: Any) -> list[str] | None:
@@ -169,19 +169,19 @@ def error_names(value: Any) -> list[str] | None:
 def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     at = endpoint.place("errors")
     if "errors" not in endpoint.members:
-        yield subject.finding("P8-missing", endpoint.name, endpoint.at, "it has no errors", "errors: []")
+        yield subject.finding("8-missing", endpoint.name, endpoint.at, "it has no errors", "errors: []")
         return
     names = error_names(endpoint.members["errors"])
     if names is None:
-        yield subject.finding("P8-errors", endpoint.name, at, "errors is not a list of names")
+        yield subject.finding("8-errors", endpoint.name, at, "errors is not a list of names")
         return
     for index, name in enumerate(names):
         place = (*at, index) if isinstance(endpoint.members["errors"], list) else (*at, name)
         if name.lower().replace("-", "_") in GENERIC or not name.strip():
             message = f"the error {name[:64]!r} does not say what went wrong"
-            yield subject.finding("P8-generic-error", endpoint.name, place, message, "such as reservation_unavailable")
+            yield subject.finding("8-generic-error", endpoint.name, place, message, "such as reservation_unavailable")
         elif _SNAKE.fullmatch(name) is None:
             fix = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
             yield subject.finding(
-                "P8-snake-case", endpoint.name, place, f"the error {name[:64]!r} is not in snake_case", fix
+                "8-snake-case", endpoint.name, place, f"the error {name[:64]!r} is not in snake_case", fix
             )

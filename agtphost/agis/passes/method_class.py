@@ -20,7 +20,7 @@ PROHIBITED = {
     "CONNECT": "LINK",
     "TRACE": "TRACK",
 }
-"""HTTP's methods, with what to say instead (section 4.3)."""
+"""HTTP's methods, with what to say instead (AGIS v01 section 4.3)."""
 
 _INSTEAD = {"OPEN": "UNLOCK, START or CREATE", "VALID": "VALIDATE", "ACTIVE": "ACTIVATE", "AVAILABLE": "CHECK or FIND"}
 
@@ -38,16 +38,16 @@ def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         return  # Pass 2 says it.
     if verb in PROHIBITED:
         message = f"{verb} is a method of HTTP, which an agent takes for HTTP's"
-        yield subject.finding("P3-http-method", endpoint.name, place, message, PROHIBITED[verb])
+        yield subject.finding("3-http-method", endpoint.name, place, message, PROHIBITED[verb])
     elif verb in known.states:
         message = f"{verb} is a state or condition, and nothing that is done"
-        yield subject.finding("P3-state", endpoint.name, place, message, _INSTEAD.get(verb, ""))
+        yield subject.finding("3-state", endpoint.name, place, message, _INSTEAD.get(verb, ""))
     elif verb in known.things:
         message = f"{verb} is a thing, and nothing that is done"
-        yield subject.finding("P3-noun", endpoint.name, place, message, f"FETCH /{verb.lower()}")
+        yield subject.finding("3-noun", endpoint.name, place, message, f"FETCH /{verb.lower()}")
     elif verb in known.borderline:
         message = f"{verb} may mean many things; a more specific verb is recommended"
-        yield subject.finding("P3-borderline", endpoint.name, place, message)
+        yield subject.finding("3-borderline", endpoint.name, place, message)
     elif not known.is_verb(verb):
         message = f"{verb} is no verb that this validator knows"
-        yield subject.finding("P3-unknown", endpoint.name, place, message)
+        yield subject.finding("3-unknown", endpoint.name, place, message)

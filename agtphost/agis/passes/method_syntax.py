@@ -36,13 +36,13 @@ def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if _INNER.search(method):
         words = parts(method)
         fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
-        yield subject.finding("P2-compound", endpoint.name, place, f"{method} is {len(words)} words", fix)
+        yield subject.finding("2-compound", endpoint.name, place, f"{method} is {len(words)} words", fix)
         return
     if method != endpoint.verb:
-        yield subject.finding("P2-case", endpoint.name, place, f"{method} is not in capitals", endpoint.verb)
+        yield subject.finding("2-case", endpoint.name, place, f"{method} is not in capitals", endpoint.verb)
     base = subject.words.base(method)
     if base is not None:
-        yield subject.finding("P2-inflected", endpoint.name, place, f"{method} is a form of {base}", base)
+        yield subject.finding("2-inflected", endpoint.name, place, f"{method} is a form of {base}", base)
     elif not subject.words.is_verb(method):
         yield from _two_words(subject, endpoint)
 
@@ -59,10 +59,10 @@ def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
     if len(words) > 1 and joint is not None:
         fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
         message = f"{method[:64]!r} is {len(words)} words joined by {joint[0]!r}"
-        return subject.finding("P2-compound", endpoint.name, place, message, fix)
+        return subject.finding("2-compound", endpoint.name, place, message, fix)
     odd = sorted(set(re.sub(r"[A-Za-z]", "", method, flags=re.ASCII)))
     message = f"{method[:64]} has {' '.join(odd)[:32]}, and letters from A to Z are all that a method has"
-    return subject.finding("P2-characters", endpoint.name, place, message, words[0] if words else "")
+    return subject.finding("2-characters", endpoint.name, place, message, words[0] if words else "")
 
 
 def _two_words(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
@@ -72,5 +72,5 @@ def _two_words(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         if first in known.verbs and (second in known.things or second in known.nouns_too):
             message = f"{verb} reads as {first} and {second}"
             fix = f"{first} /{second.lower()}"
-            yield subject.finding("P2-two-words", endpoint.name, endpoint.place("method"), message, fix)
+            yield subject.finding("2-two-words", endpoint.name, endpoint.place("method"), message, fix)
             return

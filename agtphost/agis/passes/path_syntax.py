@@ -25,11 +25,11 @@ def path_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     """What is wrong with one path."""
     path, place = endpoint.path, endpoint.place("path")
     if not path.startswith("/"):
-        yield subject.finding("P4-slash", endpoint.name, place, f"{path[:80]!r} does not begin with /", f"/{path}")
+        yield subject.finding("4-slash", endpoint.name, place, f"{path[:80]!r} does not begin with /", f"/{path}")
     bare, mark, _ = path.partition("?")
     if mark:
         message = "it has a query string; what varies belongs into the input"
-        yield subject.finding("P4-query", endpoint.name, place, message, bare)
+        yield subject.finding("4-query", endpoint.name, place, message, bare)
     bare = bare.partition("#")[0].strip("/")
     for segment in bare.split("/") if bare else []:
         yield from _segment(subject, endpoint, segment)
@@ -42,26 +42,26 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
     if _ODD_PARAMETER.search(segment):
         name = re.sub(r"[^A-Za-z0-9_]", "", segment) or "id"
         message = f"{segment[:64]!r} is no parameter: one is a name in braces"
-        yield subject.finding("P4-parameter", endpoint.name, place, message, f"{{{name}}}")
+        yield subject.finding("4-parameter", endpoint.name, place, message, f"{{{name}}}")
         return
     lowered = "-".join(parts(segment)).lower()
     if _SEGMENT.fullmatch(segment) is None:
         message = f"{segment[:64]!r} is not in lower case with hyphens between its words"
-        yield subject.finding("P4-case", endpoint.name, place, message, lowered)
+        yield subject.finding("4-case", endpoint.name, place, message, lowered)
     words = parts(segment)
     if endpoint.verb in words:
         rest = "-".join(word.lower() for word in words if word != endpoint.verb)
         fix = f"/{rest}" if rest else "name the thing that it acts on"
         if len(words) > 1 or endpoint.verb not in subject.words.nouns_too:
             message = f"{segment[:64]!r} repeats the method {endpoint.verb}"
-            yield subject.finding("P4-method-in-path", endpoint.name, place, message, fix)
+            yield subject.finding("4-method-in-path", endpoint.name, place, message, fix)
             return
     verb = _verb_of(subject.words, segment, words)
     if verb is not None:
         rest = "-".join(word.lower() for word in words[1:])
         fix = f"{_said(verb)} /{rest}" if rest else f"{_said(verb)} on the thing that it acts on"
         message = f"{segment[:64]!r} has the verb {verb}, and segments are nouns"
-        yield subject.finding("P4-verb-in-path", endpoint.name, place, message, fix)
+        yield subject.finding("4-verb-in-path", endpoint.name, place, message, fix)
 
 
 def _verb_of(known: Words, segment: str, words: list[str]) -> str | None:

@@ -56,16 +56,16 @@ def check(tree: Tree) -> Iterator[Finding]:
 def _shape(subject: Subject) -> Iterator[Finding]:
     root = subject.document.tree.root
     if not isinstance(root, dict):
-        yield subject.finding("P1-schema", "document", (), "the document is not a mapping of members")
+        yield subject.finding("1-schema", "document", (), "the document is not a mapping of members")
         return
     given = root.get("endpoints")
     if isinstance(given, (dict, list)) and len(given) > MAX_ENDPOINTS:
         message = f"it has {len(given)} endpoints, and {MAX_ENDPOINTS} are the most"
-        yield subject.finding("P1-schema", "endpoints", ("endpoints",), message, "publish several services")
+        yield subject.finding("1-schema", "endpoints", ("endpoints",), message, "publish several services")
         return
     for error in islice(_validator().iter_errors(root), MOST):
         place: Place = tuple(error.instance_path)
-        yield subject.finding("P1-schema", _element(place), place, _said(error), _hint(place, error))
+        yield subject.finding("1-schema", _element(place), place, _said(error), _hint(place, error))
 
 
 def _element(place: Place) -> str:
@@ -90,21 +90,21 @@ def _meaning(subject: Subject) -> Iterator[Finding]:
     document = subject.document
     members = document.members
     if members["agis"] != VERSION:
-        yield subject.finding("P1-version", "agis", ("agis",), f"it is not {VERSION}", f'agis: "{VERSION}"')
+        yield subject.finding("1-version", "agis", ("agis",), f"it is not {VERSION}", f'agis: "{VERSION}"')
     try:
         uris.parse(members["agtp"])
     except uris.UriError as error:
         yield subject.finding(
-            "P1-address", "agtp", ("agtp",), f"it is no address: {error}", "agtp://agents.example.com"
+            "1-address", "agtp", ("agtp",), f"it is no address: {error}", "agtp://agents.example.com"
         )
     missing = [name for name in ("description", "version") if not _said_anywhere(members, name)]
     for name in missing:
-        yield subject.finding("P1-recommended", name, (), f"the document has no {name}")
+        yield subject.finding("1-recommended", name, (), f"the document has no {name}")
     yield from _twice(subject)
     if document.vocabulary.get("negotiable") is True and "data_manifest" not in members:
         message = "the service is negotiable, and there is no data_manifest"
         fix = "declare the data classes that may be negotiated, or negotiable: false"
-        yield subject.finding("P1-manifest", "vocabulary.negotiable", ("vocabulary", "negotiable"), message, fix)
+        yield subject.finding("1-manifest", "vocabulary.negotiable", ("vocabulary", "negotiable"), message, fix)
     yield from _manifest(subject)
 
 
@@ -120,7 +120,7 @@ def _twice(subject: Subject) -> Iterator[Finding]:
         key = endpoint.verb, endpoint.path
         if key in seen:
             message = "it is defined twice"
-            yield subject.finding("P1-endpoint-twice", endpoint.name, endpoint.place("method"), message)
+            yield subject.finding("1-endpoint-twice", endpoint.name, endpoint.place("method"), message)
         seen.add(key)
 
 
@@ -131,7 +131,7 @@ def _manifest(subject: Subject) -> Iterator[Finding]:
         name = f"data class {entry['class']}"
         if entry.get("sensitivity") in _HIGH and entry.get("requires_authorization") is not True:
             message = "it is highly sensitive, and does not require authorization"
-            yield subject.finding("P1-sensitive", name, at, message, "requires_authorization: true")
+            yield subject.finding("1-sensitive", name, at, message, "requires_authorization: true")
         if open_to_all and _TELLING.search(str(entry.get("description", ""))):
             message = "its description counts records, and everybody reads it"
-            yield subject.finding("P1-too-telling", name, (*at, "description"), message)
+            yield subject.finding("1-too-telling", name, (*at, "description"), message)

@@ -31,7 +31,7 @@ class Subject:
         :param element: as people call it.
         :param severity: other than the rule's.
         """
-        known = RULES[f"AGIS-{rule}"]
+        known = RULES[f"AGIS-P{rule}"]
         line, column = self.document.tree.mark(place)
         return Finding(
             rule=known,

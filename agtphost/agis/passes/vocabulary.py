@@ -16,22 +16,22 @@ def check(subject: Subject) -> Iterator[Finding]:
     used = dict.fromkeys(endpoint.verb for endpoint in subject.document.endpoints)
     listed = f"declared_verbs: [{', '.join(used)}]"
     if not isinstance(declared, list):
-        yield subject.finding("P7-missing", element, ("vocabulary",), "no verbs are declared", listed)
+        yield subject.finding("7-missing", element, ("vocabulary",), "no verbs are declared", listed)
         return
     seen: set[str] = set()
     for index, verb in enumerate(declared):
         name = verb.upper()
         if name in seen:
-            yield subject.finding("P7-twice", element, (*at, index), f"{verb} is declared twice")
+            yield subject.finding("7-twice", element, (*at, index), f"{verb} is declared twice")
         elif name not in used:
             message = f"{verb} is declared, and no endpoint uses it"
-            yield subject.finding("P7-unused", element, (*at, index), message, f"take {verb} out")
+            yield subject.finding("7-unused", element, (*at, index), message, f"take {verb} out")
         seen.add(name)
     for endpoint in subject.document.endpoints:
         if endpoint.verb not in seen:
             seen.add(endpoint.verb)
             message = f"{endpoint.verb} is used, and not declared"
-            yield subject.finding("P7-undeclared", endpoint.name, endpoint.place("method"), message, listed)
+            yield subject.finding("7-undeclared", endpoint.name, endpoint.place("method"), message, listed)
     if "domain" not in block:
         message = "the vocabulary does not say its domain"
-        yield subject.finding("P7-domain", "vocabulary.domain", ("vocabulary",), message, "domain: hospitality")
+        yield subject.finding("7-domain", "vocabulary.domain", ("vocabulary",), message, "domain: hospitality")
