@@ -321,14 +321,16 @@ PARSERS: Table = {
 }
 
 READERS: dict[str, str] = {
-    "yaml": "vocabulary/yamltext methods/discovery/publishing contract/openapi/text",
+    "yaml": "vocabulary/yamltext agis/normal methods/discovery/publishing contract/openapi/text",
     "cbor2": "identity/cose",
-    "tomllib": "vocabulary/tomltext",
+    "tomllib": "vocabulary/tomltext agis/words",
     "zipfile": "identity/packages identity/issuing",
+    "xml": "agis/report",
 }
 """
-Who imports what can parse. Of ``yaml``: the decoder of the table, one that only writes, and the reader of an
-operator's own OpenAPI file; ``tomllib`` reads the operator's files alone; ``identity/issuing`` writes packages.
+Who imports what can parse. Of ``yaml``: the decoder of the table, two that only write, and the reader of an
+operator's own OpenAPI file; ``tomllib`` reads the operator's files, and lists that ship with this package;
+``identity/issuing`` writes packages, ``agis/report`` XML.
 """
 
 COMMANDS = ("cli/", "conformance/")
@@ -336,6 +338,8 @@ COMMANDS = ("cli/", "conformance/")
 
 LOADS = {
     "adapters/mcp/long_lines",  # in the table
+    "agis/passes/structural",  # what ships beside it
+    "agis/words",  # what ships beside it
     "audit/retention",  # what it wrote itself, in the same line
     "contract/openapi/text",
     "host/revision",  # the host's own state

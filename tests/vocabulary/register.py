@@ -307,6 +307,10 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _UNUSED: frozenset(
         {
+            "agis.passes.structural:_validator",
+            "agis.passes.structural:schema",
+            "agis.reading:_Marking._marks",
+            "agis.words:words",
             "audit.export:_Reading._places",
             "audit.verify:Verifier._signers",
             "stores.memory:MemoryStore._by_audit_id",

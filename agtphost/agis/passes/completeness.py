@@ -67,9 +67,7 @@ def _members(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         if first:
             yield subject.finding("5-missing", endpoint.name, at, f"semantic.{name} is missing")
         elif second and subject.level == 2 and (name != "state_transition" or _changes(block)):
-            yield subject.finding(
-                "5-level-2", endpoint.name, at, f"semantic.{name} is missing, which level 2 requires"
-            )
+            yield subject.finding("5-level-2", endpoint.name, at, f"semantic.{name} is missing, which level 2 requires")
 
 
 def _absent(block: Mapping[str, Any], name: str) -> bool:

@@ -88,9 +88,7 @@ def _moved(item: Any) -> Any:
 def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: Mapping[str, Any]) -> Iterator[Finding]:
     at, contract = endpoint.place(name), endpoint.members.get(name)
     if contract is None:
-        yield subject.finding(
-            "8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}"
-        )
+        yield subject.finding("8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}")
         return
     if not isinstance(contract, (dict, list)) or (isinstance(contract, list) and not is_shorthand(contract)):
         yield subject.finding("8-schema", endpoint.name, at, f"{name} is not a JSON Schema")

@@ -94,9 +94,7 @@ def _meaning(subject: Subject) -> Iterator[Finding]:
     try:
         uris.parse(members["agtp"])
     except uris.UriError as error:
-        yield subject.finding(
-            "1-address", "agtp", ("agtp",), f"it is no address: {error}", "agtp://agents.example.com"
-        )
+        yield subject.finding("1-address", "agtp", ("agtp",), f"it is no address: {error}", "agtp://agents.example.com")
     missing = [name for name in ("description", "version") if not _said_anywhere(members, name)]
     for name in missing:
         yield subject.finding("1-recommended", name, (), f"the document has no {name}")
