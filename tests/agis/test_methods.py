@@ -23,6 +23,7 @@ TABLE = {
     "LOCATE": [],
     "BOOKING": ["2-inflected"],
     "BOOK_TABLE": ["2-compound"],
+    "BOOK TABLE": ["2-compound"],
     "book-reservation": ["2-compound"],
     "FindRestaurant": ["2-compound"],
     "SEARCH2": ["2-characters"],
