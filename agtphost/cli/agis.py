@@ -118,7 +118,8 @@ def _print(examined: Sequence[Examined], *, verbose: bool) -> None:
 
 
 @command.command()
-def schema() -> None:
+@json_option
+def schema(as_json: bool) -> None:
     """
     Print the JSON Schema of AGIS documents.
 
@@ -130,6 +131,7 @@ def schema() -> None:
     """
     from agtphost.agis.passes import structural
 
+    del as_json  # It is JSON in any case.
     print_json(structural.schema())
 
 
@@ -138,7 +140,8 @@ def schema() -> None:
 @click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
 @click.option("--fix", is_flag=True, help="Mend what is mechanical, too: capitals, lower case, declared verbs.")
 @click.option("--write", is_flag=True, help="Write FILE anew instead of printing.")
-def fmt(file: str, form: str | None, fix: bool, write: bool) -> None:
+@json_option
+def fmt(file: str, form: str | None, fix: bool, write: bool, as_json: bool) -> None:
     """
     Print a document in its canonical form.
 
@@ -156,14 +159,18 @@ def fmt(file: str, form: str | None, fix: bool, write: bool) -> None:
     octets = read_octets(file)
     value = normal.normal(_document(file, octets), fix=fix)
     written_in = "json" if octets.lstrip()[:1] == b"{" else "yaml"
-    text = normal.as_json(value) if (form or written_in) == "json" else normal.as_yaml(value)
+    chosen = form or ("json" if as_json and not write else written_in)
+    text = normal.as_json(value) if chosen == "json" else normal.as_yaml(value)
     if not write:
         click.echo(text, nl=False)
         return
     if file == STANDARD:
         raise WrongInput("--write takes a file, and - is standard input", "Leave --write out.")
     files.replace(Path(file), text.encode("utf-8"), files.PUBLIC)
-    click.echo(f"wrote {visible(file)}")
+    if as_json:
+        print_json({"file": file, "form": chosen})
+    else:
+        click.echo(f"wrote {visible(file)}")
 
 
 def _document(file: str, octets: bytes) -> Document:

@@ -97,6 +97,10 @@ def test_documents_are_written_anew(folder: Path) -> None:
     assert agis("fmt", "-", "--to", "json", text=printed).output == agis("fmt", "good.agis").output
     assert agis("fmt", "broken.agis", "--fix", "--write").output == "wrote broken.agis\n"
     assert json.loads((folder / "broken.agis").read_text())["endpoints"][0]["path"] == "/get-user"
+    assert json.loads(agis("fmt", "good.agis", "--to", "yaml", "--write", "--json").output)["form"] == "yaml"
+    assert json.loads(agis("fmt", "good.agis", "--json").output) == json.loads(
+        agis("fmt", "-", "--to", "json", text=printed).output
+    )
     refused = agis("fmt", "-", text="agis: yes")
     assert refused.exit_code == 2 and "1-unreadable" in refused.output
 

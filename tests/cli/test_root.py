@@ -112,7 +112,7 @@ def test_completion_completes() -> None:
         [sys.executable, "-c", "from agtphost.cli import main; main()"],
         env={
             "_AGTP_COMPLETE": "bash_complete",
-            "COMP_WORDS": "agtp ag",
+            "COMP_WORDS": "agtp age",
             "COMP_CWORD": "1",
             "PATH": "/usr/bin",
         },
