@@ -105,7 +105,6 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Modules and items stay to the end: looking through all of them for garbage, again and again, finds none."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

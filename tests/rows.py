@@ -25,7 +25,7 @@ _PARAM = type(pytest.param())
 
 def each_row(
     names: str | Sequence[str],
-    rows: Iterable[Any],
+    rows: Iterable[Any] | Callable[[], Iterable[Any]],
     ids: Callable[[Any], object] | Iterable[object] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
@@ -33,10 +33,14 @@ def each_row(
 
     Fixtures are made once for all rows. ``inspect.unwrap`` of the test is that of one row.
 
-    :param rows: at least one; a test without any fails.
+    :param rows: at least one; a test without any fails. What is dear to make is a function, called when the test runs:
+        each worker collects every module.
     """
     wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
-    table = list(_table(wanted, rows, ids))
+
+    @functools.cache
+    def table() -> list[tuple[str, dict[str, Any]]]:
+        return list(_table(wanted, rows() if callable(rows) else rows, ids))
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(test)
@@ -44,14 +48,14 @@ def each_row(
         assert len(left) + len(wanted) == len(signature.parameters), f"no parameters {wanted}"
 
         def run(*bound: Any, **fixtures: Any) -> None:
-            with _Failures(len(table)) as failures:
-                for name, values in table:
+            with _Failures(len(table())) as failures:
+                for name, values in table():
                     with failures.of(name):
                         test(*bound, **values, **fixtures)
 
         async def run_async(*bound: Any, **fixtures: Any) -> None:
-            with _Failures(len(table)) as failures:
-                for name, values in table:
+            with _Failures(len(table())) as failures:
+                for name, values in table():
                     with failures.of(name):
                         await test(*bound, **values, **fixtures)
 

@@ -67,7 +67,7 @@ def test_the_other_parameters_are_fixtures() -> None:
 def test_a_row_must_fit() -> None:
     """Values too many, and a name that the test does not have."""
     with pytest.raises(AssertionError, match="row 1 has 3 values"):
-        each_row("a, b", [(1, 2), (1, 2, 3)])
+        each_row("a, b", [(1, 2), (1, 2, 3)])(lambda a, b: None)()
     with pytest.raises(AssertionError, match="no parameters"):
         each_row("b", [1])(lambda a: None)
 
@@ -82,7 +82,25 @@ def test_rows_may_have_names_of_their_own() -> None:
     with pytest.raises(BaseExceptionGroup, match="1 of 2 rows failed: two"):
         test()
     with pytest.raises(AssertionError, match="no marks"):
-        each_row("number", [pytest.param(1, marks=pytest.mark.slow)])
+        each_row("number", [pytest.param(1, marks=pytest.mark.slow)])(lambda number: None)()
+
+
+def test_a_table_is_made_when_its_test_runs() -> None:
+    """Once, and not where its module is collected."""
+    made = []
+
+    def table() -> list[int]:
+        made.append("a table")
+        return [1, 2]
+
+    @each_row("number", table)
+    def test(number: int) -> None:
+        assert number
+
+    assert made == []
+    test()
+    test()
+    assert made == ["a table"]
 
 
 def test_coroutines_are_awaited_one_after_the_other() -> None:

@@ -310,7 +310,7 @@ def flood(piece: bytes, start: bytes) -> Script:
     return script
 
 
-BOMB = gzip.compress(b" " * (50 << 20))
+BOMB = gzip.compress(b" " * (50 << 20), 1)
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
