@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agtphost import extras
 from agtphost.audit import acceptance
 from agtphost.cli import scaffold, shipped
 from agtphost.cli.mcp_servers import Server
 from agtphost.client.local_identities import CALLER
 from agtphost.config import Config, examine, load
+from agtphost.config.search import EXTRAS
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
 from agtphost.identity.keys import SigningKey
@@ -42,6 +44,12 @@ listen = "tcp:{port}:interface=127.0.0.1"
 name = "{agent}"
 token = "file:{token}"
 agent = "{agent}"
+"""
+
+SEARCH = """
+# What there is, is found by meaning, offline, and not by its words alone: `agtp docs search`.
+[search]
+engine = "static"
 """
 
 STATE_FILES = (
@@ -100,6 +108,7 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         said |= {"address": deployment.address, "port": deployment.port}
         text = shipped.sample_toml({key: value for key, value in said.items() if value})
         further = [server.toml() for server in deployment.servers]
+        further += searching(deployment)
         if deployment.gateway:
             further.append(gateway_toml(deployment.gateway))
         return "\n".join((text.rstrip("\n"), *("\n" + each.strip("\n") for each in further), ""))
@@ -148,11 +157,18 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         ]
     for server in deployment.servers:
         lines += ["", server.toml().rstrip("\n")]
+    lines += [section.rstrip("\n") for section in searching(deployment)]
     if deployment.gateway:
         lines.append(gateway_toml(deployment.gateway).rstrip("\n"))
     if deployment.committed:
         lines.append(scaffold.optional_sections().rstrip("\n"))
     return "\n".join(lines) + "\n"
+
+
+def searching(deployment: Deployment) -> list[str]:
+    """The section of searches by meaning, for a deployment that stays, where what they need is installed."""
+    there = deployment.committed and all(map(extras.installed, EXTRAS["static"]))
+    return [SEARCH] if there else []
 
 
 def gateway_toml(port: int) -> str:

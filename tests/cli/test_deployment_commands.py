@@ -12,6 +12,7 @@ import pytest
 from cryptography import x509
 
 from agtphost.config import load
+from agtphost.config.search import EXTRAS
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.trust import issuer_keys
@@ -113,6 +114,23 @@ def test_a_production_host_admits_a_caller(run: Run, here: Path, monkeypatch: py
         trusted_issuers=issuer_keys(config.identity.trusted_issuers, config.folder),
     )
     assert ([agent.name for agent in agents], problems) == (["buyer"], [])
+
+
+@each_row("words", [(), ("--production", "--server-id", "agents.example.com"), ("--sample",)])
+def test_a_new_host_searches_by_meaning_where_that_is_installed(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """``agtp init`` names the engine where all that it needs can be imported, and says nothing of it where not."""
+    folder = here / f"as{len(words)}"
+    assert run("init", str(folder / "with"), *words).exit_code == 0
+    assert load(folder / "with" / "host.toml").search.engine == "static"
+    for number, package in enumerate(EXTRAS["static"]):
+        with monkeypatch.context() as hidden:
+            hidden.setitem(sys.modules, package, None)
+            assert run("init", str(folder / f"without-{number}"), *words).exit_code == 0
+            config = folder / f"without-{number}" / "host.toml"
+            assert "search" not in tomllib.loads(config.read_text()), package
+            assert load(config).search.engine == "bm25"
 
 
 def test_init_production_can_be_repeated(run: Run, here: Path) -> None:
