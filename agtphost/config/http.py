@@ -157,3 +157,13 @@ def listener_of(listen: str) -> Listener:
     plain = [part for part in rest if "=" not in part]
     port = named.get("address" if kind == "unix" else "port", plain[0] if plain else "")
     return Listener(kind, port.lstrip("0") or "0" if port.isdecimal() else port, named.get("interface", ""))
+
+
+def certificates_count(listen: str | None, wanted: bool, client_auth: str) -> bool:
+    """
+    Whether clients of a listener can prove by certificate who they are.
+
+    :param wanted: whether its section asks for that.
+    :param client_auth: of ``[tls]``.
+    """
+    return listen is not None and listener_of(listen).secure and wanted and client_auth != "none"

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from agtphost.config.faults import Fault
-from agtphost.config.http import HttpSection, listener_of
+from agtphost.config.http import HttpSection, certificates_count, listener_of
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import Items, Line, Section, Text, form
 from agtphost.config.web_upstreams import base_url
@@ -84,16 +84,6 @@ class MCP(Section):
     front: MCPFront = Field(default_factory=MCPFront)
 
 
-def certificates_count(given: MCPFront, client_auth: str) -> bool:
-    """
-    Whether clients of the front can prove by certificate who they are.
-
-    :param client_auth: of ``[tls]``.
-    """
-    secure = given.listen is not None and listener_of(given.listen).secure
-    return secure and given.client_certificates and client_auth != "none"
-
-
 def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_auth: str) -> Iterator[Fault]:
     """
     What no key of ``[mcp.front]`` tells alone, besides what all listeners of HTTP have in common.
@@ -121,7 +111,7 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
             message="is for identity providers' tokens, and none is trusted",
             hint="add [[policies.oauth.issuer]]; or remove it",
         )
-    if not (given.speaker or holders or certificates_count(given, client_auth)):
+    if not (given.speaker or holders or certificates_count(given.listen, given.client_certificates, client_auth)):
         yield Fault(
             location=where,
             message="has no clients: nobody could call",

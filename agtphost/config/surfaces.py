@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from agtphost.config.faults import Fault
 from agtphost.config.gateway import GatewaySection
-from agtphost.config.http import HttpSection, Listener, listener_of
-from agtphost.config.mcp_front import certificates_count
+from agtphost.config.http import HttpSection, Listener, certificates_count, listener_of
+from agtphost.config.mcp_front import MCPFront
 from agtphost.config.registry import RegistrySection
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
@@ -105,7 +105,7 @@ def surfaces(config: Config) -> Iterator[Surface]:
             section=mcp,
             paths=(MountPath(mcp.path), RESOURCE, MountPath(f"{RESOURCE}{mcp.path}")),
             url=mcp.url,
-            client_certificates=certificates_count(config.mcp.front, config.tls.client_auth),
+            client_certificates=asks_certificates(config, config.mcp.front),
         )
     admin = config.admin
     if admin.listen is not None:
@@ -132,10 +132,9 @@ def surfaces(config: Config) -> Iterator[Surface]:
         )
 
 
-def asks_certificates(config: Config, given: GatewaySection | RegistrySection) -> bool:
+def asks_certificates(config: Config, given: GatewaySection | RegistrySection | MCPFront) -> bool:
     """Whether clients of a section's surface can prove by certificate who they are."""
-    secure = given.listen is not None and listener_of(given.listen).secure
-    return secure and given.client_certificates and config.tls.client_auth != "none"
+    return certificates_count(given.listen, given.client_certificates, config.tls.client_auth)
 
 
 def _of_registry(config: Config) -> tuple[MountPath, ...]:

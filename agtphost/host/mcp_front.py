@@ -8,8 +8,7 @@ from typing import Any
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
-from agtphost.config.mcp_front import certificates_count
-from agtphost.config.surfaces import MCP_FRONT
+from agtphost.config.surfaces import MCP_FRONT, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
 from agtphost.host.publication import Publication
@@ -41,7 +40,7 @@ def mcp_front_facts(
         MCP_FRONT,
         agent_id=speaker,
         keyholders=holders,
-        certified=certified if certificates_count(config.mcp.front, config.tls.client_auth) else None,
+        certified=certified if asks_certificates(config, given) else None,
         principal=principal_of(oauth) if oauth is not None and trusted else None,
         anonymous=bool(given.anonymous),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from agtphost.identity.provisioning import (
     new_document,
     registrar_url,
 )
+
+KNOWN = "description.sha256"
+"""Beside a document: the digest of the description that it follows. What somebody signed by hand meanwhile is kept."""
 
 _OF_ISSUING = frozenset({*documents.SIGNATURE_FIELDS, "issuer", "updated_at", "trust_score", "trust_score_computed_at"})
 """Members that no description states."""
@@ -46,12 +50,18 @@ def follow_descriptions(
     registrar = SigningKey.load(state_dir / "registrar.key")
     faulty: list[tuple[Path, str]] = []
     for path in hosted:
-        description = AgentDescription.read(path.read_bytes(), path.name.removesuffix(DOCUMENT_SUFFIX))
+        octets = path.read_bytes()
+        description = AgentDescription.read(octets, path.name.removesuffix(DOCUMENT_SUFFIX))
         issued = IssuedAgent(agent_id="", directory=state_dir / HOSTED / description.name)
+        known, digest = issued.directory / KNOWN, f"{sha256(octets).hexdigest()}\n".encode()
         try:
-            _follow(description, issued, registrar, issuer, moment)
+            if known.exists() and known.read_bytes() != digest:
+                _follow(description, issued, registrar, issuer, moment)
         except ProvisioningError as error:
             faulty.append((path, str(error)))
+        else:
+            if not known.exists() or known.read_bytes() != digest:
+                files.replace(known, digest, files.PUBLIC)
     if faulty:
         raise ProvisioningError("\n".join(f"{path}: {why}" for path, why in faulty), faulty)
 
