@@ -40,7 +40,7 @@ def each_row(
 
     @functools.cache
     def table() -> list[tuple[str, dict[str, Any]]]:
-        return list(_table(wanted, rows() if callable(rows) else rows, ids))
+        return list(_table(wanted, rows() if inspect.isfunction(rows) else rows, ids))
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(test)

@@ -1,5 +1,5 @@
 """
-One document over HTTPS where no reactor runs: one bounded GET, verified TLS, no redirects, no proxies, no cookies.
+One request over HTTPS where no reactor runs: a bounded answer, verified TLS, no redirects, no proxies, no cookies.
 
 For the blocking client and for commands; everything else has :mod:`agtphost.upstream.https`.
 """
@@ -10,6 +10,7 @@ import http.client
 import socket
 import ssl
 import time
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from agtphost.client.bootstrap import MAX_OCTETS, PATH, BootstrapPolicy, HTTPAnswer
@@ -41,10 +42,26 @@ class _Connection(http.client.HTTPSConnection):
 def get(
     url: str, *, context: ssl.SSLContext, timeout: float, most: int, addresses: AddressPolicy | None
 ) -> tuple[http.client.HTTPResponse, bytes]:
-    """
-    Fetch a document.
+    """Fetch a document; see :func:`ask`."""
+    return ask("GET", url, {}, None, context=context, timeout=timeout, most=most, addresses=addresses)
 
-    :param url: of the scheme https; ASCII.
+
+def ask(
+    method: str,
+    url: str,
+    fields: Mapping[str, str],
+    body: bytes | None,
+    *,
+    context: ssl.SSLContext,
+    timeout: float,
+    most: int,
+    addresses: AddressPolicy | None,
+) -> tuple[http.client.HTTPResponse, bytes]:
+    """
+    Make a request.
+
+    :param url: of the scheme https, or http of this machine, which callers have looked at; ASCII.
+    :param fields: besides those that every request has.
     :param context: says whom to trust.
     :param timeout: seconds for everything.
     :param most: octets that it may have.
@@ -56,26 +73,30 @@ def get(
     """
     parts = urlsplit(url)
     end = time.monotonic() + timeout
-    if addresses is None:
-        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout, context=context)
+    connection: http.client.HTTPConnection
+    host = parts.hostname or ""
+    if addresses is not None:
+        checked = connection = _Connection(host, parts.port, timeout=timeout, context=context)
+        checked.addresses, checked.context = addresses, context
+    elif parts.scheme == "http":
+        connection = http.client.HTTPConnection(host, parts.port, timeout=timeout)
     else:
-        connection = _Connection(parts.hostname or "", parts.port, timeout=timeout, context=context)
-        connection.addresses, connection.context = addresses, context
+        connection = http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=context)
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        fields = {"Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close"}
-        connection.request("GET", target, headers=fields)
+        usual = {"Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close"}
+        connection.request(method, target, body, {**usual, **fields})
         response = connection.getresponse()
-        body = b""
+        answer = b""
         while part := response.read1(_READ):
-            body += part
-            if len(body) > most:
+            answer += part
+            if len(answer) > most:
                 raise TooLong(f"the document has more than {most} octets")
             if time.monotonic() > end:
                 raise TimeoutError("the answer takes too long")
         if response.length:
-            raise http.client.IncompleteRead(body, response.length)
-        return response, body
+            raise http.client.IncompleteRead(answer, response.length)
+        return response, answer
     except http.client.HTTPException as error:
         raise ConnectionError(f"{type(error).__name__}: {error}") from None
     finally:

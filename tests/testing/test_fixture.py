@@ -92,7 +92,18 @@ def test_a_project_without_agents_does_not_notice(site: Path, tmp_path: Path) ->
         f"    assert not [name for name in {HEAVY!r} if name in sys.modules]\n"
     )
     # What this environment has besides, such as pytest-twisted and hypothesis, is not this project's.
-    others = ("-p", "no:twisted", "-p", "no:hypothesispytest", "-p", "no:xdist", "-p", "no:timeout")
+    others = (
+        "-p",
+        "no:twisted",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:timeout",
+        "-p",
+        "no:schemathesis",
+    )
     ran = run(site, tmp_path, "-q", *others)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (tmp_path / "test_nothing.py").write_text("def test_without(agtp_host):\n    pass\n")

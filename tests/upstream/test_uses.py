@@ -32,11 +32,17 @@ USES = {
     ("handlers/upstream.py", "policy"): "an endpoint's file or an OpenAPI document; allow_addresses",
     ("client/bootstrap_fetch.py", "policy.addresses"): "whoever wrote the URI",
     ("client/blocking_https.py", "policy.addresses"): "whoever wrote the URI",
+    ("client/blocking_https.py", "addresses"): "whoever calls `get`, each of whom is in this table",
     ("http/fetch.py", "foreign or AddressPolicy()"): "a discovery document",
     ("http/fetch.py", "None"): "the operator: discovery and key sets of the configuration",
     ("adapters/mcp/server.py", "None"): "the operator: url and token_url of an MCP server",
     ("upstream/web.py", "None"): "the operator: an A2A agent, whose card stays in its origin; an ACP server",
     ("cli/catalog/pins.py", "None"): "the user: agtp catalog fetch",
+    ("cli/registry/foreign.py", "None"): "the user: agtp registry --registry URL, and --direct",
+    ("registry/providers.py", "addresses"): "a card, within the origin of a provider; its allow_addresses",
+    ("registry/providers.py", "None"): "a card, within the origin of a provider that is loopback's, in development",
+    ("registry/providers.py", "AddressPolicy()"): "whoever registers a card by its URL",
+    ("search/remote.py", "policy"): "the operator: url of the embedder, by allow_addresses",
 }
 """
 Module and policy of each use, and who names the address.
@@ -50,7 +56,9 @@ def uses(source: str) -> list[str | None]:
     found: list[str | None] = []
     for node in ast.walk(ast.parse(source)):
         name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-        fetches = isinstance(node, ast.Call) and any(word.arg == "most" for word in node.keywords) and name == "get"
+        fetches = (
+            isinstance(node, ast.Call) and any(word.arg == "most" for word in node.keywords) and name in ("get", "ask")
+        )
         if isinstance(node, ast.Call) and (name == "HTTPSClient" or fetches):
             found.append(next((ast.unparse(word.value) for word in node.keywords if word.arg == "addresses"), None))
     return found

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from agtphost.cli.exchange import entries_of
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
 from agtphost.cli.local_files import read_octets
+from agtphost.client import blocking_https
 from agtphost.vocabulary import jsontext
 
 LONGEST = 8 << 20
@@ -137,11 +136,6 @@ class Refused(HostRefused):
         self.status = status
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
     """
     One request, and its answer.
@@ -154,17 +148,21 @@ def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
         fields["Content-Type"] = "application/json"
     if shown.token:
         fields["Authorization"] = f"Bearer {shown.token}"
-    request = Request(url, body, fields, method=method)
-    opener = build_opener(_NoRedirects, ProxyHandler({}), HTTPSHandler(context=_context(shown)))
+    context, seconds = _context(shown), shown.timeout
     try:
-        with opener.open(request, timeout=shown.timeout) as answer:
-            return _decoded(answer.read(LONGEST + 1), url)
-    except HTTPError as error:
-        raise _refused(error) from None
-    except (URLError, OSError) as error:
-        why = getattr(error, "reason", error)
-        remedy = "--cacert FILE names the authority of its certificate." if isinstance(why, ssl.SSLError) else ""
-        raise NoConnection(f"{urlsplit(url).netloc} cannot be asked: {why}", remedy) from None
+        # The user names the registry, and with --direct the agent.
+        answer, octets = blocking_https.ask(
+            method, url, fields, body, context=context, timeout=seconds, most=LONGEST, addresses=None
+        )
+    except blocking_https.TooLong:
+        message = f"the answer of {urlsplit(url).netloc} is longer than {LONGEST >> 20} MiB"
+        raise HostRefused(message) from None
+    except OSError as error:
+        remedy = "--cacert FILE names the authority of its certificate." if isinstance(error, ssl.SSLError) else ""
+        raise NoConnection(f"{urlsplit(url).netloc} cannot be asked: {error}", remedy) from None
+    if not 200 <= answer.status < 300:
+        raise _refused(answer.status, answer.reason, octets)
+    return _decoded(octets, url)
 
 
 def _context(shown: Shown) -> ssl.SSLContext:
@@ -177,27 +175,25 @@ def _context(shown: Shown) -> ssl.SSLContext:
     return context
 
 
-def _refused(error: HTTPError) -> Refused:
+def _refused(status: int, phrase: str, octets: bytes) -> Refused:
     try:
-        document = jsontext.decode(error.read(LONGEST))
-    except (jsontext.JSONTextError, OSError):
+        document = jsontext.decode(octets)
+    except jsontext.JSONTextError:
         document = {}
     told = document.get("error") if isinstance(document, dict) else None
     told = told if isinstance(told, dict) else {}
-    said = f"{error.code} {told.get('code') or error.reason}: {told.get('message') or 'no more was said'}"
+    said = f"{status} {told.get('code') or phrase}: {told.get('message') or 'no more was said'}"
     remedies = [str(told.get("remedy") or "")]
-    if error.code == 401:
+    if status == 401:
         remedies.append("--token-file FILE shows a token, --cert FILE a certificate.")
     if "field" in told:
         remedies.insert(0, f"It is about {told['field']}.")
-    if 300 <= error.code < 400:
+    if 300 <= status < 400:
         remedies.append("It redirects, which is not followed: name the address that it leads to.")
-    return Refused(error.code, said, "\n  ".join(each for each in remedies if each), document)
+    return Refused(status, said, "\n  ".join(each for each in remedies if each), document)
 
 
 def _decoded(octets: bytes, url: str) -> Any:
-    if len(octets) > LONGEST:
-        raise HostRefused(f"the answer of {urlsplit(url).netloc} is longer than {LONGEST >> 20} MiB")
     try:
         return jsontext.decode(octets) if octets else {}
     except jsontext.JSONTextError as error:
