@@ -16,7 +16,7 @@ What is built, in order:
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.expiry`: the one place that knows everything of a host that ends
 - :mod:`.granting`: what the host lets agents do
-- :mod:`.cards`, with :mod:`.kept_cards`, :mod:`.card_calls` and :mod:`.card_watch`: the registry
+- :mod:`.cards`, with :mod:`.kept_cards`, :mod:`.card_calls`, :mod:`.card_peers` and :mod:`.card_watch`: the registry
 - :mod:`.publication`: the manifest and its version
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher

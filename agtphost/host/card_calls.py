@@ -9,6 +9,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import SERVERS
 from agtphost.contract.service import ServiceReference
 from agtphost.handlers.external import ExternalService
+from agtphost.host.card_peers import CardPeers
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.identity.peer import Assurance
@@ -26,10 +27,11 @@ KEY = "Idempotency-Key"
 """The field by which an agent elsewhere knows a call that it had before."""
 
 
-def invoking(cards: Cards, providers: Providers, factory: HandlerFactory) -> Binding:
+def invoking(cards: Cards, providers: Providers, factory: HandlerFactory, peers: CardPeers) -> Binding:
     """
     What answers EXECUTE on a card.
 
+    :param peers: what has other hosts call theirs.
     :param factory: makes what calls agents elsewhere, and closes it.
     """
 
@@ -48,7 +50,7 @@ def invoking(cards: Cards, providers: Providers, factory: HandlerFactory) -> Bin
         )
         return factory.external(reference, provider.fields, trust_of(settings.ca))
 
-    handler = Invoking(AgentsElsewhere(make))
+    handler = Invoking(AgentsElsewhere(make, peers))
     handler.cards = cards
     statement = "Call an agent by its card: what is hosted here, and agents elsewhere."
     binding = Binding.native(

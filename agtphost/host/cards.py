@@ -13,6 +13,7 @@ from agtphost.errors import ConfigurationError
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host.a2a import card_keys
 from agtphost.host.card_calls import invoking
+from agtphost.host.card_peers import CardPeers
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import problems_of
@@ -91,7 +92,8 @@ def cards_of(
         )
         for place in REGISTRY
     )
-    return cards, (*of_cards, invoking(cards, terms.providers, factory))
+    peers = CardPeers(on.lasting.delegated.links, on.config.host.server_id)
+    return cards, (*of_cards, invoking(cards, terms.providers, factory, peers))
 
 
 def terms_of(on: Foundation) -> Terms | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.state import StateTable
 from agtphost.client import ClientError, Reply
+from agtphost.client.caller import CallOptions
 from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
 from agtphost.config import Config
@@ -84,25 +85,43 @@ class HostLink:
         key = self._settings.signing_key
         return () if key is None else (key,)
 
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+        return self._settings.uri
+
     async def delegate(self, forwarded: Forwarded, seconds: float) -> HostAnswer:
+        return await self.ask(
+            "DELEGATE",
+            "/",
+            forwarded.parameters,
+            seconds + SECONDS_TO_ANSWER,
+            headers=[("Agent-ID", forwarded.delegator), *forwarded.fields],
+            scopes=forwarded.scope,
+            task_id=forwarded.task_id,
+            session_id=forwarded.session_id,
+            context={CHAIN: list(forwarded.chain)} if forwarded.chain else None,
+        )
+
+    async def ask(
+        self, method: str, path: str, parameters: Mapping[str, Any], seconds: float, **options: Unpack[CallOptions]
+    ) -> HostAnswer:
+        """
+        Make one request of it, once, and check the record of its answer.
+
+        :param options: ``headers`` among them: the caller's own, ``Agent-ID`` too.
+        :raises HostUnreachable: it was never asked.
+        :raises HostLost: it was asked, and no answer came.
+        """
         client = self.connected()
         keys = await self._signing_keys(client)
-        span = client_span("DELEGATE", {"rpc.system.name": "agtp", "agtp.upstream": f"agtp.{self.server_id}"})
+        span = client_span(method, {"rpc.system.name": "agtp", "agtp.upstream": f"agtp.{self.server_id}"})
+        options["headers"] = [*options.get("headers", ()), *fields_of(span)]
+        options["idempotent"] = False
         try:
-            calling = client.call(
-                self._settings.uri,
-                "DELEGATE",
-                "/",
-                forwarded.parameters,
-                timeout=seconds + SECONDS_TO_ANSWER,
-                headers=[("Agent-ID", forwarded.delegator), *forwarded.fields, *fields_of(span)],
-                scopes=forwarded.scope,
-                task_id=forwarded.task_id,
-                session_id=forwarded.session_id,
-                context={CHAIN: list(forwarded.chain)} if forwarded.chain else None,
-                idempotent=False,
+            reply = await around(
+                span, client.call(self._settings.uri, method, path, parameters, timeout=seconds, **options)
             )
-            reply = await around(span, calling)
         except (CannotConnect, TLSRefused, InvalidCall) as error:
             raise HostUnreachable(str(error)) from None
         except ClientError as error:
@@ -189,6 +208,7 @@ class DelegatedWork:
     """Tasks, and the hosts that they are handed to: as ``[delegation]`` says at the start."""
 
     rules: DelegationSection
+    links: Sequence[HostLink]
     by_agent: Mapping[str, RemoteHost]
     used: UsedTokens
     tasks: AsynchronousTasks
@@ -217,6 +237,7 @@ class DelegatedWork:
         tasks = AsynchronousTasks(held, directory, ledger, reactor, turns)
         return cls(
             rules=given,
+            links=links,
             by_agent=by_agent,
             used=UsedTokens(held),
             tasks=tasks,

@@ -16,6 +16,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.context import EndpointError
 from agtphost.handlers.external import ExternalService
+from agtphost.registry.card import DEFAULT
 from agtphost.registry.catalogue import Target
 from agtphost.vocabulary.reasons import Reason
 
@@ -35,12 +36,13 @@ class Hosts(Protocol):
     """Other hosts of AGTP."""
 
     def call(
-        self, context: BuiltInContext, endpoint: str, card_id: str, action: str, given: Mapping[str, Any]
-    ) -> Awaitable[Any]:
+        self, context: BuiltInContext, endpoint: str, card_id: str, action: str | None, given: Mapping[str, Any]
+    ) -> Awaitable[tuple[Any, Mapping[str, Any]]]:
         """
         Have a host call an agent of its own.
 
-        :raises Refusal: it is none of this host's peers, or did not answer.
+        :return: the result, and what the record says of the host.
+        :raises Refusal: it is none of this host's peers, did not answer, or refused.
         """
 
 
@@ -49,27 +51,36 @@ class AgentsElsewhere:
     Calls agents that are not hosted here.
 
     :param make: see :data:`Make`.
-    :param hosts: other hosts; None where there are no peers.
+    :param hosts: other hosts.
     """
 
-    def __init__(self, make: Make, hosts: Hosts | None = None) -> None:
+    def __init__(self, make: Make, hosts: Hosts) -> None:
         self._make = make
         self._hosts = hosts
         self._services: OrderedDict[str, ExternalService] = OrderedDict()
 
-    async def call(self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]) -> Any:
+    async def call(
+        self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
         """
         Call one.
 
+        :return: the result, and what the record says besides.
         :raises Refusal: 403 nobody said that it may be called; 408 it did not answer in time; 503 it cannot be reached;
             500 what it answered is nothing to pass on.
         """
         called = target.operations[operation]
         url = called.endpoint or target.endpoint
         if urlsplit(url).scheme == "agtp":
-            if self._hosts is None:
-                raise not_provided(url)
-            return await self._hosts.call(context, url, target.entry.id, operation, given)
+            # What a card without operations has is called as that agent's own card has it.
+            named = None if operation == DEFAULT else operation
+            return await self._hosts.call(context, url, target.entry.id, named, given)
+        return await self._posted(context, target, operation, url, given), {}
+
+    async def _posted(
+        self, context: BuiltInContext, target: Target, operation: str, url: str, given: Mapping[str, Any]
+    ) -> Any:
+        called = target.operations[operation]
         sent = dict(given)
         properties = {} if called.input_schema is None else called.input_schema.schema.get("properties", {})
         if len(target.operations) > 1 and url == target.endpoint and "operation" not in properties:
@@ -115,10 +126,11 @@ class AgentsElsewhere:
 def not_provided(url: str) -> Refusal:
     """No provider of the operator's is at an endpoint."""
     parts = urlsplit(url)
+    key = "[[delegation.peers]] uri" if parts.scheme == "agtp" else "[[registry.provider]] origin"
     return Refusal(
         Reason.NOT_ENTITLED,
         "The operator of this host lets nobody call agents there.",
-        remedy="An operator can allow it: [[registry.provider]] origin.",
+        remedy=f"An operator can allow it: {key}.",
         details={"origin": f"{parts.scheme}://{parts.netloc}"[:256]},
     )
 

@@ -52,10 +52,13 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
 class Elsewhere(Protocol):
     """What calls agents that are not hosted here."""
 
-    def call(self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]) -> Awaitable[Any]:
+    def call(
+        self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]
+    ) -> Awaitable[tuple[Any, Mapping[str, Any]]]:
         """
         Call one.
 
+        :return: the result, and what the record says besides.
         :raises Refusal: it may not be called, or did not answer.
         """
 
@@ -89,15 +92,16 @@ class Invoking:
         given = _object(context.input.get("parameters", {}), "parameters")
         name, given = _chosen(target, parameters.text(context.input, "action"), given)
         operation = target.operations[name]
+        beside: Mapping[str, Any] = {}
         if operation.binding is None:
             check_input(operation, given)
-            result = await self._elsewhere.call(context, target, name, given)
+            result, beside = await self._elsewhere.call(context, target, name, given)
             check_output(operation, result)
         else:
             result = await self._hosted(context, target, operation.binding, given)
         if target.binding is not None:
             self.cards.leases.saw(card_id)
-        return Answer(result=result, extra={"card": card_id[:256], "operation": name[:128]})
+        return Answer(result=result, extra={"card": card_id[:256], "operation": name[:128], **beside})
 
     async def _each(self, context: BuiltInContext, card_id: str, batch: Any) -> Answer:
         """One result or error for each input of a batch, in order; each is a call of its own, and on record."""

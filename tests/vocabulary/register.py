@@ -165,6 +165,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.upstreams:TaskCancellations._links",
             "host.certificate_notices:AgentCertificates._stamps",
             "host.certificate_notices:AgentCertificates.known",
+            "host.card_peers:CardPeers._links",
             "host.delegation:HostLink._asked",
             "host.expiry:ExpiryWatch._told",
             "host.publication:Publication._forms",

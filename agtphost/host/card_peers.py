@@ -1,0 +1,168 @@
+"""Agents at other hosts of AGTP, called by their cards: at hosts of ``[[delegation.peers]]`` and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from agtphost.dispatch.invocation import awaits_approval
+from agtphost.dispatch.violations import scopes_of
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.host.delegation import HostLink
+from agtphost.methods.delegation.decision import HostAnswer, HostLost, HostUnreachable
+from agtphost.registry.elsewhere import not_provided
+from agtphost.vocabulary.reasons import ForeignReason, Reason
+from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.uris import DEFAULT_PORT
+
+SECONDS = 300.0
+"""That a call at another host may take."""
+
+_KINDS = {"agents": "agent", "mcp": "mcp", "a2a": "a2a", "acp": "acp"}
+"""What generated cards name as their endpoint over AGTP, ``agtp://HOST/KIND/NAME``, and the kind of their id."""
+
+VIA = "Via"
+"""The hosts that a call came by, as HTTP has it (RFC 9110 section 7.6.3): cards can lead in a circle."""
+
+MOST_HOSTS = 5
+
+_MOST_TOLD = 500
+_STATUSES = {int(each): each for each in Status}
+_PASSED_ON = frozenset(("faults", "parameter", "operations", "approval_id", "expires_at", "details", "retry_after"))
+"""Members of a refusal over there that whoever asked for the call needs."""
+
+
+class CardPeers:
+    """
+    Has other hosts call agents of theirs: EXECUTE on the card over there.
+
+    The other host is asked over this one's own connection, under the Agent-ID of the caller, which it takes for what
+    it is: said by a host and not proven. None of the caller's credentials go there.
+
+    :param links: hosts that this one may ask.
+    :param server_id: of this host.
+    """
+
+    def __init__(self, links: Sequence[HostLink], server_id: str) -> None:
+        self._server_id = server_id
+        self._links: dict[str, HostLink] = {}
+        for link in links:
+            # Cards that a host makes of what it hosts name it as it calls itself.
+            self._links[_place(f"agtp://{link.server_id}")] = link
+        for link in links:
+            self._links[_place(link.uri)] = link
+
+    async def call(
+        self, context: BuiltInContext, endpoint: str, card_id: str, action: str | None, given: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """
+        Have a host call an agent of its own.
+
+        :return: the result, and the other host's record of it.
+        :raises Refusal: 403 it is none of this host's peers; 422 the call has been here before; 503 it did not answer;
+            500 its answer is not proven; else what it refused with, its record beside.
+        """
+        link = self._links.get(_place(endpoint))
+        if link is None:
+            raise not_provided(endpoint)
+        caller, came_by = context.caller, self._came_by(context)
+        asked: dict[str, Any] = {"parameters": dict(given)}
+        if action is not None:
+            asked["action"] = action
+        try:
+            answer = await link.ask(
+                "EXECUTE",
+                path_of(endpoint, card_id),
+                asked,
+                SECONDS,
+                headers=[(VIA, came_by), *(() if caller is None else (("Agent-ID", caller.agent_id),))],
+                anonymous=caller is None,
+                scopes=sorted(context.scopes),
+                task_id=context.task_id or os.urandom(16).hex(),
+                session_id=context.session_id or None,
+                idempotency_key=context.idempotency_key,
+            )
+        except HostUnreachable:
+            raise Refusal(
+                Reason.UPSTREAM_DOWN,
+                "The host of the agent cannot be reached.",
+                remedy="Try again later.",
+                headers=(("Retry-After", "5"),),
+            ) from None
+        except HostLost:
+            raise Refusal(Reason.UPSTREAM_LOST, "The host of the agent did not answer.") from None
+        told = {"peer": {"server_id": link.server_id, "status": answer.status, "audit_id": answer.audit_id}}
+        return _result(answer, told), told
+
+    def _came_by(self, context: BuiltInContext) -> str:
+        """Every host of a call, this one last. :raises Refusal: it was here before, or came by too many."""
+        said = context.headers.get(VIA.lower()) or ""
+        hosts = [each.split()[-1] for each in said.split(",") if each.strip()]
+        if self._server_id in hosts or len(hosts) >= MOST_HOSTS:
+            raise Refusal(
+                Reason.INVOCATION_TOO_DEEP,
+                "Cards lead from host to host, and to no agent.",
+                remedy="Have one of the cards name where the agent is.",
+            )
+        return ", ".join(f"AGTP/1.0 {each}" for each in (*hosts, self._server_id))
+
+
+def path_of(endpoint: str, card_id: str) -> str:
+    """
+    Where a host has the card of its agent.
+
+    That is the path of the endpoint; ``/KIND/NAME``, which generated cards have, is the card ``KIND:NAME``; without a
+    path it is the card of the same id.
+    """
+    path = urlsplit(endpoint).path.rstrip("/")
+    if not path:
+        return f"/cards/{card_id}"
+    _, kind, *rest = path.split("/")
+    if kind in _KINDS and len(rest) == 1:
+        return f"/cards/{_KINDS[kind]}:{rest[0]}"
+    return path
+
+
+def _place(uri: str) -> str:
+    """The host and port of a URI."""
+    parts = urlsplit(uri)
+    return f"{(parts.hostname or '').rstrip('.').lower()}:{parts.port or DEFAULT_PORT}"
+
+
+def _result(answer: HostAnswer, told: Mapping[str, Any]) -> Any:
+    if answer.doubt:
+        raise Refusal(
+            Reason.UPSTREAM_ANSWER_REFUSED,
+            f"The answer of the agent's host cannot be verified: {answer.doubt}.",
+            details=told,
+            extra=told,
+        )
+    document = answer.document
+    succeeded = 200 <= answer.status < 300 and answer.status != Status.AUTHORIZATION_REQUIRED
+    if succeeded and not awaits_approval(answer.status, document):
+        return document.get("result", document)
+    raise _refused(answer, told)
+
+
+def _refused(answer: HostAnswer, told: Mapping[str, Any]) -> Refusal:
+    """What another host refused with; who it does not know, or does not let in, is not to sign in anew here."""
+    document = answer.document
+    said = str(document.get("explanation", ""))[:_MOST_TOLD]
+    reason: Reason | ForeignReason = Reason.UPSTREAM_FAILED
+    token = document.get("reason")
+    if answer.status in (401, 403):
+        reason = Reason.NOT_ENTITLED
+        said = f"The host of the agent does not let the caller call it: {said}"
+    elif isinstance(token, str) and token and answer.status in _STATUSES:
+        reason = ForeignReason(token[:64], _STATUSES[answer.status])
+    return Refusal(
+        reason,
+        said,
+        remedy=str(document.get("remedy", ""))[:_MOST_TOLD],
+        details={**{name: document[name] for name in _PASSED_ON if name in document}, **told},
+        scopes=scopes_of(document),
+        extra=told,
+    )
