@@ -272,6 +272,9 @@ class IEmbedder(Interface):
         :raises agtphost.search.engine.EmbedderError: it cannot, for now; the message says why in a sentence.
         """
 
+    def close() -> None:
+        """Let go of what is kept for further texts, such as connections; what is under way ends as it would."""
+
 
 class IAgentDirectory(Interface):
     """The agents this host knows: those it hosts, and those it admits as callers."""

@@ -191,6 +191,7 @@ class Generations:
         self._upstreaming.discard(core.connected)
         closing: Deferred[Any] = self._factory.close(core.factory)
         closing.addErrback(lambda failure: log.failure("connections to services were not closed", failure=failure))
+        self._on.lasting.searching.keep(self.core.on.config.search)
         mine = list(core.admission.issuer_keys)
         if mine in self._keys:
             self._keys.remove(mine)

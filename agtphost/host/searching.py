@@ -46,7 +46,7 @@ def model_of(config: Config, problems: list[Problem]) -> Model | None:
 
 class Searching:
     """
-    Makes engines, and keeps the last one: a configuration that says the same of searches has the same vectors.
+    Makes engines, and keeps them: a configuration that says the same of searches has the same vectors.
 
     :param run: takes work off the reactor.
     """
@@ -55,7 +55,7 @@ class Searching:
         self._reactor = reactor
         self._run = run
         self._store: VectorStore | None = None
-        self._last: tuple[SearchSection, str, SearchEngine] | None = None
+        self._made: list[tuple[SearchSection, str, SearchEngine]] = []
 
     def of(self, config: Config, model: Model | None, *, volatile: bool) -> SearchEngine:
         """
@@ -68,9 +68,25 @@ class Searching:
             self._store = VectorStore(None if volatile else config.host.state_dir / FILE)
         embedder = self._embedder(config.search, model)
         name = "" if embedder is None else embedder.name
-        if self._last is None or self._last[:2] != (config.search, name):
-            self._last = config.search, name, SearchEngine(self._run, self._reactor, embedder, self._store)
-        return self._last[2]
+        for section, made, engine in self._made:
+            if (section, made) == (config.search, name):
+                return engine
+        engine = SearchEngine(self._run, self._reactor, embedder, self._store)
+        self._made.append((config.search, name, engine))
+        return engine
+
+    def keep(self, search: SearchSection) -> None:
+        """
+        Let go of the others, and close their connections.
+
+        :param search: of the configuration in force.
+        """
+        # An operator's model may be another one than before under the same section: that counts from now on.
+        kept = [made for made in self._made if made[0] == search][-1:]
+        for made in self._made:
+            if made not in kept:
+                made[2].close()
+        self._made = kept
 
     def _embedder(self, search: SearchSection, model: Model | None) -> IEmbedder | None:
         if model is not None:

@@ -107,6 +107,11 @@ class SearchEngine:
             done: T = await self._run(work, *given)
         return done
 
+    def close(self) -> None:
+        """Nobody searches with it any more: let go of the embedder's connections."""
+        if self._embedder is not None:
+            self._embedder.close()
+
     def warm(self, index: Index) -> None:
         """Have what an index needs made from now on, so that its first search does not wait for that."""
         if self._embedder is not None and index.entries and not index.width:

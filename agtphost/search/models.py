@@ -75,6 +75,9 @@ class Threaded:
         found: Sequence[bytes] = await self._run(self._embed, texts)
         return found
 
+    def close(self) -> None:
+        """Nothing to let go of: the model goes with this."""
+
     def _embed(self, texts: Sequence[str]) -> list[bytes]:
         with self._lock:
             self._model.load()

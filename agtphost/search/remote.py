@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.logger import Logger
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
@@ -19,6 +20,8 @@ from agtphost.upstream.failures import Lost, TooLong
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
+
+log = Logger()
 
 AT_ONCE = 64
 """Texts of one request."""
@@ -98,9 +101,9 @@ class Remote:
         response = await self._client.request("POST", self._url, self._headers, body)
         return response.code, await read(response, LARGEST, measured=False)
 
-    def close(self) -> Deferred[Any]:
-        """Close the kept connections."""
-        return self._client.close()
+    def close(self) -> None:
+        closing = self._client.close()
+        closing.addErrback(lambda failure: log.failure("connections were not closed", failure=failure))
 
 
 def _read(octets: bytes, count: int) -> list[bytes]:

@@ -47,6 +47,9 @@ class Meanings:
             raise EmbedderError(self.fault)
         return [self._vector(text) for text in texts]
 
+    def close(self) -> None:
+        """Nothing is kept."""
+
     def _vector(self, text: str) -> bytes:
         words = set(text.lower().replace(":", " ").split())
         counts = [float(len(words & meaning)) for meaning in self._meanings]
