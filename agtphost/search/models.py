@@ -128,6 +128,10 @@ class StaticVectors:
             raise EmbedderError(f"static vectors cannot be read: {_why(error)}") from None
         tokenizer.no_padding()
         tokenizer.enable_truncation(LONGEST)
+        forget = getattr(tokenizer.model, "_resize_cache", None)
+        if forget is not None:
+            # To it a whole text is one word, and it would remember ten thousand of them: five times their vectors.
+            forget(0)
         self._tokenizer = tokenizer
 
     def vectors(self, texts: Sequence[str]) -> Any:
