@@ -25,7 +25,7 @@ MANY, SEARCHES = length((1_000, 40), (10_000, 400))
 SLOWEST = length(0.15, 0.015)
 MADE, EACH = length((10.0, 0.003), (1.0, 0.0003))
 MORE = {"bm25": 64 << 20, "static": 80 << 20}
-"""Octets. Of static vectors' 75 MiB 17 are numpy and tokenizers themselves, 16 the package's vectors, 10 the entries'."""
+"""Octets. Of 75 MiB for static vectors 17 are numpy and tokenizers, 16 the package's vectors, 10 the entries'."""
 
 pytestmark = pytest.mark.programme
 
