@@ -36,13 +36,13 @@ _HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::[
 
 def _origin(value: Any) -> str:
     text = secret.text_of(value).lower().rstrip("/")
-    if (
-        re.fullmatch(
-            rf"(?:https|agtp)://{_HOST}|http://(?:127(?:\.[0-9]{{1,3}}){{3}}|localhost|\[::1\])(?::[0-9]{{1,5}})?", text
+    if text.startswith("http:"):
+        raise ValueError(
+            "is plain http, by which no agent is called: give the agent TLS, on this machine too, and name "
+            'https://localhost:PORT here, its authority as ca, and "127.0.0.0/8" in allow_addresses'
         )
-        is None
-    ):
-        raise ValueError('must be an origin, such as "https://api.example.com"; plain http only on loopback')
+    if re.fullmatch(rf"(?:https|agtp)://{_HOST}", text) is None:
+        raise ValueError('must be an origin, such as "https://api.example.com"')
     return text.removesuffix(":443") if text.startswith("https:") else text
 
 

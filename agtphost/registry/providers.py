@@ -25,11 +25,7 @@ class Provider:
     def __init__(self, reactor: Any, settings: ProviderSection, resolver: IHostnameResolver | None = None) -> None:
         self.settings = settings
         addresses = AddressPolicy(settings.allow_addresses)
-        if settings.origin.startswith("http:"):
-            # Loopback alone, which the configuration has checked; plain http has no addresses to be pinned to a name.
-            self.client = HTTPSClient(reactor, trust_of(None), addresses=None)
-        else:
-            self.client = HTTPSClient(reactor, trust_of(settings.ca), addresses=addresses, resolver=resolver)
+        self.client = HTTPSClient(reactor, trust_of(settings.ca), addresses=addresses, resolver=resolver)
 
     @property
     def fields(self) -> Mapping[str, str]:

@@ -219,7 +219,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "https://api",
     ),
     ("registry: a path", "[[registry.provider]]\norigin = 'https://a.example/x'\n", 5, "must be an origin", ""),
-    ("registry: plain", "[[registry.provider]]\norigin = 'http://a.example'\n", 5, "only on loopback", ""),
+    ("registry: plain", "[[registry.provider]]\norigin = 'http://a.example'\n", 5, "is plain http", ""),
     (
         "registry: one origin twice",
         "[[registry.provider]]\norigin = 'https://a.example'\n[[registry.provider]]\norigin = 'https://A.example:443'\n",
