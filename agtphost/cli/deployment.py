@@ -107,8 +107,7 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         }
         said |= {"address": deployment.address, "port": deployment.port}
         text = shipped.sample_toml({key: value for key, value in said.items() if value})
-        further = [server.toml() for server in deployment.servers]
-        further += searching(deployment)
+        further = [*searching(deployment), *(server.toml() for server in deployment.servers)]
         if deployment.gateway:
             further.append(gateway_toml(deployment.gateway))
         return "\n".join((text.rstrip("\n"), *("\n" + each.strip("\n") for each in further), ""))
@@ -155,9 +154,10 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             "# and `agtp approvals approve ID` lets that very call pass, once.",
             "irreversible = true",
         ]
+    lines += [section.rstrip("\n") for section in searching(deployment)]
+    # Last, for what an operator adds at the end is mostly theirs.
     for server in deployment.servers:
         lines += ["", server.toml().rstrip("\n")]
-    lines += [section.rstrip("\n") for section in searching(deployment)]
     if deployment.gateway:
         lines.append(gateway_toml(deployment.gateway).rstrip("\n"))
     if deployment.committed:

@@ -306,7 +306,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
     """Without any extra: `agtp init --production`, a host, a call, a table; and what needs an extra says which."""
     words = ("--production", "--server-id", "localhost", "--port", str(free_port()))
-    assert agtp("init", str(tmp_path / "host"), *words).returncode == 0
+    command = [str(BIN / "agtp"), "init", str(tmp_path / "host"), *words]
+    subprocess.run(command, env={**os.environ, **plain}, check=True, capture_output=True)
     config = tmp_path / "host" / "host.toml"
     host = Host(config, environ=plain)
     try:
