@@ -4,6 +4,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.root`: the group, which imports a command's module when it is called
 - :mod:`.failures`: exit statuses, and how errors are shown
 - :mod:`.output`: tables, JSON and untrusted text on a terminal
+- :mod:`.ports`: ports for hosts to try
 - :mod:`.colour`, :mod:`.progress`: verdicts in colour, and how far a long command is, on terminals
 - :mod:`.options`: options that several commands share
 - :mod:`.configured`, :mod:`.identities`: the host on this machine, and its agents

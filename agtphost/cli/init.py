@@ -20,8 +20,10 @@ from agtphost.cli.failures import WrongInput, local_file, misconfigured
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible
+from agtphost.cli.ports import free_port, usual_port
 from agtphost.errors import ConfigurationError
 from agtphost.stores import StoreError
+from agtphost.vocabulary.uris import DEFAULT_PORT
 
 
 @click.command()
@@ -39,7 +41,11 @@ from agtphost.stores import StoreError
 @click.option("--operator", metavar="NAME", help="Who runs the host: published in its manifest.")
 @click.option("--contact", metavar="ADDRESS", help="Where the operator is reached: published in the manifest.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(1, 65_535), default=4480, show_default=True, help="The port.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    help="The port; default: 4480, and without --production a free one beside it where another host has that.",
+)
 @json_option
 def command(
     directory: Path,
@@ -52,7 +58,7 @@ def command(
     operator: str | None,
     contact: str | None,
     address: str,
-    port: int,
+    port: int | None,
     as_json: bool,
 ) -> None:
     """
@@ -99,7 +105,7 @@ def command(
         gateway=USUAL_GATEWAY if gateway else 0,
         server_id=server_id or "localhost",
         address=address,
-        port=port,
+        port=port or (DEFAULT_PORT if production else free_port(usual_port())),
         servers=servers.servers,
         operator=_told("Operator (who runs this host)", operator, server_id or "localhost", as_json),
         contact=_told("Contact", contact, f"postmaster@{server_id or 'localhost'}", as_json),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -26,20 +24,13 @@ from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.mcp_servers import Server
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible
+from agtphost.cli.ports import ADDRESS, free_port, usual_port
 from agtphost.client.local_identities import CALLER
 from agtphost.errors import ConfigurationError
 from agtphost.stores.state_lock import StateLock
-from agtphost.vocabulary.uris import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from agtphost.config import Config
-
-ADDRESS = "127.0.0.1"
-USUAL_PORT = "AGTPHOST_PORT"
-"""The environment variable with the port to begin at, where that is not the protocol's own."""
-
-NEARBY = 20
-"""Ports from the usual one on that are tried before any will do."""
 
 LOG = "host.log"
 _PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
@@ -122,11 +113,11 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None, *, g
             directory=directory,
             server_id="localhost",
             address=ADDRESS,
-            port=port or _free_port(_usual_port()),
+            port=port or free_port(usual_port()),
             servers=tuple(servers),
             sample=not servers,
             committed=False,
-            gateway=_free_port(USUAL_GATEWAY) if gateway else 0,
+            gateway=free_port(USUAL_GATEWAY) if gateway else 0,
         )
         try:
             with local_file(doing="written"):
@@ -157,10 +148,10 @@ def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: 
         elif (known.command or (), known.url or "") != (server.command, server.url):
             raise WrongInput(f"{file} has another MCP server named {server.name}", "Give it another name, or edit it.")
     if gateway and config.gateway.listen is None:
-        text = f"{text.rstrip()}\n{gateway_toml(_free_port(USUAL_GATEWAY))}"
+        text = f"{text.rstrip()}\n{gateway_toml(free_port(USUAL_GATEWAY))}"
     wanted = port or config.listen.port
     if config.listen.endpoint is None:
-        text = _PORT.sub(str(wanted if port else _free_port(wanted)), text, count=1)
+        text = _PORT.sub(str(wanted if port else free_port(wanted)), text, count=1)
     before = file.read_bytes()
     if text.encode() == before:
         return
@@ -179,35 +170,13 @@ def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: 
         raise
 
 
-def _usual_port() -> int:
-    """Where a host of this user is looked for first."""
-    text = os.environ.get(USUAL_PORT, str(DEFAULT_PORT))
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
-        raise WrongInput(f"{USUAL_PORT} is not a port: {text[:40]!r}", "Say a number from 1 to 65535, or --port.")
-    return int(text)
-
-
-def _free_port(first: int) -> int:
-    """``first`` or one of the next, if nothing listens there; else any."""
-    for port in (*range(first, min(first + NEARBY, 65_536)), 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((ADDRESS, port))
-                probe.listen()
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise WrongInput(f"no port of {ADDRESS} is free")
-
-
 # What is told
 
 
 def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
     kept = "removed when it stops; `agtp up DIR` keeps one" if temporary else "new" if host.new else "as it was left"
     click.echo(f"directory  {shown}  ({kept}; {LOG} is in it)")
-    if host.config.listen.port != _usual_port():
+    if host.config.listen.port != usual_port():
         click.echo(f"port       {host.config.listen.port}  (a free one)")
     if (base := host.config.gateway.base) is not None:
         click.echo(f"gateway    {base}")

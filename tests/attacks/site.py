@@ -123,7 +123,8 @@ def copied(template: Path, folder: Path) -> Path:
     found = re.search(r'"agent_id": ?"([0-9a-f]{64})"', document)
     assert found is not None, "the document of demo has no agent_id"
     more = _MORE.format(front=front, wellknown=wellknown, agent_id=found.group(1))
-    text = config.read_text().replace("port = 4480", f"port = {free_port()}")
+    text, found_ports = re.subn(r"(?m)^port = [0-9]+$", f"port = {free_port()}", config.read_text(), count=1)
+    assert found_ports == 1, "the deployment says its port"
     config.write_text(f"# front port {front}\n# wellknown port {wellknown}\n{text}{more}")
     return config
 

@@ -40,7 +40,6 @@ USES = {
     ("cli/catalog/pins.py", "None"): "the user: agtp catalog fetch",
     ("cli/registry/foreign.py", "None"): "the user: agtp registry --registry URL, and --direct",
     ("registry/providers.py", "addresses"): "a card, within the origin of a provider; its allow_addresses",
-    ("registry/providers.py", "None"): "a card, within the origin of a provider that is loopback's, in development",
     ("registry/providers.py", "AddressPolicy()"): "whoever registers a card by its URL",
     ("search/remote.py", "policy"): "the operator: url of the embedder, by allow_addresses",
 }
