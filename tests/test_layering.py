@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": EVERYONE | {"audit", "http"},
     # The server side of MCP, which a bridge and a front of the host have in common: what it needs of either is a link.
     "mcp": EVERYONE | {"client", "http", "identity", "protocols", "wire"},
-    "bridge": EVERYONE | {"client", "contract", "identity", "protocols"},
+    "bridge": EVERYONE | {"client", "contract", "http", "identity", "mcp", "protocols"},
     # Documents of a grammar: nothing of a host is in them but how its contracts are checked.
     "agis": EVERYONE | {"contract"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "http",
     }
     # `agtp check` rehearses a start with the host's own code: one list of what can be in the way, and not two.
-    | {"host"},
+    | {"host", "mcp"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {

@@ -1,113 +1,162 @@
-"""The bridge on stdin and stdout: what a desktop client starts, and what a pipe of the shell feeds."""
+"""
+The bridge on stdin and stdout: what a desktop client starts, and what a pipe of the shell feeds.
+
+Messages are lines. Both eras are spoken on one pair of pipes: a request with an envelope is one of 2026-07-28, on its
+own; every other belongs to the conversation that ``initialize`` begins.
+"""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
-import anyio
-from mcp.server.lowlevel.server import Server
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IHalfCloseableProtocol, IReactorTime
+from twisted.internet.protocol import Protocol
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from agtphost.mcp import messages
+from agtphost.mcp.connection import NO_STREAM, ClientConnection
+from agtphost.mcp.inbound import check_envelope, is_enveloped
+from agtphost.mcp.messages import INVALID_REQUEST, PARSE_ERROR, Fault, Message, RequestId
+from agtphost.mcp.revisions import MODERN
+from agtphost.mcp.server import Server
 
 LAST_WORDS: Final = 20.0
 """Seconds for the answers to what was asked before stdin was closed."""
+
+LONGEST_LINE: Final = 64 << 20
+"""Octets of a message; one that is longer ends the conversation."""
 
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Requests that are answered only when somebody ends them."""
 
 
-class Owed:
-    """Requests that have no answer yet."""
+@implementer(IHalfCloseableProtocol)
+class StdioClient(Protocol):
+    """
+    The client at the other end; what it asked before it closes stdin is answered (:data:`LAST_WORDS`).
 
-    def __init__(self) -> None:
-        self._ids: set[object] = set()
-        self._none = anyio.Event()
+    :param server: what answers.
+    """
 
-    def note(self, item: Any) -> None:
-        """Something came in."""
-        message = item.message if isinstance(item, SessionMessage) else None
-        if isinstance(message, JSONRPCRequest) and message.method not in ENDLESS:
-            self._ids.add(message.id)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._gone((message.params or {}).get("requestId"))
+    def __init__(self, server: Server, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._conversing = ClientConnection(server, self._write, tells_cancelled=False)
+        self._alone = ClientConnection(server, self._write, MODERN, tells_cancelled=False)
+        self._parts: list[bytes] = []
+        self._length = 0
+        self._owed: set[RequestId] = set()
+        self._closed = False  # whether nothing more comes in
+        self._patience: IDelayedCall | None = None
+        self._over = False
+        self.done: Deferred[None] = Deferred()
+        """Fires when the conversation is over."""
 
-    def answered(self, item: SessionMessage) -> None:
-        """Something went out."""
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._gone(item.message.id)
+    # What comes in
 
-    def _gone(self, request: object) -> None:
-        self._ids.discard(request)
-        if not self._ids:
-            self._none.set()
+    def dataReceived(self, data: bytes) -> None:
+        """Some octets; messages end with their lines."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            whole = b"".join((*self._parts, line)).strip()
+            self._parts, self._length = [], 0
+            if whole and not self._over:
+                self._take(whole)
+        if rest:
+            self._parts.append(rest)
+            self._length += len(rest)
+        if self._length > LONGEST_LINE:
+            self._say(messages.failed(None, Fault(PARSE_ERROR, f"A message has at most {LONGEST_LINE} octets.")))
+            self._end()
 
-    async def settled(self) -> None:
-        """Nothing more comes in: wait for what is owed, but not for ever."""
-        self._none = anyio.Event()
-        if self._ids:
-            with anyio.move_on_after(LAST_WORDS):
-                await self._none.wait()
-
-
-class _Stream:
-    """One direction of the connection; ends with the other side of it."""
-
-    def __init__(self, stream: Any, owed: Owed) -> None:
-        self._stream = stream
-        self._owed = owed
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        ended: bool | None = await self._stream.__aexit__(kind, error, trace)
-        return ended
-
-
-class Incoming(_Stream):
-    """What the client sends; its end is told once nothing is owed any more."""
-
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._stream, "last_context", None)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
+    def _take(self, octets: bytes) -> None:
         try:
-            item: SessionMessage | Exception = await self._stream.__anext__()
-        except StopAsyncIteration:
-            await self._owed.settled()
-            raise
-        self._owed.note(item)
-        return item
+            message = messages.read(octets)
+        except Fault as fault:
+            self._say(messages.failed(None, fault))
+            return
+        if message.is_request:
+            self._ask(message)
+        elif message.method:
+            # A request is taken back by its id, whichever era it is of.
+            self._conversing.notified(message)
+            if message.method == "notifications/cancelled":
+                self._alone.notified(message)
+        else:
+            self._conversing.answered(message)
 
-    async def receive(self) -> SessionMessage | Exception:
+    def _ask(self, message: Message) -> None:
+        number = message.id
+        assert number is not None, "it is a request"
+        taker = self._conversing
         try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            raise anyio.EndOfStream from None
+            if number in self._owed:
+                raise Fault(INVALID_REQUEST, "A request with that id is under way.")
+            if is_enveloped(message):
+                if self._conversing.revision:
+                    raise Fault(
+                        INVALID_REQUEST, "This conversation began with a handshake: requests have no envelope in it."
+                    )
+                check_envelope(message, None)
+                taker = self._alone
+        except Fault as fault:
+            self._say(messages.failed(number, fault))
+            return
+        if message.method not in ENDLESS:
+            self._owed.add(number)
+        taker.request(message, NO_STREAM).addBoth(lambda _: self._answered(number))
+
+    def _answered(self, number: RequestId) -> None:
+        self._owed.discard(number)
+        if self._closed and not self._owed:
+            self._end()
+
+    def readConnectionLost(self) -> None:
+        """Stdin was closed: nothing more comes in, and what is owed is waited for, but not for ever."""
+        self._closed = True
+        if self._owed:
+            self._patience = self._clock.callLater(LAST_WORDS, self._end)
+        else:
+            self._end()
+
+    # What goes out
+
+    def _write(self, _: str, octets: bytes, __: bool) -> None:
+        self._say(octets)
+
+    def _say(self, octets: bytes) -> None:
+        if not self._over and self.transport is not None:
+            self.transport.write(octets + b"\n")
+
+    # The end
+
+    def writeConnectionLost(self) -> None:
+        """Nobody reads stdout any more."""
+        self._end()
+
+    def connectionLost(self, reason: Failure | None = None) -> None:
+        """Both are closed."""
+        self._end()
+        if not self.done.called:
+            self.done.callback(None)
+
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if self._patience is not None and self._patience.active():
+            self._patience.cancel()
+        self._conversing.end()
+        self._alone.end()
+        if self.transport is not None:
+            self.transport.loseConnection()
 
 
-class Outgoing(_Stream):
-    """What the client gets."""
+async def serve(server: Server, reactor: Any) -> None:
+    """Serve one client until it closes stdin."""
+    from twisted.internet.stdio import StandardIO
 
-    async def send(self, item: SessionMessage, /) -> None:
-        await self._stream.send(item)
-        self._owed.answered(item)
-
-
-async def serve(server: Server[Any]) -> None:
-    """Serve one client until it closes stdin; what it asked before is answered (:data:`LAST_WORDS`)."""
-    owed = Owed()
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(Incoming(incoming, owed), Outgoing(outgoing, owed), server.create_initialization_options())
+    client = StdioClient(server, reactor)
+    StandardIO(client, reactor=reactor)  # type: ignore[no-untyped-call]
+    await client.done

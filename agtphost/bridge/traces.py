@@ -1,16 +1,20 @@
 """
 The bridge's own spans, and the trace that it is started in: as the variables of OpenTelemetry say.
 
-The official MCP SDK makes a span of each request, below the one that the client names in ``_meta``, and the client
-library carries it to the host. Without a collector in the environment that span is nothing but the client's own place.
+Each request of a client gets a span, below the one that the client names in ``_meta``, and the client library carries
+it to the host. Without a collector in the environment that span is nothing but the client's own place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from threading import Thread
+from typing import Any
 
 from agtphost import extras
+from agtphost.mcp.context import Context
+from agtphost.mcp.messages import Fault
+from agtphost.mcp.server import Handler, Server
 from agtphost.vocabulary import trace_context
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
@@ -19,6 +23,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 PARTING = 1.5
 """Seconds that the end waits for what is left to be delivered."""
 
+API = "opentelemetry.trace"
 EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
 
@@ -30,7 +35,7 @@ def begin(environ: Mapping[str, str]) -> Callable[[], None]:
     :return: what ends it, within two seconds.
     """
     place = trace_context.read(environ.get("TRACEPARENT"), environ.get("TRACESTATE"))
-    if place is not None:
+    if place is not None and extras.installed(API):
         from opentelemetry import context, propagate
 
         fields = {TRACEPARENT: environ["TRACEPARENT"], TRACESTATE: place.state}
@@ -57,3 +62,35 @@ def _exporting(environ: Mapping[str, str]) -> Callable[[], None]:
         parting.join(PARTING)
 
     return end
+
+
+def follow(server: Server) -> None:
+    """Have a span made of each request, where OpenTelemetry is installed."""
+    if extras.installed(API):
+        for method, handler in server.handlers.items():
+            server.handlers[method] = _followed(handler)
+
+
+def _followed(handler: Handler) -> Handler:
+    from opentelemetry import propagate, trace
+
+    tracer = trace.get_tracer(SERVICE)
+
+    async def run(context: Context) -> dict[str, Any]:
+        named = context.params.get("name")
+        name = f"{context.method} {named}" if isinstance(named, str) else context.method
+        meta = context.meta
+        fields = {key: meta[key] for key in (TRACEPARENT, TRACESTATE) if isinstance(meta.get(key), str)}
+        place = propagate.extract(fields) if TRACEPARENT in fields else None
+        attributes = {"mcp.method.name": context.method, "mcp.protocol.version": context.revision}
+        with tracer.start_as_current_span(
+            name, place, trace.SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                return await handler(context)
+            except Fault as fault:
+                span.set_attribute("error.type", str(fault.code))
+                span.set_status(trace.StatusCode.ERROR, fault.message)
+                raise
+
+    return run

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import os
 import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,11 @@ from agtphost.client.errors import ClientError
 from agtphost.client.local_identities import CALLER
 
 if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
+
     from agtphost.bridge.host_link import HostLink
+    from agtphost.mcp.server import Server
 
 CONNECTIONS = 64
 """To the host at most: as many calls of MCP clients run at once."""
@@ -102,42 +105,82 @@ def command(
         words = _words(where, uri, target, server, _flags(no_endpoints, search, no_verify, approval_wait))
         _print(print_config, *_config_for(print_config, words, http, server, token_file), as_json)
         return
-    try:
-        import mcp_types  # noqa: F401
+    from agtphost.bridge import traces
+    from agtphost.mcp.server import Server
 
-        from agtphost.bridge import http as streamable
-        from agtphost.bridge import mcp_server, stdio, traces
-    except ModuleNotFoundError as error:
-        raise WrongInput(f"the bridge needs {error.name}", "pip install 'agtphost[bridge]'") from None
-    listener = None
-    if http is not None:
-        try:
-            listener = streamable.listening(http)
-        except OSError as error:
-            raise NoConnection(f"cannot listen on 127.0.0.1:{http}: {error.strerror}", "Choose another port.") from None
-    else:
-        # A thread may sit in a read of stdin: the default action ends that too.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    async def main(reactor: Any) -> None:
+    def build(reactor: Any) -> tuple[HostLink, Server]:
         link = _link(reactor, target, server, verified=not no_verify, approval_wait=approval_wait)
-        bridge = mcp_server.build_server(link, server=server, endpoints=not no_endpoints, search=search)
-        try:
-            if listener is None:
-                await stdio.serve(bridge)
-            else:
-                await streamable.serve(bridge, listener, functools.partial(_ready, as_json), tokens=tokens)
-        finally:
-            await link.close()
+        bridge = Server(link, reactor, server=server, endpoints=not no_endpoints, search=search)
+        traces.follow(bridge)
+        return link, bridge
 
     end_traces = traces.begin(os.environ)
     try:
-        _on_one_loop(main)
+        _serve(build, http, tokens, functools.partial(_ready, as_json))
     except ClientError as error:
         raise failure_of(error) from None
     finally:
         end_traces()
+
+
+def _serve(
+    build: Callable[[Any], tuple[HostLink, Server]],
+    http: int | None,
+    tokens: Sequence[str],
+    ready: Callable[[str], None],
+) -> None:
+    """Serve until the client has closed stdin, or, over HTTP, until SIGTERM or SIGINT."""
+    from twisted.internet import reactor
+    from twisted.internet.defer import Deferred
+
+    from agtphost.bridge import stdio
+    from agtphost.bridge.http import Listener
+
+    failures: list[BaseException] = []
+    link, bridge = build(reactor)
+    over: Deferred[None] = Deferred()
+    listener = None if http is None else Listener(reactor, bridge, http, tokens)
+    if listener is not None:
+        try:
+            listener.take_port()
+        except OSError as error:
+            raise NoConnection(f"cannot listen on 127.0.0.1:{http}: {error.strerror}", "Choose another port.") from None
+
+    async def main() -> None:
+        try:
+            if listener is None:
+                await stdio.serve(bridge, reactor)
+            else:
+                listener.startService()
+                await listener.when_listening()
+                ready(listener.url)
+                await over
+                await listener.stopService()
+        finally:
+            bridge.end()
+            await bridge.relay.settle()
+            await link.close()
+
+    def fail(failure: Failure) -> None:
+        assert failure.value is not None
+        failures.append(failure.value)
+
+    def begin() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stopper(reactor, over) if listener is not None else signal.SIG_DFL)
+        Deferred.fromCoroutine(main()).addErrback(fail).addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(begin)
+    reactor.run(installSignalHandlers=False)  # type: ignore[call-arg]
+    if failures:
+        raise failures[0]
+
+
+def _stopper(reactor: Any, over: Deferred[None]) -> Callable[..., None]:
+    def stop(*_: object) -> None:
+        reactor.callFromThread(lambda: None if over.called else over.callback(None))
+
+    return stop
 
 
 def _require_sound(server: str | None, token_file: Path | None, http: int | None) -> None:
@@ -145,40 +188,6 @@ def _require_sound(server: str | None, token_file: Path | None, http: int | None
         raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
     if token_file is not None and http is None:
         raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
-
-
-def _on_one_loop(main: Callable[[Any], Awaitable[None]]) -> None:
-    """
-    Run a coroutine function to its end, asyncio and Twisted on one loop.
-
-    Installs the asyncio reactor, so nothing may have installed another.
-
-    :param main: is given the reactor.
-    """
-    from twisted.internet import asyncioreactor
-    from twisted.internet.defer import Deferred
-
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    asyncioreactor.install(loop)  # type: ignore[no-untyped-call]
-    from twisted.internet import reactor
-
-    failures: list[BaseException] = []
-
-    async def all_of_it() -> None:
-        try:
-            await main(reactor)
-        except Exception as error:
-            failures.append(error)
-
-    def begin() -> None:
-        ended = Deferred.fromFuture(loop.create_task(all_of_it()))
-        ended.addBoth(lambda _: reactor.stop())
-
-    reactor.callWhenRunning(begin)
-    reactor.run(installSignalHandlers=False)  # type: ignore[call-arg]
-    if failures:
-        raise failures[0]
 
 
 def _ready(as_json: bool, url: str) -> None:
@@ -195,6 +204,7 @@ def _link(reactor: Any, target: Target, server: str | None, *, verified: bool, a
     client = Client(reactor, **target.client_options(connections=CONNECTIONS))
     return HostLink(
         client=client,
+        clock=reactor,
         uri=target.uri,
         path="/" if server is None else f"/mcp/{server}",
         keys=target.keys if verified else {},

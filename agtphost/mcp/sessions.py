@@ -246,6 +246,11 @@ class Sessions:
         self._sessions.pop(session.session_id, None)
         session.end()
 
+    def end_all(self) -> None:
+        """Nothing is served here any more."""
+        for session in list(self._sessions.values()):
+            self.end(session)
+
     def _sweep(self) -> None:
         for session in list(self._sessions.values()):
             if session.idle(self._idle):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from agtphost.bridge.failures import REFUSED, UNREACHABLE, refused, unreachable
 from agtphost.client.errors import CannotConnect
+from agtphost.client.mcp.refusals import REFUSED, UNREACHABLE
 from agtphost.client.reply import Reply
+from agtphost.mcp.messages import refused, unreachable
 from agtphost.vocabulary import jsontext
 from agtphost.wire.headers import Headers
 from tests.rows import each_row

@@ -14,14 +14,20 @@ import httpx
 import httpx2
 import mcp_types as types
 import pytest
+import pytest_twisted
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.lowlevel.server import Server
+from twisted.internet import reactor as _reactor
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.threads import blockingCallFromThread, deferToThread
 
-from agtphost.bridge import http
-from agtphost.bridge.clients import Context
-from agtphost.bridge.http import BodyGate, HttpLimits
+from agtphost.bridge.http import HttpLimits, Listener
+from agtphost.mcp.context import Context
+from agtphost.mcp.server import Server
+from tests.bridge.nobody import Nobody
 from tests.rows import each_row
+
+reactor: Any = _reactor
 
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 TOKENS = ("the-first-token-of-two", "the-second-token-of-two")
@@ -38,64 +44,97 @@ HANDSHAKE = request(
 SLOW = request("tools/call", 2, name="slow", arguments={}, _meta={"progressToken": "p"})
 
 
+class Gate:
+    """Something that happens once: on the loop of the test, or on the reactor; both may wait for it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._open = False
+        self._waiting: list[Deferred[None]] = []
+
+    def set(self) -> None:
+        """It happens."""
+        reactor.callFromThread(self._happened)
+
+    def _happened(self) -> None:
+        self._open = True
+        self._loop.call_soon_threadsafe(self._event.set)
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    async def wait(self) -> None:
+        """On the loop."""
+        await self._event.wait()
+
+    def passed(self) -> Deferred[None]:
+        """On the reactor."""
+        if self._open:
+            return succeed(None)
+        waiting: Deferred[None] = Deferred(self._waiting.remove)
+        self._waiting.append(waiting)
+        return waiting
+
+
 class Steps:
     """A tool ``slow`` that reports, waits to be let go, and answers."""
 
     def __init__(self) -> None:
-        self.go = asyncio.Event()
-        self.told = asyncio.Event()
-        self.ended = asyncio.Event()
+        self.go, self.told, self.ended = Gate(), Gate(), Gate()
         self.started = 0
         self.cancelled = 0
 
-    async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call(self, context: Context) -> dict[str, Any]:
         """``tools/call``."""
         self.started += 1
         try:
-            await context.session.report_progress(1, 3, "before")
-            await self.go.wait()
-            await context.session.report_progress(2, 3, "while nobody listens")
+            context.progress(1, 3, "before")
+            await self.go.passed()
+            context.progress(2, 3, "while nobody listens")
             self.told.set()
-        except asyncio.CancelledError:
+        except CancelledError:
             self.cancelled += 1
             self.ended.set()
             raise
-        return types.CallToolResult(content=[types.TextContent(type="text", text="whole")])
+        return {"content": [{"type": "text", "text": "whole"}]}
 
-    async def list(self, context: Context, params: Any) -> types.ListToolsResult:
+    async def list(self, context: Context) -> dict[str, Any]:
         """``tools/list``."""
-        return types.ListToolsResult(tools=[types.Tool(name="slow", input_schema={"type": "object"})])
+        return {"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}
 
 
 @asynccontextmanager
 async def serving(limits: HttpLimits | None = None, tokens: Sequence[str] = ()) -> AsyncIterator[tuple[str, Steps]]:
     """A port that serves the tool."""
     steps = Steps()
-    server: Server[Any] = Server("test")
-    server.add_request_handler("tools/call", types.CallToolRequestParams, steps.call)
-    server.add_request_handler("tools/list", types.PaginatedRequestParams, steps.list)
-    listener = http.listening(0)
-    port = listener.getsockname()[1]
-    served = http.listener_for(server, port, tokens, limits)
-    task = asyncio.create_task(served.serve(sockets=[listener]))
+    server = Server(Nobody(), reactor, endpoints=False)
+    server.handlers.update({"tools/call": steps.call, "tools/list": steps.list})
+    listener = Listener(reactor, server, 0, tokens, limits)
+
+    def begin() -> None:
+        listener.take_port()
+        listener.startService()
+
+    async def on_reactor(act: Callable[[], Any]) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, blockingCallFromThread, reactor, act)
+
+    await on_reactor(begin)
     try:
-        while not served.started:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        yield f"http://127.0.0.1:{port}/mcp", steps
+        yield listener.url, steps
     finally:
-        served.should_exit = True
-        await task
-        listener.close()
+        await on_reactor(listener.stopService)
+        await on_reactor(server.end)
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    """Run a story, for 30 seconds at most."""
+async def run(story: Callable[[], Awaitable[None]]) -> None:
+    """Run a story on a loop of its own, for 30 seconds at most, while the reactor serves."""
 
     async def limited() -> None:
         async with asyncio.timeout(30):
             await story()
 
-    asyncio.run(limited())
+    await deferToThread(asyncio.run, limited())
 
 
 async def opened(client: httpx.AsyncClient, url: str, **headers: str) -> dict[str, str]:
@@ -137,7 +176,8 @@ async def begun(client: httpx.AsyncClient, url: str, session: dict[str, str]) ->
 # Resumption
 
 
-def test_a_call_whose_connection_drops_is_resumed() -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_call_whose_connection_drops_is_resumed() -> None:
     """AGTP: Last-Event-ID brings what was missed and the answer, once each; the call ran once and was not cancelled."""
 
     async def story() -> None:
@@ -154,10 +194,11 @@ def test_a_call_whose_connection_drops_is_resumed() -> None:
             assert heard[-1]["result"]["content"][0]["text"] == "whole"
             assert (steps.started, steps.cancelled) == (1, 0)
 
-    run(story)
+    await run(story)
 
 
-def test_an_answer_that_is_not_ready_is_waited_for() -> None:
+@pytest_twisted.ensureDeferred
+async def test_an_answer_that_is_not_ready_is_waited_for() -> None:
     """A client that is back early gets it when it comes, and the stream ends there."""
 
     async def story() -> None:
@@ -171,7 +212,7 @@ def test_an_answer_that_is_not_ready_is_waited_for() -> None:
                     heard.append(message)
             assert "result" in heard[-1] and len(heard) == 2
 
-    run(story)
+    await run(story)
 
 
 class Breaking(httpx2.AsyncHTTPTransport):
@@ -207,7 +248,8 @@ class Cut(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def test_the_official_client_resumes_a_call_by_itself() -> None:
+@pytest_twisted.ensureDeferred
+async def test_the_official_client_resumes_a_call_by_itself() -> None:
     """The connection breaks in the middle of a call; the caller sees nothing but the answer, and every report."""
 
     async def story() -> None:
@@ -225,10 +267,11 @@ def test_the_official_client_resumes_a_call_by_itself() -> None:
             assert (network.broken, network.resumed, steps.started, steps.cancelled) == (1, 1, 1, 0)
             assert reports == ["before", "while nobody listens"]
 
-    run(story)
+    await run(story)
 
 
-def test_since_2026_07_28_a_stream_that_ends_is_a_call_that_is_cancelled() -> None:
+@pytest_twisted.ensureDeferred
+async def test_since_2026_07_28_a_stream_that_ends_is_a_call_that_is_cancelled() -> None:
     """That revision has no resumption: no event ids, no GET, and the call ends with its stream."""
     modern = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "slow"}
     meta = {
@@ -251,13 +294,14 @@ def test_since_2026_07_28_a_stream_that_ends_is_a_call_that_is_cancelled() -> No
             assert asked.status_code == 405
             assert (steps.started, steps.cancelled) == (1, 1)
 
-    run(story)
+    await run(story)
 
 
 # Other people's sessions
 
 
-def test_a_session_belongs_to_the_token_that_opened_it() -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_session_belongs_to_the_token_that_opened_it() -> None:
     """T: with another's session id, and his event id, a client with a token of its own gets 404 and nothing more."""
 
     async def story() -> None:
@@ -278,11 +322,12 @@ def test_a_session_belongs_to_the_token_that_opened_it() -> None:
                 assert [message async for _, message in events(answer)][-1]["result"]
             assert steps.started == 1
 
-    run(story)
+    await run(story)
 
 
+@pytest_twisted.ensureDeferred
 @each_row("given", [None, "", "Bearer", "Bearer the-first-token-of-tw", "Bearer wrong", "Basic x"])
-def test_without_one_of_the_tokens_nothing_is_answered(given: str | None) -> None:
+async def test_without_one_of_the_tokens_nothing_is_answered(given: str | None) -> None:
     """401 before a body is read or a session looked up."""
 
     async def story() -> None:
@@ -291,13 +336,14 @@ def test_without_one_of_the_tokens_nothing_is_answered(given: str | None) -> Non
             answer = await client.post(url, json=HANDSHAKE, headers=headers)
             assert answer.status_code == 401 and "mcp-session-id" not in answer.headers
 
-    run(story)
+    await run(story)
 
 
 # Bounds
 
 
-def test_one_session_too_many_is_refused_and_the_others_go_on() -> None:
+@pytest_twisted.ensureDeferred
+async def test_one_session_too_many_is_refused_and_the_others_go_on() -> None:
     """503, until one ends."""
 
     async def story() -> None:
@@ -311,10 +357,11 @@ def test_one_session_too_many_is_refused_and_the_others_go_on() -> None:
             assert (await client.delete(url, headers=first)).status_code == 200
             await opened(client, url)
 
-    run(story)
+    await run(story)
 
 
-def test_an_unused_session_ends() -> None:
+@pytest_twisted.ensureDeferred
+async def test_an_unused_session_ends() -> None:
     """Its id answers 404 afterwards, and its place is free."""
 
     async def story() -> None:
@@ -325,11 +372,12 @@ def test_an_unused_session_ends() -> None:
                 await asyncio.sleep(0.05)
             assert (await client.post(url, json=request("tools/list", 3), headers=first)).status_code == 404
 
-    run(story)
+    await run(story)
 
 
+@pytest_twisted.ensureDeferred
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_is_too_large_is_refused(chunked: bool) -> None:
+async def test_a_body_that_is_too_large_is_refused(chunked: bool) -> None:
     """413, whether or not the client says how large it is; one of just the size is the control."""
 
     async def story() -> None:
@@ -349,7 +397,7 @@ def test_a_body_that_is_too_large_is_refused(chunked: bool) -> None:
                 )
                 assert answer.status_code == status, answer.text
 
-    run(story)
+    await run(story)
 
 
 async def exchanged(url: str, pieces: Sequence[bytes], pause: float) -> tuple[bytes, float]:
@@ -378,8 +426,9 @@ async def exchanged(url: str, pieces: Sequence[bytes], pause: float) -> tuple[by
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: %b\r\nAccept: application/json, text/event-stream\r\n"
 
 
+@pytest_twisted.ensureDeferred
 @pytest.mark.parametrize("drips", [[], [b"P"] * 60, [b"POST /mcp HTTP/1.1\r\n", *[b"X-A: b\r\n"] * 60]])
-def test_a_header_that_takes_too_long_ends_the_connection(drips: list[bytes]) -> None:
+async def test_a_header_that_takes_too_long_ends_the_connection(drips: list[bytes]) -> None:
     """Nothing, or an octet now and then: the connection is closed when the time is over, however busy it looks."""
 
     async def story() -> None:
@@ -388,10 +437,11 @@ def test_a_header_that_takes_too_long_ends_the_connection(drips: list[bytes]) ->
             assert seconds < 60
             assert b" 200 " not in answer
 
-    run(story)
+    await run(story)
 
 
-def test_a_further_request_has_the_same_time_for_its_header() -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_further_request_has_the_same_time_for_its_header() -> None:
     """A connection that had an answer may not drip either."""
 
     async def story() -> None:
@@ -401,24 +451,26 @@ def test_a_further_request_has_the_same_time_for_its_header() -> None:
             assert answer.count(b"HTTP/1.1 404") == 1
             assert seconds < 60
 
-    run(story)
+    await run(story)
 
 
-def test_a_body_that_takes_too_long_is_refused() -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_body_that_takes_too_long_is_refused() -> None:
     """408, and no session."""
 
     async def story() -> None:
-        async with serving(HttpLimits(body_seconds=0.4)) as (url, _):
+        async with serving(HttpLimits(body_gap=0.4)) as (url, _):
             head = HEAD % httpx.URL(url).netloc + b"Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
             answer, seconds = await exchanged(url, [head, *[b"x"] * 4_000], 0.05)
             assert answer.startswith(b"HTTP/1.1 408")
             assert b"mcp-session-id" not in answer.lower()
             assert seconds < 60
 
-    run(story)
+    await run(story)
 
 
-def test_silent_connections_make_room() -> None:
+@pytest_twisted.ensureDeferred
+async def test_silent_connections_make_room() -> None:
     """Three places, ten silent connections: whoever asks is answered, and of the silent ones three at most stay."""
 
     async def story() -> None:
@@ -428,17 +480,21 @@ def test_silent_connections_make_room() -> None:
             assert (await client.post(url, json=HANDSHAKE, headers=ACCEPT)).status_code == 200
             ended = 0
             for reader, writer in silent:
-                with contextlib.suppress(TimeoutError, ConnectionError):
+                try:
                     async with asyncio.timeout(0.2):
                         await reader.read()
-                        ended += 1
-                        continue
+                    ended += 1
+                except ConnectionError:
+                    ended += 1
+                except TimeoutError:
+                    pass
                 writer.close()
             assert ended >= 7
 
-    run(story)
+    await run(story)
 
 
+@pytest_twisted.ensureDeferred
 @each_row(
     "headers",
     [
@@ -450,7 +506,7 @@ def test_silent_connections_make_room() -> None:
     ],
 )
 @each_row("era", ["2025-11-25", "2026-07-28"])
-def test_another_site_s_name_is_refused_in_both_eras(era: str, headers: dict[str, str]) -> None:
+async def test_another_site_s_name_is_refused_in_both_eras(era: str, headers: dict[str, str]) -> None:
     """T: a name that was made to point here (DNS rebinding), and a page of another site, get nothing."""
 
     async def story() -> None:
@@ -461,32 +517,4 @@ def test_another_site_s_name_is_refused_in_both_eras(era: str, headers: dict[str
             assert answer.status_code in (403, 421), answer.text
             assert steps.started == 0
 
-    run(story)
-
-
-@pytest.mark.parametrize("leaves", [True, False])
-def test_half_a_body_of_a_client_that_left_is_handed_to_nobody(leaves: bool) -> None:
-    """Not even as an empty one; a client that stays is the control."""
-    reached: list[object] = []
-
-    async def app(scope: object, receive: object, send: object) -> None:
-        reached.append(scope)
-
-    async def story() -> None:
-        messages = iter(
-            [
-                {"type": "http.request", "body": b'{"jsonrpc"', "more_body": True},
-                {"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b":1}"},
-            ]
-        )
-
-        async def receive() -> Any:
-            return next(messages)
-
-        async def send(_: Any) -> None:
-            raise AssertionError("nobody is there to be answered")
-
-        await BodyGate(app, HttpLimits())({"type": "http"}, receive, send)
-
-    run(story)
-    assert bool(reached) is not leaves
+    await run(story)

@@ -1,82 +1,142 @@
-"""The end of stdin: what was asked before is answered, what nobody waits for is not waited for."""
+"""The bridge on stdin and stdout: which messages belong to which era, and the end of stdin."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import Mapping
 from typing import Any
 
-import anyio
 import pytest
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 
-from agtphost.bridge import stdio
-from agtphost.bridge.stdio import Incoming, Outgoing, Owed
+from agtphost.bridge.stdio import LAST_WORDS, StdioClient
+from agtphost.mcp.context import Context
+from agtphost.mcp.server import Server
+from tests.bridge.nobody import Nobody
 
-
-def asked(number: int, method: str = "tools/call") -> SessionMessage:
-    return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=method))
-
-
-def answer(number: int) -> SessionMessage:
-    return SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=number, result={}))
-
-
-def cancelled(number: int) -> SessionMessage:
-    return SessionMessage(
-        JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": number})
-    )
-
-
-class Sink:
-    """A stream that takes everything."""
-
-    async def send(self, item: SessionMessage) -> None:
-        pass
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+HANDSHAKE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 
 
-async def until_the_end(before: list[SessionMessage], after: list[SessionMessage]) -> list[str]:
-    """What happens in which order where ``before`` comes in, stdin is closed, and ``after`` goes out."""
-    owed, order = Owed(), []
+class Talk:
+    """A conversation whose tools answer when they are told to."""
 
-    async def items() -> AsyncIterator[SessionMessage]:
-        for item in before:
-            yield item
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.transport = StringTransport()
+        self.server = Server(Nobody(), self.clock, endpoints=False)
+        self.server.handlers["tools/call"] = self._call
+        self.client = StdioClient(self.server, self.clock)
+        self.client.makeConnection(self.transport)
+        self.calls: list[Deferred[dict[str, Any]]] = []
+        self.cancelled = 0
 
-    async def read() -> None:
-        async for _ in Incoming(items(), owed):
-            pass
-        order.append("end")
+    async def _call(self, context: Context) -> dict[str, Any]:
+        call: Deferred[dict[str, Any]] = Deferred()
+        self.calls.append(call)
+        try:
+            return await call
+        except CancelledError:
+            self.cancelled += 1
+            raise
 
-    async def write() -> None:
-        out: Any = Outgoing(Sink(), owed)
-        for item in after:
-            await anyio.wait_all_tasks_blocked()
-            order.append("answer")
-            await out.send(item)
+    def send(self, method: str, number: int | None = None, **params: Any) -> None:
+        """One line of the client's."""
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        self.client.dataReceived(json.dumps(message if number is None else {**message, "id": number}).encode() + b"\n")
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(read)
-        group.start_soon(write)
-    return order
+    def call(self, number: int) -> None:
+        """A tool is called, in the later era."""
+        self.send("tools/call", number, name="slow", _meta=ENVELOPE)
+
+    @property
+    def heard(self) -> list[Mapping[str, Any]]:
+        """What the client was sent."""
+        return [json.loads(line) for line in self.transport.value().splitlines()]
+
+    @property
+    def over(self) -> bool:
+        return bool(self.transport.disconnecting)
+
+
+def test_both_eras_are_spoken_and_each_keeps_to_itself() -> None:
+    """A request with an envelope needs no handshake; after one there are no envelopes."""
+    talk = Talk()
+    talk.send("tools/list", 1)
+    assert talk.heard[-1]["error"]["code"] == -32602
+    talk.send("server/discover", 2, _meta=ENVELOPE)
+    assert talk.heard[-1]["result"]["supportedVersions"] == ["2026-07-28"]
+    talk.send("initialize", 3, **HANDSHAKE)
+    assert talk.heard[-1]["result"]["protocolVersion"] == "2025-11-25"
+    talk.send("ping", 4)
+    assert talk.heard[-1] == {"jsonrpc": "2.0", "id": 4, "result": {}}
+    talk.send("server/discover", 5, _meta=ENVELOPE)
+    assert talk.heard[-1]["error"]["code"] == -32600
+
+
+def test_a_line_in_pieces_and_lines_in_one_piece_are_messages() -> None:
+    """Pipes cut where they like; empty lines are nothing, and what is no message is said to be none."""
+    talk = Talk()
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    for octet in b"\r\n" + line:
+        talk.client.dataReceived(bytes([octet]))
+    assert talk.heard == []
+    talk.client.dataReceived(b"\n" + line.replace(b"1,", b"2,") + b"\n{]\n")
+    assert [each["id"] for each in talk.heard] == [1, 2, None]
+    assert talk.heard[-1]["error"]["code"] == -32700
 
 
 def test_the_end_is_told_after_the_last_answer() -> None:
     """Two requests are owed an answer each; the end comes behind both."""
-    assert anyio.run(until_the_end, [asked(1), asked(2)], [answer(2), answer(1)]) == ["answer", "answer", "end"]
+    talk = Talk()
+    talk.call(1)
+    talk.call(2)
+    talk.client.readConnectionLost()
+    talk.calls[1].callback({"content": []})
+    assert not talk.over
+    talk.calls[0].callback({"content": []})
+    assert talk.over and [each["id"] for each in talk.heard] == [2, 1]
 
 
-@pytest.mark.parametrize(
-    "before",
-    [[], [asked(1), cancelled(1)], [asked(1, "subscriptions/listen")]],
-    ids=["nothing", "cancelled", "endless"],
-)
-def test_what_gets_no_answer_is_not_waited_for(before: list[SessionMessage]) -> None:
+@pytest.mark.parametrize("before", ["nothing", "cancelled", "endless"])
+def test_what_gets_no_answer_is_not_waited_for(before: str) -> None:
     """Nothing asked, a request that was cancelled, one that only its client ends."""
-    assert anyio.run(until_the_end, before, [answer(9)])[0] == "end"
+    talk = Talk()
+    if before == "cancelled":
+        talk.call(1)
+        talk.send("notifications/cancelled", requestId=1)
+        assert talk.cancelled == 1
+    elif before == "endless":
+        talk.send("subscriptions/listen", 1, notifications={"toolsListChanged": True}, _meta=ENVELOPE)
+        assert talk.heard[-1]["method"] == "notifications/subscriptions/acknowledged"
+    talk.client.readConnectionLost()
+    assert talk.over
 
 
-def test_it_is_not_waited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that stays without an answer holds the end up for a while."""
-    monkeypatch.setattr(stdio, "LAST_WORDS", 0.01)
-    assert anyio.run(until_the_end, [asked(1)], []) == ["end"]
+def test_it_is_not_waited_for_ever() -> None:
+    """A request that stays without an answer holds the end up for a while, and is taken back then."""
+    talk = Talk()
+    talk.call(1)
+    talk.client.readConnectionLost()
+    talk.clock.advance(LAST_WORDS - 1)
+    assert not talk.over
+    talk.clock.advance(1)
+    assert talk.over and talk.cancelled == 1
+
+
+def test_nobody_who_reads_is_the_end() -> None:
+    """Where stdout is closed nothing is waited for."""
+    talk = Talk()
+    talk.call(1)
+    talk.client.writeConnectionLost()
+    assert talk.over and talk.cancelled == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 import threading
@@ -19,7 +18,6 @@ from twisted.web.client import readBody
 from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
 
-from agtphost.bridge import http as bridge_http
 from agtphost.handlers.upstream import Upstream
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.fetch import Fetcher
@@ -73,7 +71,8 @@ async def test_an_answer_leaves_in_one(credentials: Credentials, secure: bool) -
         await service.stopService()
 
 
-def test_the_bridge_answers_in_one() -> None:
+@pytest_twisted.ensureDeferred
+async def test_the_bridge_answers_in_one() -> None:
     """A refusal, and the answer to a message; the answer to a call is an event stream, each event of it at once."""
 
     async def story() -> None:
@@ -92,41 +91,7 @@ def test_the_bridge_answers_in_one() -> None:
                 assert (await client.post(url, json=note, headers=session)).status_code == 202
                 assert in_one(sends.of_server(port))
 
-    run(story)
-
-
-def test_a_socket_of_no_protocol_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: how the bridge's socket was made, and what the event loop does not do for it then."""
-    made = socket.socket
-
-    def anonymous(family: int = -1, kind: int = -1, protocol: int = -1, fileno: int | None = None) -> socket.socket:
-        return made(family, kind, 0 if fileno is None else protocol, fileno)
-
-    async def story() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(bridge_http.socket, "socket", anonymous)
-            listener = bridge_http.listening(0)
-        port = listener.getsockname()[1]
-        loop = asyncio.get_running_loop()
-
-        class Greeting(asyncio.Protocol):
-            def connection_made(self, transport: Any) -> None:
-                transport.write(b"a")
-                transport.write(b"b")
-                transport.close()
-
-        server = await loop.create_server(Greeting, sock=listener)
-        with recorded() as sends:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            assert await reader.read() == b"ab"
-            writer.close()
-            server.close()
-            seen = sends.of_server(port)
-        assert len(seen) == 2
-        assert not in_one(seen)
-        assert not seen[0].nodelay
-
-    run(story)
+    await run(story)
 
 
 @contextmanager

@@ -1,0 +1,37 @@
+"""A way to a host where nothing ever happens, for tests of what stands before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from agtphost.client.mcp.endpoints import EndpointCall
+from agtphost.client.reply import Reply
+from agtphost.mcp.link import OnEvent, Operation
+
+
+class Nobody:
+    """An :class:`agtphost.mcp.link.Link`."""
+
+    approval_wait = 0.0
+
+    async def greet(self, session_id: str) -> None:
+        """Everybody is welcome."""
+
+    async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+        """A subscription begins; nothing is ever answered."""
+        if on_event is not None:
+            on_event({"type": "acknowledged"})
+        never: Deferred[Reply] = Deferred()
+        return await never
+
+    async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
+        """Never answered."""
+        never: Deferred[Reply] = Deferred()
+        return await never
+
+    async def manifest(self) -> Mapping[str, Any]:
+        """Nothing is said."""
+        return {}
