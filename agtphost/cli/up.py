@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agtphost import extras
 from agtphost.cli import shipped
 from agtphost.cli.configured import load_config
 from agtphost.cli.deployment import USUAL_GATEWAY, Deployment, gateway_toml, write_development, write_token
@@ -211,8 +210,6 @@ def _tell_ready(host: Prepared, shown: str, seconds: float, as_json: bool) -> No
         click.echo(f"\n  # {why}\n  {line}")
     click.echo("\nFor an MCP client, as the agent demo (agtp client connect writes it, with an agent of its own):\n")
     click.echo(f"  {client_config.line({client_config.NAME: entry})}")
-    if not extras.installed("mcp"):
-        click.echo(f"\n  The bridge needs: {extras.remedy('mcp')}")
     sys.stdout.flush()
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from agtphost import extras
 from agtphost.bridge import client_config
 from agtphost.cli.agent.admitting import admit
 from agtphost.cli.client import agents
@@ -92,8 +91,6 @@ def connect(client: str, identity: str | None, place: Place, dry: bool, config: 
     settings = require_config(Connection(config=config), "a client")
     file = place.read(client)
     name, entries = place.name, file.entries()
-    if not extras.installed("mcp"):
-        raise WrongInput("the client would start the bridge, which needs mcp", extras.remedy("mcp"))
     present = entries.get(name)
     if present is not None and not (is_bridge(present) and _same_host(present, settings.file)):
         raise WrongInput(f"{file.path} has another server named {name}", "Choose another name: --name NAME.")
