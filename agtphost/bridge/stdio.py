@@ -7,6 +7,7 @@ own; every other belongs to the conversation that ``initialize`` begins.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -16,9 +17,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from agtphost.mcp import messages
-from agtphost.mcp.connection import NO_STREAM, ClientConnection
+from agtphost.mcp.connection import MOST_RUNNING, NO_STREAM, ClientConnection
 from agtphost.mcp.inbound import check_envelope, is_enveloped
-from agtphost.mcp.messages import INVALID_REQUEST, PARSE_ERROR, Fault, Message, RequestId
+from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Fault, Message, RequestId
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
 
@@ -27,6 +28,9 @@ LAST_WORDS: Final = 20.0
 
 LONGEST_LINE: Final = 64 << 20
 """Octets of a message; one that is longer ends the conversation."""
+
+MOST_WAITING: Final = 10_000
+"""Requests that wait for their turn behind those that are under way (:data:`~agtphost.mcp.connection.MOST_RUNNING`)."""
 
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Requests that are answered only when somebody ends them."""
@@ -47,6 +51,9 @@ class StdioClient(Protocol):
         self._parts: list[bytes] = []
         self._length = 0
         self._owed: set[RequestId] = set()
+        self._under_way = 0  # of those that are owed
+        self._waiting: deque[tuple[ClientConnection, Message]] = deque()
+        self._beginning = False  # so that what is answered at once does not begin the next one inside itself
         self._closed = False  # whether nothing more comes in
         self._patience: IDelayedCall | None = None
         self._over = False
@@ -79,10 +86,11 @@ class StdioClient(Protocol):
         if message.is_request:
             self._ask(message)
         elif message.method:
-            # A request is taken back by its id, whichever era it is of.
+            # A request is taken back by its id, whichever era it is of, and whether or not its turn has come.
             self._conversing.notified(message)
             if message.method == "notifications/cancelled":
                 self._alone.notified(message)
+                self._forget(message.params.get("requestId"))
         else:
             self._conversing.answered(message)
 
@@ -100,15 +108,43 @@ class StdioClient(Protocol):
                     )
                 check_envelope(message, None)
                 taker = self._alone
+            if len(self._waiting) >= MOST_WAITING:
+                raise Fault(INTERNAL_ERROR, f"At most {MOST_WAITING} requests wait for their turn.")
         except Fault as fault:
             self._say(messages.failed(number, fault))
             return
-        if message.method not in ENDLESS:
-            self._owed.add(number)
-        taker.request(message, NO_STREAM).addBoth(lambda _: self._answered(number))
+        if message.method in ENDLESS:
+            taker.request(message, NO_STREAM)
+            return
+        self._owed.add(number)
+        self._waiting.append((taker, message))
+        if not self._beginning:
+            self._begin()
 
-    def _answered(self, number: RequestId) -> None:
-        self._owed.discard(number)
+    def _begin(self) -> None:
+        # One fewer than a conversation takes, so that what has no end finds a place beside them.
+        self._beginning = True
+        while self._waiting and self._under_way < MOST_RUNNING - 1 and not self._over:
+            taker, message = self._waiting.popleft()
+            self._under_way += 1
+            taker.request(message, NO_STREAM).addBoth(self._answered, message)
+        self._beginning = False
+
+    def _answered(self, _: None, message: Message) -> None:
+        self._under_way -= 1
+        self._settled(message.id)
+        if not self._beginning:
+            self._begin()
+
+    def _forget(self, number: Any) -> None:
+        kept = [(taker, message) for taker, message in self._waiting if message.id != number]
+        if len(kept) < len(self._waiting):
+            self._waiting = deque(kept)
+            self._settled(number)
+
+    def _settled(self, number: RequestId | None) -> None:
+        if number is not None:
+            self._owed.discard(number)
         if self._closed and not self._owed:
             self._end()
 

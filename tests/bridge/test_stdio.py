@@ -11,6 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
+from agtphost.bridge import stdio
 from agtphost.bridge.stdio import LAST_WORDS, StdioClient
 from agtphost.mcp.context import Context
 from agtphost.mcp.server import Server
@@ -140,3 +141,34 @@ def test_nobody_who_reads_is_the_end() -> None:
     talk.call(1)
     talk.client.writeConnectionLost()
     assert talk.over and talk.cancelled == 1
+
+
+def test_more_than_are_under_way_at_a_time_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that a client asks at once is refused; what is taken back while it waits is not made."""
+    monkeypatch.setattr(stdio, "MOST_RUNNING", 4)
+    monkeypatch.setattr(stdio, "MOST_WAITING", 5)
+    talk = Talk()
+    for number in range(1, 9):
+        talk.call(number)
+    assert (len(talk.calls), talk.heard) == (3, [])
+    talk.call(9)
+    assert [answer["id"] for answer in talk.heard] == [9], "six would wait"
+    talk.send("notifications/cancelled", requestId=4)
+    talk.send("tools/call", 10, name="slow", _meta=ENVELOPE)
+    talk.client.readConnectionLost()
+    for call in talk.calls:  # which grows meanwhile
+        call.callback({"content": []})
+    assert [answer["id"] for answer in talk.heard] == [9, 1, 2, 3, 5, 6, 7, 8, 10]
+    assert talk.over
+
+
+def test_a_long_queue_of_what_is_answered_at_once_is_no_tower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One slow request before thousands that are answered as soon as they begin."""
+    monkeypatch.setattr(stdio, "MOST_RUNNING", 2)
+    talk = Talk()
+    talk.call(1)
+    for number in range(2, 3002):
+        talk.send("server/discover", number, _meta=ENVELOPE)
+    assert talk.heard == []
+    talk.calls[0].callback({"content": []})
+    assert len(talk.heard) == 3001
