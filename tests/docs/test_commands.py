@@ -275,7 +275,8 @@ def test_the_handler_of_an_external_service_is_read(tmp_path: Path) -> None:
     (piece,) = [block for block in blocks((ROOT / "docs" / "recipes.rst").read_text()) if block.startswith("type = ")]
     (tmp_path / "endpoints").mkdir()
     (tmp_path / "host.toml").write_text(
-        '[host]\nserver_id = "localhost"\nprofile = "development"\n\n[endpoints]\ndirectory = "endpoints"\n'
+        '[host]\nserver_id = "localhost"\nprofile = "development"\n\n'
+        '[listen]\nport = 0\n\n[endpoints]\ndirectory = "endpoints"\n'
     )
     whole = (ROOT / "etc" / "endpoints" / "library.toml").read_text()
     for old, new in (
