@@ -16,7 +16,7 @@ from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
-from agtphost.contract.semantic import MEMBERS, Impact, is_statement, semantic, semantic_faults
+from agtphost.contract.semantic import FOR_TOOLS, MEMBERS, Impact, is_statement, semantic, semantic_faults
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import budget, paths, scopes
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
@@ -115,6 +115,7 @@ class Declaration:
         taken = self._schema("input_schema", "input")
         given = self._schema("output_schema", "output", strict=self._flag("strict_output"))
         self._parameters(path)
+        self._hints(block)
         for name, sentence in parameter_faults(method, self._table.get("input_schema")):
             self._say(("input_schema",), sentence, hint(name))
         impact = Impact(block["impact"]) if block is not None else Impact.IRREVERSIBLE
@@ -281,17 +282,27 @@ class Declaration:
                     f"use one of {', '.join(IN_PATHS)}",
                 )
 
+    def _hints(self, block: Mapping[str, Any] | None) -> None:
+        """What users call the parameters: of those that there are."""
+        schema = self._table.get("input_schema")
+        properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
+        for name in block.get("parameter_hints", {}) if block is not None else ():
+            if isinstance(properties, Mapping) and name not in properties:
+                known = f"its parameters: {', '.join(map(str, properties)) or 'none'}"
+                at = ("semantic", "parameter_hints", name)
+                self._say(at, f"semantic.parameter_hints.{str(name)[:64]} is no parameter of input_schema", known)
+
     # Blocks
 
     def _semantic(self) -> Mapping[str, Any] | None:
         block = self._table_at("semantic", "[semantic] with " + ", ".join(MEMBERS))
         if block is None:
             return None
-        self._members(block, MEMBERS, (), ("semantic",))
+        self._members(block, (*MEMBERS, *FOR_TOOLS), (), ("semantic",))
         faults = list(semantic_faults(block, self._rules.catalog.categories))
         for member, sentence in faults:
             self._say(("semantic", member), sentence)
-        return None if faults else {name: value for name, value in block.items() if name in MEMBERS}
+        return None if faults else {name: value for name, value in block.items() if name in (*MEMBERS, *FOR_TOOLS)}
 
     def _schema(self, name: str, role: Role, *, strict: bool = False) -> CompiledSchema | None:
         schema = self._table_at(name, f"[{name}] with a JSON Schema")

@@ -40,6 +40,9 @@ class Hints:
     """None: it does not say what it returns."""
 
     errors: tuple[str, ...] = ()
+    for_tools: Mapping[str, Any] = field(default_factory=dict)
+    """``mcp_tool_name`` and ``parameter_hints`` of the semantic block, where it says them."""
+
     where: str = field(default="", compare=False)
     """The function, for people: file and line."""
 
@@ -79,8 +82,9 @@ def completed(
         "errors": list(hints.errors),
     }
     found = {**table, **{name: said[name] for name in absent if said[name] not in (None, "")}}
-    if isinstance(semantic, Mapping) and "intent" not in semantic and hints.intent:
-        found["semantic"] = {"intent": hints.intent, **semantic}
+    if isinstance(semantic, Mapping):
+        intent = {"intent": hints.intent} if hints.intent else {}
+        found["semantic"] = {**intent, **hints.for_tools, **semantic}
     for location, message in contradictions(table, hints):
         say(location, message, f"mend one of the two: the function is at {hints.where}")
     return found, None

@@ -138,14 +138,23 @@ def _clashes(endpoints: Sequence[Endpoint]) -> Iterator[tuple[int, Problem]]:
                 hint=f"the other one is at {first.file}:{first.line}",
             ),
         )
+    yield from _twice(endpoints, "action", lambda endpoint: endpoint.action)
+    yield from _twice(endpoints, "mcp_tool_name", lambda endpoint: endpoint.semantic.mcp_tool_name or "")
+
+
+def _twice(
+    endpoints: Sequence[Endpoint], what: str, name_of: Callable[[Endpoint], str]
+) -> Iterator[tuple[int, Problem]]:
+    """Names of one's own that two endpoints declare; an empty one is none."""
     named: dict[str, Endpoint] = {}
     for index, endpoint in enumerate(endpoints):
-        first = named.setdefault(endpoint.action, endpoint) if endpoint.action else endpoint
+        name = name_of(endpoint)
+        first = named.setdefault(name, endpoint) if name else endpoint
         if first is not endpoint:
             yield (
                 index,
                 Problem(
-                    message=f"{endpoint.name}: the action {endpoint.action} is declared twice",
+                    message=f"{endpoint.name}: the {what} {name} is declared twice",
                     file=endpoint.file,
                     line=endpoint.line,
                     hint=f"the other one is at {first.file}:{first.line}",

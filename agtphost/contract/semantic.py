@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from agtphost.contract.tool_names import hint_faults, is_tool_name
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.catalog import Catalog
 
@@ -29,7 +30,7 @@ class Impact(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Semantic:
-    """One endpoint's semantic block; every member is required."""
+    """One endpoint's semantic block; every member but the last two is required."""
 
     intent: str
     """What the endpoint accomplishes: one imperative sentence."""
@@ -48,9 +49,19 @@ class Semantic:
 
     impact: Impact
     is_idempotent: bool
+    mcp_tool_name: str | None = None
+    """What its tool is called among those of MCP, where that is not made of method and path (AGIS v01 section 6)."""
+
+    parameter_hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What users call its parameters: phrases by name (AGIS v01 section 6)."""
 
     def document(self) -> dict[str, Any]:
-        """The manifest's form."""
+        """The manifest's form; what is optional and was not said is left out."""
+        said: dict[str, Any] = {}
+        if self.mcp_tool_name is not None:
+            said["mcp_tool_name"] = self.mcp_tool_name
+        if self.parameter_hints:
+            said["parameter_hints"] = {name: list(phrases) for name, phrases in self.parameter_hints.items()}
         return {
             "intent": self.intent,
             "actor": self.actor,
@@ -59,10 +70,15 @@ class Semantic:
             "confidence": self.confidence,
             "impact": self.impact.value,
             "is_idempotent": self.is_idempotent,
+            **said,
         }
 
 
 MEMBERS = ("intent", "actor", "outcome", "capability", "confidence", "impact", "is_idempotent")
+"""Those that every block has (AGTP-API section 7)."""
+
+FOR_TOOLS = ("mcp_tool_name", "parameter_hints")
+"""Those that it may have besides, for its tool among those of MCP (AGIS v01 section 6)."""
 
 
 def is_statement(value: object, longest: int = MAX_TEXT) -> bool:
@@ -89,6 +105,10 @@ def semantic_faults(block: Mapping[str, Any], categories: Collection[str]) -> It
         yield "confidence", "semantic.confidence is not a number from 0.0 to 1.0"
     if not isinstance(block.get("is_idempotent", False), bool):
         yield "is_idempotent", "semantic.is_idempotent is not true or false"
+    if "mcp_tool_name" in block and not is_tool_name(block["mcp_tool_name"]):
+        yield "mcp_tool_name", "semantic.mcp_tool_name is not lower-case words joined by one underscore, up to 64"
+    if "parameter_hints" in block:
+        yield from (("parameter_hints", fault) for fault in hint_faults(block["parameter_hints"]))
 
 
 def _choice(block: Mapping[str, Any], member: str, choices: list[str]) -> Iterator[tuple[str, str]]:
@@ -118,4 +138,5 @@ def effect_faults(
 
 def semantic(block: Mapping[str, Any]) -> Semantic:
     """Build the value from a block without faults."""
-    return Semantic(**{**block, "impact": Impact(block["impact"])})
+    hints = {name: tuple(phrases) for name, phrases in block.get("parameter_hints", {}).items()}
+    return Semantic(**{**block, "impact": Impact(block["impact"]), "parameter_hints": hints})

@@ -12,13 +12,20 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 LONGEST = 64
 """Characters of a name that every MCP client takes."""
 
+MAX_HINTS = 32
+"""Phrases of one parameter."""
+
+LONGEST_HINT = 200
+"""Characters of one phrase."""
+
+_DECLARED = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*", re.ASCII)
 _FOREIGN = re.compile(r"[^a-z0-9_-]", re.ASCII)
 _DIGEST = 10
 
@@ -63,6 +70,31 @@ def tool_input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     shown.setdefault("properties", {})
     shown.setdefault("required", [])
     return shown
+
+
+def is_tool_name(value: object) -> bool:
+    """
+    Whether an ``mcp_tool_name`` may be declared so (AGIS v01 section 6).
+
+    Words in small letters with one underscore between them: two are the mark of a server's own tools, ``files__read``.
+    """
+    return isinstance(value, str) and len(value) <= LONGEST and _DECLARED.fullmatch(value) is not None
+
+
+def hint_faults(value: object) -> Iterator[str]:
+    """What is wrong with ``parameter_hints``, as sentences."""
+    if not isinstance(value, Mapping):
+        yield "semantic.parameter_hints is not a table from parameters to lists of phrases"
+        return
+    for name, phrases in value.items():
+        sound = isinstance(phrases, (list, tuple)) and 0 < len(phrases) <= MAX_HINTS
+        if not sound or not all(map(_is_phrase, phrases)):
+            text = f"is not a list of 1 to {MAX_HINTS} phrases of up to {LONGEST_HINT} characters"
+            yield f"semantic.parameter_hints.{str(name)[:64]} {text}"
+
+
+def _is_phrase(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value.strip()) <= LONGEST_HINT and value.isprintable()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

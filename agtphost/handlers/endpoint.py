@@ -22,6 +22,7 @@ from agtphost.handlers.typed import UntoldType, is_model, read, schema_of, writt
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SIGNATURE = "__agtp_endpoint__"
+_NONE: Mapping[str, Iterable[str]] = {}
 _FIELD = re.compile(r":(param|raises|raise|intent|return|returns)(?:\s+([\w.-]+))?:\s*")
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Raises|Returns):\s*")
 _ITEM = re.compile(r"\s+(\w[\w.-]*)(?:\s*\([^)]*\))?:\s*(.*)")
@@ -31,8 +32,21 @@ _ERROR = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 @overload
 def endpoint(function: F) -> F: ...
 @overload
-def endpoint(*, errors: Iterable[str] = (), intent: str = "") -> Callable[[F], F]: ...
-def endpoint(function: Any = None, *, errors: Iterable[str] = (), intent: str = "") -> Any:
+def endpoint(
+    *,
+    errors: Iterable[str] = (),
+    intent: str = "",
+    mcp_tool_name: str = "",
+    parameter_hints: Mapping[str, Iterable[str]] = ...,
+) -> Callable[[F], F]: ...
+def endpoint(
+    function: Any = None,
+    *,
+    errors: Iterable[str] = (),
+    intent: str = "",
+    mcp_tool_name: str = "",
+    parameter_hints: Mapping[str, Iterable[str]] = _NONE,
+) -> Any:
     """
     Declare a handler by its type hints and its docstring.
 
@@ -46,14 +60,21 @@ def endpoint(function: Any = None, *, errors: Iterable[str] = (), intent: str = 
 
     :param errors: declared errors, besides those of the docstring.
     :param intent: of the ``[semantic]`` block; the description, where it is left out.
+    :param mcp_tool_name: what its tool is called among those of MCP; made of method and path, where it is left out.
+    :param parameter_hints: what users call its parameters: phrases by name.
     """
+    said: dict[str, Any] = {"mcp_tool_name": mcp_tool_name} if mcp_tool_name else {}
+    if parameter_hints:
+        said["parameter_hints"] = {name: list(phrases) for name, phrases in parameter_hints.items()}
     if function is None:
-        return functools.partial(_declare, errors=tuple(errors), intent=intent)
-    return _declare(function, errors=tuple(errors), intent=intent)
+        return functools.partial(_declare, errors=tuple(errors), intent=intent, for_tools=said)
+    return _declare(function, errors=tuple(errors), intent=intent, for_tools=said)
 
 
-def _declare(function: Callable[..., Any], *, errors: tuple[str, ...], intent: str) -> Callable[..., Any]:
-    taken = _Taken(function, errors, intent)
+def _declare(
+    function: Callable[..., Any], *, errors: tuple[str, ...], intent: str, for_tools: Mapping[str, Any]
+) -> Callable[..., Any]:
+    taken = _Taken(function, errors, intent, for_tools)
 
     @functools.wraps(function)
     def called(*args: Any, **values: Any) -> Any:
@@ -68,7 +89,10 @@ def _declare(function: Callable[..., Any], *, errors: tuple[str, ...], intent: s
 class _Taken:
     """What one function takes, found when it is first asked for: hints may name what stands further down."""
 
-    def __init__(self, function: Callable[..., Any], errors: tuple[str, ...], intent: str) -> None:
+    def __init__(
+        self, function: Callable[..., Any], errors: tuple[str, ...], intent: str, for_tools: Mapping[str, Any]
+    ) -> None:
+        self._for_tools = for_tools
         self._function = function
         self._errors = errors
         self._intent = intent
@@ -119,6 +143,7 @@ class _Taken:
             input_schema=self._input(members, told) if members or not self._context else None,
             output_schema=self._output(),
             errors=tuple(dict.fromkeys((*self._errors, *told.errors))),
+            for_tools=self._for_tools,
             where=f"{code.co_filename}:{code.co_firstlineno}",
         )
 

@@ -20,7 +20,14 @@ from agtphost.client.mcp.held import held_answer, marked, needs_approval
 from agtphost.client.mcp.refusals import ShownName, facts_of, sentence
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
-from agtphost.contract.tool_names import NamedEndpoint, distinct_tool_names, tool_description, tool_input_schema
+from agtphost.contract.tool_names import (
+    NamedEndpoint,
+    distinct_tool_names,
+    hint_faults,
+    is_tool_name,
+    tool_description,
+    tool_input_schema,
+)
 from agtphost.vocabulary.paths import parse_template
 
 AUDIT_ID = "agtp/audit-id"
@@ -175,7 +182,10 @@ def tools_of(endpoints: Any) -> list[EndpointTool]:
     received = endpoints if isinstance(endpoints, list) else ()
     entries = {_key(entry): entry for entry in received if _is_endpoint(entry)}
     entries = dict(list(entries.items())[:MOST_ENDPOINTS])
-    named = [NamedEndpoint(method=entry["method"], path=entry["path"]) for entry in entries.values()]
+    named = [
+        NamedEndpoint(method=entry["method"], path=entry["path"], declared=_declared(entry))
+        for entry in entries.values()
+    ]
     # "__" is the mark of hosted tools: SERVER__TOOL.
     names = distinct_tool_names(named, lambda name: _MARK.search(name) is not None)
     # A digest keeps a name apart, and not the mark out of it.
@@ -273,10 +283,15 @@ def _with_parameter(schema: dict[str, Any], name: str) -> dict[str, Any]:
     return schema if name in required else {**schema, "required": [*required, name]}
 
 
+def _declared(entry: Mapping[str, Any]) -> str | None:
+    """The name that the endpoint declares for its tool, if that may be one (AGIS v01 section 6)."""
+    name = entry.get("semantic", {}).get("mcp_tool_name")
+    return name if is_tool_name(name) else None
+
+
 def _hints(hints: Any) -> Mapping[str, list[str]]:
-    if not isinstance(hints, dict):
-        return {}
-    return {name: [str(phrase) for phrase in phrases] for name, phrases in hints.items() if isinstance(phrases, list)}
+    """What users call its parameters, or nothing where that is malformed: models read it, and a host has sent it."""
+    return hints if isinstance(hints, dict) and not any(hint_faults(hints)) else {}
 
 
 def _segment(name: str, arguments: dict[str, Any]) -> str:

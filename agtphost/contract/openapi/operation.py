@@ -11,8 +11,9 @@ from typing import Any
 
 from agtphost.contract.openapi.names import words_of
 from agtphost.contract.openapi.upstream import TIMEOUT, Facts, Upstream
-from agtphost.contract.semantic import MAX_TEXT
+from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
 from agtphost.contract.service import UPSTREAM_ERRORS
+from agtphost.contract.tool_names import hint_faults, is_tool_name
 
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _CREDENTIALS = frozenset({"authorization", "accept", "content-type"})
@@ -80,6 +81,7 @@ class _Reader:
         errors, error_map = self._errors()
         impact, repeatable = self._impact()
         self._others()
+        for_tools = self._for_tools(taken)
         self._losses.update(self._facts.converter.take_losses())
         members: dict[str, Any] = {
             "description": description or intent or fallback,
@@ -111,8 +113,26 @@ class _Reader:
                 "confidence": 0.5,
                 "impact": impact,
                 "is_idempotent": repeatable,
+                **for_tools,
             },
         )
+
+    def _for_tools(self, taken: Mapping[str, Any]) -> dict[str, Any]:
+        """What an exported document says of the endpoint's tool among those of MCP, as far as it can be believed."""
+        said = self._operation.get("x-agtp")
+        block = said.get("semantic") if isinstance(said, Mapping) else None
+        if not isinstance(block, Mapping):
+            return {}
+        found = {name: block[name] for name in FOR_TOOLS if name in block}
+        if "mcp_tool_name" in found and not is_tool_name(found["mcp_tool_name"]):
+            del found["mcp_tool_name"]
+            self._losses["x-agtp: an mcp_tool_name that is none"] += 1
+        hints = found.pop("parameter_hints", {})
+        if any(hint_faults(hints)):
+            self._losses["x-agtp: parameter_hints that are none"] += 1
+        elif kept := {name: phrases for name, phrases in hints.items() if name in taken.get("properties", {})}:
+            found["parameter_hints"] = kept
+        return found
 
     def _impact(self) -> tuple[str, bool]:
         http = self._facts.http

@@ -52,7 +52,7 @@ from agtphost.contract.recipes.recipe import (
 )
 from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
-from agtphost.contract.semantic import MEMBERS, is_statement, semantic, semantic_faults
+from agtphost.contract.semantic import FOR_TOOLS, MEMBERS, is_statement, semantic, semantic_faults
 from agtphost.errors import Problem
 from agtphost.vocabulary import paths, tomltext
 from agtphost.vocabulary.catalog import Catalog
@@ -392,7 +392,7 @@ class _Reading:
         for member, sentence in faults:
             self.say((*at, "semantic", member), f"endpoint.{sentence}")
         if isinstance(block, Mapping):
-            self._members(block, MEMBERS, (), (*at, "semantic"))
+            self._members(block, (*MEMBERS, *FOR_TOOLS), (), (*at, "semantic"))
         taken = self._schema(table, "input_schema", "input")
         given = self._schema(table, "output_schema", "output")
         for name, sentence in parameter_faults(method, table.get("input_schema")):
