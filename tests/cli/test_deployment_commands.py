@@ -19,6 +19,7 @@ from agtphost.identity.trust import issuer_keys
 from agtphost.vocabulary.tomltext import string_text
 from tests.cli.conftest import Run
 from tests.rows import each_row
+from tests.system.hosting import free_port
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
@@ -31,6 +32,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delenv("AGTPHOST_STATE_DIR", raising=False)
     return tmp_path
+
+
+def a_port() -> tuple[str, str]:
+    """The words for a port that nobody has: ``agtp check`` looks whether the host can listen."""
+    return "--port", str(free_port())
 
 
 def test_init_development(run: Run, here: Path) -> None:
@@ -50,7 +56,7 @@ def test_init_development(run: Run, here: Path) -> None:
 
 def test_init_production(run: Run, here: Path) -> None:
     """Everything that production needs is made, for its owner alone, and the configuration is sound."""
-    result = run("init", "work", "--production", "--server-id", "agents.example.com", "--json")
+    result = run("init", "work", "--production", "--server-id", "agents.example.com", "--json", *a_port())
     assert result.exit_code == 0, result.output
     written = json.loads(result.stdout)["written"]
     state = here / "work" / "state"
@@ -101,7 +107,7 @@ def test_init_says_who_runs_the_host(run: Run, here: Path, profile: tuple[str, .
 
 def test_a_production_host_admits_a_caller(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``agtp agent new`` there issues what production accepts."""
-    run("init", "work", "--production", "--server-id", "agents.example.com")
+    run("init", "work", "--production", "--server-id", "agents.example.com", *a_port())
     monkeypatch.chdir(here / "work")
     result = run("agent", "new", "buyer", "--scope", "mcp:tools:execute", "--owner", "Example", "--owner-id", "ex")
     assert result.exit_code == 0, result.output
@@ -222,8 +228,6 @@ def test_check_finds_the_file_by_itself(run: Run, here: Path) -> None:
 def test_the_sample_deployment_is_sound(run: Run, here: Path) -> None:
     """``etc/host.toml`` as it is shipped: development, port 4480, the files server, one hosted agent."""
     shutil.copytree(ETC, here / "etc", ignore=shutil.ignore_patterns("state", "__pycache__"))
-    result = run("check", "etc/host.toml")
-    assert result.exit_code == 0, result.output
     config = load(here / "etc" / "host.toml")
     assert (config.listen.address, config.listen.port, config.host.profile) == (
         "127.0.0.1",
@@ -233,3 +237,8 @@ def test_the_sample_deployment_is_sound(run: Run, here: Path) -> None:
     assert [server.name for server in config.mcp.server] == ["files"]
     assert config.mcp.server[0].command[0] == sys.executable
     assert config.host.state_dir == here / "etc" / "state"
+    # Whether it can listen is looked at too, and that port may be somebody's.
+    file = here / "etc" / "host.toml"
+    file.write_text(file.read_text().replace("port = 4480", "port = 0"))
+    result = run("check", "etc/host.toml")
+    assert result.exit_code == 0, result.output

@@ -10,7 +10,6 @@ from tests import forking
 from tests.system.hosting import BIN
 from tests.system.pages import blocks, playing, steps
 from tests.system.test_first_minutes import HOME, told
-from tests.system.test_gateway_page import taken
 from tests.system.up_host import beside
 
 PAGE = "registry.rst"
@@ -30,7 +29,7 @@ def plain(text: str, folder: Path) -> list[str]:
 def test_one_tool_is_found_and_called_and_not_found_by_who_may_not(tmp_path: Path) -> None:
     """As the page tells it: a search among all that there is, a call by the card, the same search of who may not."""
     first, *others = steps(PAGE)
-    with taken(4480), ExitStack() as hosts, playing(steps(PAGE)) as player:
+    with ExitStack() as hosts, playing(steps(PAGE)) as player:
         up = player.up(first, tmp_path, last='  "agtp": {')
         hosts.callback(up.stop)
         up.wait()

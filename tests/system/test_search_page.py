@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tests.system.pages import Step, blocks, playing, steps
 from tests.system.test_first_minutes import HOME
-from tests.system.test_gateway_page import taken
 from tests.system.test_registry_page import plain
 
 PAGE = "search.rst"
@@ -29,7 +28,7 @@ def test_what_no_word_names_is_found_by_meaning(tmp_path: Path) -> None:
     first, *others = steps(PAGE)
     added, instead = [block for block in blocks(PAGE) if block.startswith("[search]")]
     section = added.partition("\n\n")[0]
-    with taken(4480), ExitStack() as hosts, playing(steps(PAGE)) as player:
+    with ExitStack() as hosts, playing(steps(PAGE)) as player:
         up = player.up(first, tmp_path, last='  "agtp": {')
         hosts.callback(up.stop)
         up.wait()
