@@ -11,6 +11,8 @@ or a reactor.
 - :mod:`.findings`, :mod:`.rules`: what can be found, and how much it counts
 - :mod:`.shorthand`: the draft's way of writing contracts, as JSON Schemas
 - :mod:`.passes`: the eight passes; :mod:`.validation`: all of them, and the verdict
+- :mod:`.drafting`: documents that are made from something else, with what a person has to look at
+- :mod:`.to_mcp`, :mod:`.from_mcp`: tools of a document, and a document of tools
 - :mod:`.normal`: the canonical form; :mod:`.report`: findings as text, JSON, JUnit and SARIF
 """
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agtphost.cli import agis_converting
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput
 from agtphost.cli.local_files import read_octets
@@ -26,6 +27,10 @@ STANDARD = "-"
 @click.group()
 def command() -> None:
     """Examine and convert AGIS documents."""
+
+
+for _command in (agis_converting.to_mcp, agis_converting.from_mcp):
+    command.add_command(_command)
 
 
 @command.command(epilog="Exit status: 0 every document conforms, 1 one does not, 2 wrong usage.")

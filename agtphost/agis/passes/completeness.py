@@ -43,7 +43,8 @@ _INSTRUCTIONS = re.compile(
     re.IGNORECASE,
 )
 _TRANSITION = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:\s*(\S.*?)\s*->\s*(\S.*?)\s*", re.ASCII | re.DOTALL)
-_TOOL_NAME = re.compile(r"[a-z0-9]+(?:_+[a-z0-9]+)*", re.ASCII)
+_TOOL_NAME = re.compile(r"[a-z0-9]+(?:[_-]+[a-z0-9]+)*", re.ASCII)
+"""Hyphens, too: the rule for names without a declared one makes ``triage_patient-record`` (AGIS v01 appendix C)."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -171,6 +172,11 @@ def _transitions(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         yield subject.finding("5-transition", endpoint.name, at, message, "reservation.status: NONE -> CONFIRMED")
 
 
+def is_tool_name(name: str) -> bool:
+    """Whether a name may be an ``mcp_tool_name``."""
+    return _TOOL_NAME.fullmatch(name) is not None
+
+
 def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> Iterator[Finding]:
     """A name of one's own is unique; what the rule makes of method and path may stand for several paths."""
     declared = endpoint.semantic.get("mcp_tool_name")
@@ -178,7 +184,7 @@ def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> I
         tools.setdefault(mcp_tool_name(endpoint.verb, endpoint.path.lower()), endpoint.name)
         return
     at = endpoint.place("semantic", "mcp_tool_name")
-    if not isinstance(declared, str) or _TOOL_NAME.fullmatch(declared) is None:
+    if not isinstance(declared, str) or not is_tool_name(declared):
         fix = re.sub(r"[^a-z0-9]+", "_", str(declared).lower()).strip("_")
         message = f"semantic.mcp_tool_name {str(declared)[:64]!r} is not lower-case words joined by underscores"
         yield subject.finding("5-tool-name", endpoint.name, at, message, fix)

@@ -1,0 +1,72 @@
+"""The tools of a document, as ``tools/list`` has them (AGIS v01 appendix C, rules (a) to (d))."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agtphost.agis.document import Document
+from agtphost.agis.passes.contracts import resolved
+from agtphost.agis.validation import Verdict, validate_value
+from agtphost.contract.tool_names import NamedEndpoint, distinct_tool_names, tool_description, tool_input_schema
+
+ORIGINAL = "x_mcp_tool"
+"""The member of an endpoint that keeps the name of the tool that it was made from, where AGIS allows no such name."""
+
+WITHOUT = ("confidence_guidance", "state_transition", "impact_tier", "is_idempotent", "capability")
+"""Members of a semantic block that a tool has no counterpart for: nothing that they say makes a conversion fail."""
+
+
+def to_mcp(document: Document, *, original: bool = False) -> dict[str, Any]:
+    """
+    A result of ``tools/list``.
+
+    :param document: one that :func:`may_be_tools` is true of.
+    :param original: call tools what they were called where the document was made from them.
+    """
+    return {"tools": [*_tools(document, original)]}
+
+
+def _tools(document: Document, original: bool) -> Iterator[dict[str, Any]]:
+    shared = document.members.get("schemas") or {}
+    named = [
+        NamedEndpoint(method=each.verb, path=each.path, declared=each.semantic.get("mcp_tool_name"))
+        for each in document.endpoints
+    ]
+    names = distinct_tool_names(named)
+    for endpoint, key in zip(document.endpoints, named, strict=True):
+        given = endpoint.members.get(ORIGINAL) if original else None
+        yield {
+            "name": given if isinstance(given, str) and given else names[key.key],
+            "description": tool_description(endpoint.semantic["intent"], endpoint.semantic.get("parameter_hints")),
+            "inputSchema": tool_input_schema(resolved(endpoint.members["input"], shared, closed=True)),
+        }
+
+
+def may_be_tools(verdict: Verdict) -> bool:
+    """
+    Whether tools can be made of a document: all that they are made of conforms.
+
+    Output, errors and what else has no counterpart in a tool cannot make it fail (rule d).
+    """
+    if verdict.conforms:
+        return True
+    if verdict.document is None:
+        return False
+    root = dict(verdict.document.members)
+    root["endpoints"] = [
+        {
+            **each.members,
+            "method": each.method,
+            "path": each.path,
+            "semantic": _without(each.semantic),
+            "output": {"type": "object"},
+            "errors": [],
+        }
+        for each in verdict.document.endpoints
+    ]
+    return validate_value(root).conforms
+
+
+def _without(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name not in WITHOUT}

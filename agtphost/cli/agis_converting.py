@@ -1,0 +1,232 @@
+"""``agtp agis to-mcp``, ``from-mcp``, ``from-openapi`` and ``to-openapi``: documents of other kinds (AGIS v01)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.colour import Verdict as Colour
+from agtphost.cli.colour import echo
+from agtphost.cli.exchange import connected, entries_of, require_success
+from agtphost.cli.failures import HostRefused, WrongInput
+from agtphost.cli.local_files import output_option, read_octets, write_new
+from agtphost.cli.options import HERE, Connection, connection_options, json_option
+from agtphost.cli.output import print_json, visible
+from agtphost.cli.target import resolve
+from agtphost.vocabulary.media_types import MCP_TOOLS
+
+if TYPE_CHECKING:
+    from agtphost.agis.drafting import Drafted
+    from agtphost.agis.reading import Tree
+    from agtphost.agis.validation import Verdict
+
+SCHEME = "agtp://"
+
+_form_option = click.option(
+    "--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Default: yaml, with notes for review."
+)
+_service_option = click.option("--service", metavar="TEXT", help="What the service is called.")
+_address_option = click.option("--agtp", "address", metavar="URI", help="Where the service will be.")
+
+
+# MCP
+
+
+@click.command("to-mcp")
+@click.argument("file")
+@click.option("--original-names", is_flag=True, help="What the tools were called that the document was made from.")
+@output_option
+@json_option
+def to_mcp(file: str, original_names: bool, output: Path | None, as_json: bool) -> None:
+    """
+    Print the tools of a document, as tools/list has them.
+
+    A tool's name is mcp_tool_name, or else the method and the first segment of the path; its description is the
+    intent, with parameter_hints; its inputSchema is the input. Output, errors, confidence and state_transition
+    have no counterpart and are left out. FILE is YAML or JSON; - is standard input.
+
+    \b
+    Examples:
+      agtp agis to-mcp service.agis
+      agtp agis to-mcp service.agis -o tools.json
+    """
+    from agtphost.agis import to_mcp as making
+    from agtphost.agis import validate
+
+    verdict = validate(read_octets(file))
+    if verdict.document is None or not making.may_be_tools(verdict):
+        raise _refusal(file, verdict)
+    _deliver(making.to_mcp(verdict.document, original=original_names), output, as_json)
+
+
+@click.command("from-mcp")
+@click.argument("source", metavar="FILE|-|URI")
+@click.option("--server", metavar="NAME", help="One MCP server of a host; - is the configured host then.")
+@_service_option
+@_address_option
+@_form_option
+@output_option
+@connection_options
+def from_mcp(
+    source: str,
+    server: str | None,
+    service: str | None,
+    address: str | None,
+    form: str,
+    output: Path | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Make a document of an MCP server's tools, for review.
+
+    FILE is what tools/list answered, and - is standard input. With a URI, or with - and --server, the tools are
+    those of an MCP server that a host has, and nothing is read from standard input. A tool's first word becomes the
+    method, the rest the path, its description the intent and its inputSchema the input. What was chosen rather than
+    found stands in REVIEW comments; in JSON they go to standard error. The exit status is 1 if the document
+    does not conform.
+
+    \b
+    Examples:
+      agtp agis from-mcp tools.json > service.agis
+      agtp agis from-mcp - --server files | agtp agis validate -
+      agtp agis from-mcp agtp://agents.example.com --server files -o files.agis
+    """
+    from agtphost.agis import from_mcp as making
+
+    _check_address(address)
+    try:
+        if _is_host(source, server, where):
+            listed, found = _hosted(source, where)
+            tools, server = _of_one(making.tools_of(listed), server)
+            address = address or found
+            said = f"the tools of the MCP server {server} at {found}"
+        else:
+            tools = making.tools_of(_tree(source).root)
+            if server is not None:
+                tools = making.of_server(tools, server)
+            said = "tools of MCP" if source == HERE else f"the tools of {Path(source).name}"
+    except making.ToolsError as error:
+        remedy = "agtp tools ls shows the tools of a host; without --server, - is standard input."
+        if not _is_host(source, server, where):
+            remedy = "What tools/list answers is wanted, in JSON."
+        raise WrongInput(f"{source}: {error}", remedy) from None
+    name = service or server or ("tools" if source == HERE else Path(source).stem)
+    _deliver_draft(making.from_mcp(tools, service=name, agtp=address), said, form, output, as_json)
+
+
+def _is_host(source: str, server: str | None, where: Connection) -> bool:
+    named = server is not None or where.config is not None or where.profile is not None
+    return source.startswith(SCHEME) or (source == HERE and named)
+
+
+def _hosted(source: str, where: Connection) -> tuple[Any, str]:
+    """The MCP tools that a host lists, as values of bounded depth, and its address."""
+    target = resolve(where, source)
+    with connected(target) as client:
+        listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
+    tools = [each for each in entries_of(listed, "tools") if each.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+    if not tools:
+        raise HostRefused("the host lists no tools of MCP to this caller", "agtp tools ls says why.")
+    return _read("the host's list of tools", json.dumps(tools).encode()).root, target.uri.rstrip("/")
+
+
+def _of_one(tools: Any, server: str | None) -> tuple[Any, str]:
+    """The tools of one server, which need not be named where there is one only."""
+    from agtphost.agis.from_mcp import ToolsError, of_server
+
+    servers = sorted({tool["name"].partition(".")[0] for tool in tools})
+    if server is None and len(servers) > 1:
+        raise ToolsError(f"the host has the servers {', '.join(servers[:20])}; name one by --server")
+    chosen = server or servers[0]
+    return of_server(tools, chosen), chosen
+
+
+# What they share
+
+
+def _check_address(address: str | None) -> None:
+    from agtphost.agis.drafting import is_address
+
+    if address is not None and not is_address(address):
+        raise WrongInput(f"--agtp: {address} is no address of AGTP", "Such as agtp://agents.example.com.")
+
+
+def _tree(file: str) -> Tree:
+    return _read(file, read_octets(file))
+
+
+def _read(name: str, octets: bytes) -> Tree:
+    """Values of JSON or YAML, within the bounds of documents."""
+    from agtphost.agis.reading import Unreadable, read
+
+    try:
+        return read(octets)
+    except Unreadable as error:
+        line, column = error.mark
+        raise WrongInput(f"{name}:{line}:{column}: {error.reason}", "JSON or YAML is wanted.") from None
+
+
+def _refusal(file: str, verdict: Verdict) -> HostRefused:
+    """Say every error of a document; what it ends with."""
+    _tell_errors(file, verdict)
+    return HostRefused(f"{file} does not conform, so nothing is made of it", "agtp agis validate lists every finding.")
+
+
+def _tell_errors(file: str, verdict: Verdict) -> None:
+    from agtphost.agis import report
+
+    for finding in verdict.findings:
+        if finding.severity.value == "error":
+            echo(visible(report.line(file, finding)), Colour.BAD, err=True)
+
+
+def _deliver(value: Mapping[str, Any], output: Path | None, as_json: bool) -> None:
+    """A document of JSON, to a file or to standard output."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    _write(text, output, as_json)
+
+
+def _write(text: str, output: Path | None, as_json: bool) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    write_new(output, text.encode("utf-8"))
+    if as_json:
+        print_json({"file": str(output)})
+    else:
+        click.echo(f"wrote {visible(str(output))}", err=True)
+
+
+def _deliver_draft(drafted: Drafted, source: str, form: str, output: Path | None, as_json: bool) -> None:
+    """A document for review: written, and examined as it is before it may be published (AGIS v01 appendix C)."""
+    from agtphost.agis import normal
+
+    verdict = drafted.examined()
+    if as_json:
+        text = drafted.text(source) if form == "yaml" else normal.as_json(drafted.document)
+        if output is not None:
+            write_new(output, text.encode("utf-8"))
+        findings = [
+            {"rule": each.rule.name, "place": each.place, "message": each.message}
+            for each in verdict.findings
+            if each.severity.value == "error"
+        ]
+        reviews = [{"place": each.place, "member": each.member, "note": each.note} for each in drafted.reviews]
+        where = {"document": drafted.document} if output is None else {"file": str(output)}
+        print_json({"conforms": verdict.conforms, "reviews": reviews, "errors": findings, **where})
+    elif form == "yaml":
+        _write(drafted.text(source), output, as_json)
+    else:
+        _write(normal.as_json(drafted.document), output, as_json)
+        for review in drafted.reviews:
+            click.echo(visible(f"review: {review.line}"), err=True)
+    if not verdict.conforms:
+        if not as_json:
+            _tell_errors(source, verdict)
+            click.echo("the document does not conform yet: mend what is named above", err=True)
+        click.get_current_context().exit(1)
