@@ -87,6 +87,7 @@ KINDS: Mapping[Any, str] = {
 """How types are called; what is not here is taken apart."""
 
 SAID: Mapping[tuple[str, str], str] = {
+    ("methods", "standard"): '``"*"``, ``"reading"``, or list of method names',
     ("policies.methods", "allow"): '``"*"``, or list of method names',
     ("policies.methods", "legacy"): '``"NONE"``, ``"*"``, or list of HTTP verbs',
     ("merchant.platform", "jwks"): "path",

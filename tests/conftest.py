@@ -111,13 +111,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """As ``--dist loadfile``, but that modules with a browser count as one: they share it."""
+    """As ``--dist loadfile``, but that modules which share a browser, or a host, count as one."""
     return _Modules(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 class _Modules(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        return "a browser" if nodeid.startswith("tests/page/test_browser_") else super()._split_scope(nodeid)
+        if nodeid.startswith("tests/page/test_browser_"):
+            return "a browser"
+        return "a host" if nodeid.startswith("tests/system/standard/") else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

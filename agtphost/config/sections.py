@@ -23,6 +23,7 @@ from agtphost.config.http import Http
 from agtphost.config.limits import Limits
 from agtphost.config.mcp_front import MCP
 from agtphost.config.merchant import MerchantSection
+from agtphost.config.methods import MethodsSection
 from agtphost.config.metrics import MetricsSection
 from agtphost.config.places import Places
 from agtphost.config.plugins import GateSection, PluginSection
@@ -373,6 +374,7 @@ class Config(Section):
     notify: Notify = Field(default_factory=Notify)
     query: Query = Field(default_factory=Query)
     search: SearchSection = Field(default_factory=SearchSection)
+    methods: MethodsSection = Field(default_factory=MethodsSection)
     policies: Policies = Field(default_factory=Policies)
     approvals: ApprovalsSection = Field(default_factory=ApprovalsSection)
     delegation: DelegationSection = Field(default_factory=DelegationSection)

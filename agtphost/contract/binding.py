@@ -50,6 +50,12 @@ class Binding:
 
     input_schema: CompiledSchema | None = None
     output_schema: CompiledSchema | None = None
+    table: CompiledSchema | None = None
+    """What its input follows besides: the table of the standard method in whose place an operator's endpoint is."""
+
+    absent: bool = False
+    """Whether nobody provides it yet: it says so when it is called, and is in no list."""
+
     errors: frozenset[str] = frozenset()
     """Names that an EndpointError may carry."""
 

@@ -154,6 +154,7 @@ def _documents(policy: MethodPolicy, table: EndpointTable) -> identity.Documents
     def documents(verb: str, rest: str | None) -> bool:
         if verb not in verbs or rest not in places:
             return False
-        return rest is None or table.match(identity.FETCH, f"/{rest}") is None
+        match = None if rest is None else table.match(identity.FETCH, f"/{rest}")
+        return match is None or match.binding.tier == body.BUILT_IN
 
     return documents

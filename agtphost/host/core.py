@@ -19,6 +19,7 @@ from agtphost.host.negotiation import negotiator
 from agtphost.host.own_documents import Summary, own_documents, summarizing
 from agtphost.host.page import restarting
 from agtphost.host.registry_http import registry_facts
+from agtphost.host.standard import governed
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import FrontFacts
 from agtphost.http.gateway import GatewayFacts
@@ -94,7 +95,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
-    bound = purchase.quoting(prepared.bind(factory) for prepared in loaded.bound)
+    bound = governed(config.methods, purchase.quoting(prepared.bind(factory) for prepared in loaded.bound))
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     table = on.registry.freeze(methods.bindings, bound)
     configure_grants(on, connected)

@@ -36,6 +36,7 @@ class Floor:
 
     bindings: tuple[Binding, ...]
     gate: IGate
+    notification: Notification
     sessions: SessionRegistry
     suspensions: Suspensions
 
@@ -122,6 +123,7 @@ def floor_methods(
             read("QUERY", "/notifications", notification, Assurance.NONE),
         ),
         gate=SessionGate(sessions, suspensions),
+        notification=notification,
         sessions=sessions,
         suspensions=suspensions,
     )

@@ -29,6 +29,7 @@ from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.page import page_access, page_bindings, tell_overseers
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
+from agtphost.host.standard import standard_methods
 from agtphost.host.upstreams import Upstreams
 from agtphost.host.verifications import verifying_bindings
 from agtphost.host.witnesses import witnessing
@@ -61,6 +62,7 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
+from agtphost.methods.standard.parts import Parts
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.registry.catalogue import Cards
 from agtphost.vocabulary import times
@@ -159,9 +161,10 @@ def built_in_methods(
     access = page_access(on)
     tell_overseers(on)
     cards, of_cards = cards_of(on, shown.visibility, bound, shown.adapters, factory)
+    candidates = _candidates(on, shown, purchase)
     own = bindings.built_ins(
         loaded.catalog,
-        discover=_discovery(on, shown, purchase, negotiating),
+        discover=_discovery(on, shown, purchase, negotiating, candidates),
         describe=_description(on, shown, floor),
         inspect=_inspection(on, upstreams, negotiating, tasks, floor),
         change=_lifecycle(on, on.lasting.propagation, negotiating),
@@ -178,6 +181,7 @@ def built_in_methods(
             *tasks.bindings,
             *witnessing(config, evidence.held, loaded.key),
             *purchase.built_in(loaded.catalog, bound),
+            *standard_methods(config.methods, lambda: _parts(on, shown, floor, candidates), bound, on.floor),
             *page_bindings(access),
             *granting_bindings(on, upstreams, negotiating),
             *configuration_bindings(on),
@@ -220,8 +224,59 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
     )
 
 
+def _parts(on: Foundation, shown: Disclosure, floor: Floor, candidates: Candidates) -> Parts:
+    """What the standard methods are made of."""
+    config, loaded, evidence = on.config, on.loaded, on.evidence
+    return Parts(
+        config=config,
+        server_id=config.host.server_id,
+        catalog=loaded.catalog,
+        reactor=on.reactor,
+        now=on.seconds,
+        aside=on.aside,
+        directory=loaded.directory,
+        states=evidence.states.state_of,
+        visibility=shown.visibility,
+        listed=on.registry.admitted,
+        find=on.registry.match,
+        adapters=shown.adapters,
+        library=Library(loaded.documents),
+        candidates=candidates,
+        search=on.lasting.searching.of(config, loaded.model, volatile=loaded.volatile),
+        held=evidence.held,
+        records=evidence.records,
+        ledger=evidence.ledger,
+        key=loaded.key,
+        approvals=on.lasting.approvals,
+        sessions=floor.sessions,
+        suspensions=floor.suspensions,
+        notification=floor.notification,
+        continuations=on.lasting.continuations,
+        authorization=on.authorization,
+    )
+
+
+def _candidates(on: Foundation, shown: Disclosure, purchase: PurchaseFeature) -> Candidates:
+    """Who meets criteria."""
+    loaded, catalog = on.loaded, on.loaded.catalog
+    return Candidates(
+        loaded.directory,
+        on.registry.admitted,
+        shown.adapters,
+        on.lasting.searching.of(on.config, loaded.model, volatile=loaded.volatile),
+        shown.visibility,
+        categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
+        continuations=on.lasting.continuations,
+        merchants=purchase.manifest_of,
+    )
+
+
 def _discovery(
-    on: Foundation, shown: Disclosure, purchase: PurchaseFeature, negotiating: Negotiator
+    on: Foundation,
+    shown: Disclosure,
+    purchase: PurchaseFeature,
+    negotiating: Negotiator,
+    candidates: Candidates,
 ) -> IBuiltInHandler:
     loaded, catalog = on.loaded, on.loaded.catalog
     return Discovery(
@@ -231,16 +286,7 @@ def _discovery(
         shown.publication,
         shown.visibility,
         apis=http_apis(on.config),
-        candidates=Candidates(
-            loaded.directory,
-            on.registry.admitted,
-            shown.adapters,
-            on.lasting.searching.of(on.config, loaded.model, volatile=loaded.volatile),
-            shown.visibility,
-            categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
-            continuations=on.lasting.continuations,
-            merchants=purchase.manifest_of,
-        ),
+        candidates=candidates,
         overrides=Overrides(loaded.overrides),
         patterns=negotiating.patterns,
         contracts=negotiating.contracts,

@@ -62,8 +62,8 @@ class Registry:
         return self._targets
 
     def built_ins(self) -> Sequence[Binding]:
-        """The host's own."""
-        return self._built_ins
+        """The host's own, but for those that nobody provides."""
+        return tuple(binding for binding in self._built_ins if not binding.absent)
 
     def all(self) -> Sequence[Binding]:
         """The host's own, and the operator's."""
@@ -71,7 +71,7 @@ class Registry:
 
     def admitted(self) -> list[Binding]:
         """Those whose method the policy does not shut out: what lists show."""
-        return [binding for binding in self.all() if self._policy.admits(binding.method)]
+        return [binding for binding in self.all() if not binding.absent and self._policy.admits(binding.method)]
 
     def methods(self) -> Sequence[str]:
         """Every admitted method that something is bound to, in the order of first appearance."""

@@ -20,6 +20,7 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
 from agtphost.host.loaded import Loaded
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
+from agtphost.methods.standard.table import STANDARD
 
 
 def unmatched(loaded: Loaded) -> Iterator[str]:
@@ -98,6 +99,9 @@ def _parameters(loaded: Loaded) -> Iterator[tuple[str, str, frozenset[str]]]:
     for method, path in (*reserved.RESERVED, *reserved.OPEN):
         if (method, path) not in declared:
             yield method, path, contract_of(method, path).names(path)
+    for method in loaded.config.methods.names:
+        if (method, "/") not in declared:
+            yield method, "/", frozenset(STANDARD[method].parameters)
 
 
 def _people(loaded: Loaded) -> Iterator[str]:

@@ -17,5 +17,6 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.delegation`: DELEGATE
 - :mod:`.discovery`: DISCOVER and DESCRIBE
 - :mod:`.inspection`: INSPECT
+- :mod:`.standard`: the fifty standard methods
 - :mod:`.oversight`: ESCALATE, CONFIRM, NOTIFY, SUSPEND and RESUME
 """

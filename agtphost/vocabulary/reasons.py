@@ -139,6 +139,8 @@ class Reason(StrEnum):
     METHOD_VIOLATION = "method-violation", 459, "AGTP-API section 3.2", "The method is not in the method catalog of this host."
     MOVED_PERMANENTLY = "moved-permanently", 301, "core v08 section 6.1", "What is addressed has another address now."
     NOT_FOUND = "not-found", 404, "AGTP-API section 6.1", "Nothing that the caller can call is registered under that path."
+    NOTHING_TO_CHECK = "nothing-to-check", 404, "methods v01 section 8.9", "What is to be checked is nothing that this host knows, or shows to the caller.", "Name an Agent-ID, a hosted agent, server.tool, a server, card:ID, store or witness."
+    PROVIDER_MISSING = "provider-missing", 503, "methods v01 section 1.4", "The method is on, and nothing stands behind it that could do it.", "The operator binds an endpoint to the method on /: a function, a recipe, an MCP tool or an HTTPS service."
     PROCEDURE_UNREGISTERED = "procedure-unregistered", 404, "core v08 section 7.4.2", "No registry of procedures stands behind this RUN, and without one nothing is run.", "The operator lists the procedures as values of procedure_id in the input schema."
 
     # Handlers and the host.

@@ -235,7 +235,7 @@ class ParametersGate:
         binding = exchange.binding
         if binding is None or binding.tier != BUILT_IN:
             return
-        declared = _declared(binding.method, binding.path)
+        declared = _parameters(binding)
         if declared.issuperset(exchange.input):
             return
         unknown = [name[:MAX_SHOWN] for name in islice((n for n in exchange.input if n not in declared), MAX_NAMES)]
@@ -255,7 +255,15 @@ def _beside(binding: Binding | None) -> Collection[str]:
     """Of task and session, what a body without an envelope may name beside a built-in's own parameters."""
     if binding is None or binding.tier != BUILT_IN:
         return ()
+    if binding.input_schema is not None:
+        return CORRELATING
     return CORRELATING - contract_of(binding.method, binding.path).takes.keys()
+
+
+def _parameters(binding: Binding) -> frozenset[str]:
+    if binding.input_schema is None:
+        return _declared(binding.method, binding.path)
+    return frozenset(binding.input_schema.schema["properties"])
 
 
 @cache

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from zope.interface import implementer
 
@@ -87,23 +88,43 @@ class SchemaGate:
         schema = binding.input_schema if binding is not None else None
         if binding is not None and binding.method == "RUN":
             self._require_registry(schema)
+        if binding is not None and binding.table is not None:
+            self._require(exchange, binding.table, parameter=True)
         if schema is not None:
-            request = exchange.request
-            octets = len(request.body) + len(request.path) + len(request.query or "")
-            valid = schema.checks if octets <= schema.free_octets else schema.is_valid
-            try:
-                if valid(exchange.input):
-                    return
-            except TooCostly as error:
-                raise Refusal(error.reason) from None
-            raise Refusal(
-                Reason.INVALID_INPUT,
-                "The input does not follow the input schema.",
-                details={"faults": schema.faults(exchange.input)},
-            )
+            self._require(exchange, schema, parameter=binding is not None and binding.tier == "A")
+
+    @staticmethod
+    def _require(exchange: Exchange, schema: CompiledSchema, *, parameter: bool) -> None:
+        """
+        :param parameter: whether the refusal names the first parameter that is wrong: those of a method have names
+            that its callers know, whoever answers it.
+        :raises Refusal: the input does not follow the schema.
+        """
+        request = exchange.request
+        octets = len(request.body) + len(request.path) + len(request.query or "")
+        valid = schema.checks if octets <= schema.free_octets else schema.is_valid
+        try:
+            if valid(exchange.input):
+                return
+        except TooCostly as error:
+            raise Refusal(error.reason) from None
+        faults = schema.faults(exchange.input)
+        named = {"parameter": _parameter(exchange.input, schema, faults)} if parameter else {}
+        raise Refusal(
+            Reason.INVALID_INPUT,
+            "The input does not follow the input schema.",
+            details={**named, "faults": faults},
+        )
 
     @staticmethod
     def _require_registry(schema: CompiledSchema | None) -> None:
         """Whatever was bound, and however: RUN takes no free-form strings (core v08 section 7.4.2, MUST NOT)."""
         for _ in parameter_faults("RUN", None if schema is None else schema.schema):
             raise Refusal(Reason.PROCEDURE_UNREGISTERED)
+
+
+def _parameter(given: Mapping[str, Any], schema: CompiledSchema, faults: Sequence[Mapping[str, Any]]) -> str:
+    """The first parameter of a faulty input that is wrong; else the first that is missing."""
+    named = (str(fault["path"]).split("/")[1] for fault in faults if fault["path"])
+    missing = (name for name in schema.schema.get("required", ()) if name not in given)
+    return next(iter((*named, *missing)), "")

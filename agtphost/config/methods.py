@@ -1,0 +1,63 @@
+"""``[methods]``: which of the fifty standard methods this host answers."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cached_property
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator
+
+from agtphost.config.values import Section
+from agtphost.vocabulary.catalog import Catalog
+
+EVERY: Final = "*"
+READING: Final = "reading"
+"""In place of a list: those that change nothing, and may be repeated."""
+
+
+def standard_names() -> tuple[str, ...]:
+    """The fifty, in alphabetic order."""
+    return tuple(entry.name for entry in Catalog.load().entries.values() if entry.standard is not None)
+
+
+def reading_names() -> tuple[str, ...]:
+    """Those that change nothing, and may be repeated (methods v01 Table 51)."""
+    told = ((entry.name, entry.standard) for entry in Catalog.load().entries.values())
+    return tuple(name for name, row in told if row and not row["state_modifying"] and row["idempotent"] is True)
+
+
+def _standard(value: Any) -> str | tuple[str, ...]:
+    if value in (EVERY, READING):
+        return str(value)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f'must be "{EVERY}", "{READING}" or a list of method names')
+    known = standard_names()
+    for name in value:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"holds {name[:40]!r}, which is none of the fifty standard methods{meant}")
+    return tuple(value)
+
+
+class MethodsSection(Section):
+    """
+    ``[methods]``: the standard methods that this host answers on ``/`` (``docs/standard-methods``). A change of it is
+    taken on a reload.
+    """
+
+    standard: Annotated[str | tuple[str, ...], BeforeValidator(_standard)] = ()
+    """
+    Names of standard methods, ``"*"`` for all fifty, or ``"reading"`` for those that change nothing and may be
+    repeated. The others are in no list, and 405.
+    """
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The methods that are on."""
+        if self.standard == EVERY:
+            return frozenset(standard_names())
+        if self.standard == READING:
+            return frozenset(reading_names())
+        return frozenset(self.standard)

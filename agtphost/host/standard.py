@@ -1,0 +1,98 @@
+"""The standard methods that are on: ``[methods] standard``, each on ``METHOD /``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.config.methods import MethodsSection
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
+from agtphost.identity.peer import Assurance
+from agtphost.methods.standard import checking
+from agtphost.methods.standard.parts import Handlers, Parts
+from agtphost.methods.standard.table import STANDARD, StandardMethod
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
+
+FAMILIES: Final[Sequence[Handlers]] = (checking.handlers,)
+"""What makes the built-ins, family by family."""
+
+ELSEWHERE: Final = frozenset({"QUOTE", "RESUME"})
+"""Standard methods that every host has bound on ``/`` without being asked to: no setting takes them away."""
+
+
+@implementer(IBuiltInHandler)
+class ProviderMissing:
+    """Answers for a method that a host cannot do by itself, as long as nobody has bound what does it."""
+
+    kind = "built_in"
+
+    def handle(self, context: BuiltInContext) -> Any:
+        raise Refusal(Reason.PROVIDER_MISSING, details={"method": context.method})
+
+
+def standard_methods(
+    section: MethodsSection,
+    parts: Callable[[], Parts],
+    endpoints: Iterable[Binding],
+    floor: Assurance,
+    families: Sequence[Handlers] = FAMILIES,
+) -> tuple[Binding, ...]:
+    """
+    What answers the methods that are on.
+
+    :param parts: made where any is.
+    :param endpoints: the operator's: one on ``METHOD /`` takes the place of the built-in.
+    :param floor: how surely a caller of what changes something must be known.
+    """
+    taken = {binding.method for binding in endpoints if binding.path == "/"}
+    wanted = [row for row in STANDARD.values() if row.name in section.names - taken - ELSEWHERE]
+    if not wanted:
+        return ()
+    made: dict[str, IBuiltInHandler] = {}
+    given = parts()
+    for family in families:
+        made |= family(given)
+    return tuple(_bound(row, made.get(row.name), given, floor) for row in wanted)
+
+
+def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, floor: Assurance) -> Binding:
+    narrowed: Mapping[str, Mapping[str, Any]] = getattr(handler, "parameters", None) or {}
+    binding = Binding.native(
+        row.name,
+        "/",
+        ProviderMissing() if handler is None else handler,
+        parts.catalog.statement(row.name),
+        floor if row.writes else Assurance.HEADER,
+        changes=row.writes,
+    )
+    semantic = {"outcome": row.outcome, **({"impact": row.impact} if row.impact else {})}
+    return replace(
+        _scoped(binding, row),
+        input_schema=row.input_schema(narrowed),
+        details={"semantic": semantic},
+        absent=handler is None,
+    )
+
+
+def governed(section: MethodsSection, endpoints: Iterable[Binding]) -> list[Binding]:
+    """The operator's endpoints: those that take the place of a method that is on, under the rules of its table."""
+    return [
+        replace(_scoped(binding, STANDARD[binding.method]), table=STANDARD[binding.method].table_schema())
+        if binding.path == "/" and binding.method in section.names and binding.method not in ELSEWHERE
+        else binding
+        for binding in endpoints
+    ]
+
+
+def _scoped(binding: Binding, row: StandardMethod) -> Binding:
+    """With the scope that the draft asks of the method's callers."""
+    if not row.scope:
+        return binding
+    scopes = dict.fromkeys((*binding.required_scopes, row.scope))
+    return replace(binding, required_scopes=tuple(scopes), scope_status=Status.SCOPE_VIOLATION)

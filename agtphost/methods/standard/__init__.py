@@ -1,0 +1,11 @@
+"""
+The fifty standard methods: methods v01.
+
+Each is a row of :mod:`.table`, and is bound on ``METHOD /`` where ``[methods] standard`` names it. A built-in answers
+it unless an endpoint of the operator's on the same place does; what no built-in can do waits for such an endpoint, and
+is 503 until there is one.
+
+- :mod:`.table`: what each takes, gives, changes and refuses, as the draft's tables have it
+- :mod:`.parts`: what the built-ins are made of
+- :mod:`.checking`: CHECK
+"""

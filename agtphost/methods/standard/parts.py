@@ -1,0 +1,106 @@
+"""What the standard methods are made of: one value, from which each family of them takes what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agtphost.audit.state import StateTable
+from agtphost.config import Config
+from agtphost.contract.binding import Binding
+from agtphost.contract.table import Match
+from agtphost.dispatch.approvals import Approvals
+from agtphost.dispatch.sessions import SessionRegistry, Suspensions
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter, IRecordStore
+from agtphost.identity.keys import SigningKey
+from agtphost.methods.cognitive.documents import Library
+from agtphost.methods.cognitive.summary import Aside
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.discovery.candidates import Candidates
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.oversight.notification import Notification
+from agtphost.search.engine import SearchEngine
+from agtphost.vocabulary.catalog import Catalog
+
+if TYPE_CHECKING:
+    from agtphost.audit.ledger import Ledger
+    from agtphost.audit.lifecycle import LifecycleState
+    from agtphost.identity.agents import Agent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Everything of one configuration of a host that a standard method may need."""
+
+    config: Config
+    server_id: str
+    """What the host calls itself, in URIs of its own."""
+
+    catalog: Catalog
+    reactor: Any
+    now: Callable[[], float]
+    """Seconds since the Unix epoch."""
+
+    aside: Aside
+    """Calls a function off the reactor."""
+
+    # What there is
+
+    directory: IAgentDirectory
+    states: Callable[[Agent], LifecycleState]
+    """The present lifecycle state of an agent."""
+
+    visibility: Visibility
+    """Which hosted agents a caller is shown."""
+
+    listed: Callable[[], Iterable[Binding]]
+    """Everything that can be called; read at every call."""
+
+    find: Callable[[str, str], Match | None]
+    """What a method on a path is bound to."""
+
+    adapters: Sequence[IPayloadAdapter]
+    """MCP servers, A2A agents and ACP servers."""
+
+    library: Library
+    """The documents of ``[query]``."""
+
+    candidates: Candidates
+    """Who meets criteria."""
+
+    search: SearchEngine
+
+    # What is kept
+
+    held: StateTable
+    records: IRecordStore
+    ledger: Ledger
+    key: SigningKey | None
+    """Signs records; None where the host signs nothing."""
+
+    approvals: Approvals
+    sessions: SessionRegistry
+    suspensions: Suspensions
+    notification: Notification
+    """NOTIFY, and the inboxes."""
+
+    continuations: Continuations
+    authorization: Authorization
+    """Who acts for the people."""
+
+
+Handlers = Callable[[Parts], Mapping[str, IBuiltInHandler]]
+"""Makes the built-ins of a family, by method."""
+
+
+class INarrows(Protocol):
+    """
+    A built-in whose parameters have on this host fewer values than in the draft's table.
+
+    A handler that has ``parameters`` is bound with them in place of the table's: RUN lists its procedures.
+    """
+
+    parameters: Mapping[str, Mapping[str, Any]]

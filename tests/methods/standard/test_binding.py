@@ -1,0 +1,76 @@
+"""Which standard methods are on, and what answers them: ``[methods] standard`` and endpoints on ``METHOD /``."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from agtphost.config.methods import reading_names, standard_names
+from agtphost.host.standard import ELSEWHERE
+from agtphost.methods.standard.table import STANDARD
+from agtphost.testing import Answer, MemoryHost, TestAgent
+from tests.rows import each_row
+
+ALL = sorted(STANDARD)
+
+
+@cache
+def everything() -> tuple[MemoryHost, TestAgent]:
+    """For all: a host whose every standard method is on, and a caller who may do anything."""
+    host = MemoryHost({"methods": {"standard": "*"}})
+    return host, host.agent("caller", scopes=("authorization:grant", "activation:run", "payments:purchase"))
+
+
+def supported(answer: Answer) -> set[str]:
+    return set((answer.headers.get("supported-methods") or "").split(", "))
+
+
+@each_row("name", ALL, ids=str)
+def test_none_of_the_fifty_is_405(name: str) -> None:
+    """METH-051, METH-066: with ``"*"`` each is answered, by a refusal of its own if by any; and none is 459."""
+    host, caller = everything()
+    answer = host.call(name, "/", {}, caller=caller)
+    assert answer.status not in (405, 459, 500), answer.result
+
+
+@each_row("name", sorted(set(ALL) - ELSEWHERE - {"PURCHASE", "RUN"}), ids=str)
+def test_a_missing_parameter_is_named(name: str) -> None:
+    """422 that names the first parameter that is missing, by the table and before any handler."""
+    host, caller = everything()
+    answer = host.call(name, "/", {}, caller=caller)
+    assert (answer.status, answer.result["parameter"]) == (422, STANDARD[name].required[0]), answer.result
+
+
+@each_row("name", sorted(set(ALL) - ELSEWHERE), ids=str)
+def test_what_changes_something_refuses_who_has_no_name(name: str) -> None:
+    """Nobody changes anything here without saying who it is, and nobody reads either."""
+    host, _ = everything()
+    answer = host.call(name, "/", {}, connection=host.connect(address=f"127.0.0.{ALL.index(name) + 2}"))
+    assert (answer.status, answer.reason) == (401, "agent-unauthenticated")
+
+
+def test_nothing_is_on_by_itself() -> None:
+    """405 as before, and in no list: but for the two that every host answers."""
+    host = MemoryHost()
+    caller = host.agent("caller")
+    found = {name: host.call(name, "/", {}, caller=caller).status for name in ALL}
+    assert {name for name, status in found.items() if status != 405} == ELSEWHERE
+
+
+def test_what_is_supported_is_what_is_called() -> None:
+    """METH-051: a method is in Supported-Methods if something answers it, and not where it waits for a provider."""
+    host, caller = everything()
+    listed = supported(host.call("DESCRIBE", "/", {}, caller=caller, connection=host.connect(caller)))
+    bound = host.core.on.registry.all()
+    assert listed == {binding.method for binding in bound if not binding.absent}
+    assert {binding.method for binding in bound if binding.path == "/"} >= set(ALL)
+    assert "CHECK" in listed
+
+
+def test_those_that_read() -> None:
+    """``standard = "reading"``: what changes nothing and may be repeated, and no more."""
+    host = MemoryHost({"methods": {"standard": "reading"}})
+    caller = host.agent("caller")
+    found = {name for name in ALL if host.call(name, "/", {}, caller=caller).status != 405}
+    assert found == {*reading_names(), *ELSEWHERE}
+    assert {name for name, row in STANDARD.items() if not row.writes} == set(reading_names())
+    assert set(standard_names()) == set(ALL)

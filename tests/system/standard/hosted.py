@@ -1,0 +1,79 @@
+"""The host that the standard methods are tried on, and who calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agtphost.client import Reply
+from agtphost.client.sync import Client
+from agtphost.client.sync import Host as Bound
+from agtphost.identity.provisioning import provision_development
+from tests.system.hosting import Host, agtp, sample
+
+AGENTS: Mapping[str, tuple[str, ...]] = {
+    "analyst": (
+        "authorization:grant",
+        "activation:run",
+        "payments:purchase",
+        "contracts:*",
+        "inventory:*",
+        "knowledge:*",
+    ),
+    "archivist": ("contracts:*",),
+    "stranger": ("weather:read",),
+}
+"""Agents that call, with their scopes: one who may do anything, one who may do something, one who may do nothing."""
+
+
+class Standard:
+    """
+    A running host with ``standard = "*"``, and clients of it.
+
+    :param folder: an empty directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.config = sample(folder, append=(Path(__file__).parent / "host.toml").read_text(encoding="utf-8"))
+        folder = self.config.parent
+        provision_development(
+            folder / "state", server_id="localhost", hosted=[folder / "agents" / "librarian.agent.json"]
+        )
+        for name, scopes in AGENTS.items():
+            words = [word for scope in scopes for word in ("--scope", scope)]
+            made = agtp("agent", "new", name, *words, cwd=folder)
+            assert made.returncode == 0, made.stderr
+        self.host = Host(self.config)
+        self._clients: dict[str, Bound] = {}
+
+    def client(self, name: str = "analyst") -> Bound:
+        """Whom calls are made as, over a connection that is kept."""
+        found = self._clients.get(name)
+        if found is None:
+            found = self._clients[name] = Client.of(self.config, as_=name)
+        return found
+
+    def ask(self, method: str, input: Mapping[str, Any], *, by: str = "analyst", path: str = "/", **more: Any) -> Reply:
+        """One call; its answer, whatever it is."""
+        return self.client(by).call(method, path, input, **more)
+
+    def result(self, method: str, input: Mapping[str, Any], **more: Any) -> Any:
+        """The result of a call, which has to succeed."""
+        reply = self.ask(method, input, **more)
+        assert 200 <= reply.status < 300 and reply.status != 262, reply.body
+        return reply.result
+
+    def restart(self) -> None:
+        """SIGKILL, and up again with the same state."""
+        self.close(stop=False)
+        self.host.kill()
+        self.host = Host(self.config).wait()
+
+    def close(self, *, stop: bool = True) -> None:
+        """Let go of all connections, and of the host."""
+        for client in self._clients.values():
+            client.client.close()
+        self._clients.clear()
+        if stop:
+            self.host.stop()
