@@ -70,3 +70,6 @@ class Finding:
 
     fix: str = ""
     """What to write instead; empty where nobody can know."""
+
+    reason: str = ""
+    """Why it is left out; empty where it is not."""

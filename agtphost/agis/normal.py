@@ -2,8 +2,7 @@
 The canonical form of a document, in YAML or JSON (AGIS v01 section 10).
 
 Names in their order, methods in capitals, contracts written out as JSON
-Schemas, endpoints by ``METHOD /path`` where the document has them so. What is
-mechanical can be mended on the way; what a person has to decide is left.
+Schemas, endpoints by ``METHOD /path`` where the document has them so.
 """
 
 from __future__ import annotations
@@ -17,32 +16,22 @@ import yaml
 from agtphost.agis.document import Document, Endpoint
 from agtphost.agis.passes.completeness import FIELDS
 from agtphost.agis.shorthand import is_shorthand, schema_of
-from agtphost.agis.words import spaced
 
 _TOP = (
     *("agis", "service", "agtp", "description", "version"),
-    *("vocabulary", "data_manifest", "schemas", "endpoints"),
+    *("vocabulary", "data_manifest", "schemas", "endpoints", "suppressions"),
 )
 _VOCABULARY = ("declared_verbs", "domain", "namespace", "version", "negotiable")
 _ENDPOINT = ("method", "path", "semantic", "input", "output", "errors")
 
 
-def normal(document: Document, *, fix: bool = False) -> dict[str, Any]:
-    """
-    The canonical values of a document.
-
-    :param fix: mend what is mechanical, too: capitals of methods, lower case of paths, verbs that are declared and not
-        used, or used and not declared.
-    """
+def normal(document: Document) -> dict[str, Any]:
+    """The canonical values of a document."""
     found = _ordered(document.members, _TOP)
     block = _ordered(document.vocabulary, _VOCABULARY)
-    endpoints = [(_method(endpoint), _path(endpoint, fix), _endpoint(endpoint)) for endpoint in document.endpoints]
+    endpoints = [(endpoint.verb, endpoint.path, _endpoint(endpoint)) for endpoint in document.endpoints]
     if isinstance(block.get("declared_verbs"), list):
-        declared = [verb.upper() for verb in block["declared_verbs"]]
-        used = dict.fromkeys(method for method, _, _ in endpoints)
-        block["declared_verbs"] = [*used] if fix and {*declared} != {*used} else [*dict.fromkeys(declared)]
-    elif fix:
-        block = {"declared_verbs": [*dict.fromkeys(method for method, _, _ in endpoints)], **block}
+        block["declared_verbs"] = [*dict.fromkeys(verb.upper() for verb in block["declared_verbs"])]
     found["vocabulary"] = block
     if isinstance(document.members["endpoints"], Mapping):
         found["endpoints"] = {f"{method} {path}": members for method, path, members in endpoints}
@@ -54,17 +43,6 @@ def normal(document: Document, *, fix: bool = False) -> dict[str, Any]:
 def _ordered(members: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     first = {name: members[name] for name in names if name in members}
     return {**first, **{name: value for name, value in members.items() if name not in first}}
-
-
-def _method(endpoint: Endpoint) -> str:
-    return endpoint.verb
-
-
-def _path(endpoint: Endpoint, fix: bool) -> str:
-    if not fix:
-        return endpoint.path
-    segments = endpoint.path.partition("?")[0].split("/")
-    return "/".join(each if each.startswith("{") else "-".join(spaced(each).split()).lower() for each in segments)
 
 
 def _endpoint(endpoint: Endpoint) -> dict[str, Any]:

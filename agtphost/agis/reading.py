@@ -31,7 +31,8 @@ Place = tuple[str | int, ...]
 _BOUNDS = yamltext.Bounds(octets=MAX_OCTETS, events=MAX_VALUES, depth=MAX_DEPTH, guessing=True)
 _SPACE = re.compile(r"[ \t\n\r]*", re.ASCII)
 _SCALAR = re.compile(r'[^\s,\]}"]+')
-_ILLUSTRATIVE = re.compile(r"(?m)^\s*[A-Z]+ /\S* \{|^\s*(?:semantic|vocabulary|data_manifest|input) \{")
+_JSON_PLACE = re.compile(r" \(line ([0-9]+), column ([0-9]+)\)$")
+_ILLUSTRATIVE = re.compile(r"(?m)^[ \t]*+(?:[A-Z]++ /\S*+(?<!:) \{|(?:semantic|vocabulary|data_manifest|input) \{)")
 
 
 class Unreadable(ValueError):
@@ -78,20 +79,41 @@ def read(octets: bytes) -> Tree:
     if len(octets) > MAX_OCTETS:
         raise Unreadable(f"it has more than {MAX_OCTETS} octets", None)
     octets = octets.removeprefix(b"\xef\xbb\xbf")
+    _utf_8(octets)
     if octets.lstrip(b" \t\r\n")[:1] in (b"{", b"["):
-        tree = _read_json(octets)
-        if tree is not None:
-            return tree
+        return _read_json(octets)
     marks: Marks = {}
     try:
         return Tree(root=yamltext.decode(octets, _BOUNDS, marks), marks=marks)
     except yamltext.YAMLTextError as error:
-        illustrative = _ILLUSTRATIVE.search(octets.decode("utf-8", "replace")) is not None
-        raise Unreadable(error.reason, error.mark, illustrative=illustrative) from None
+        illustrative = _ILLUSTRATIVE.search(octets.decode("utf-8")) is not None
+        raise Unreadable(_reason(octets, error), error.mark, illustrative=illustrative) from None
 
 
-def _read_json(octets: bytes) -> Tree | None:
-    """None where it is YAML's flow style, which begins like JSON."""
+def _utf_8(octets: bytes) -> None:
+    """:raises Unreadable: it is written otherwise, with the place of what shows it."""
+    if octets.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in octets[:4]:
+        raise Unreadable("it is UTF-16 or UTF-32, and documents are UTF-8", None)
+    try:
+        octets.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = octets[: error.start]
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8")) + 1
+        mark = before.count(b"\n") + 1, column
+        raise Unreadable(f"it is not UTF-8 (octet {error.start})", mark) from None
+
+
+def _reason(octets: bytes, error: yamltext.YAMLTextError) -> str:
+    """In words of somebody who does not know what tokens are."""
+    if error.mark is not None:
+        line = octets.split(b"\n", error.mark[0])[error.mark[0] - 1 :][:1]
+        if line and line[0].lstrip(b" ").startswith(b"\t"):
+            return "a tab indents this line, and YAML is indented by spaces"
+    return error.reason.partition("\n")[0]
+
+
+def _read_json(octets: bytes) -> Tree:
+    """JSON, or YAML's flow style, which begins like it."""
     try:
         root = jsontext.decode(octets, max_depth=MAX_DEPTH, max_tokens=MAX_VALUES)
     except jsontext.JSONTextError as error:
@@ -99,7 +121,9 @@ def _read_json(octets: bytes) -> Tree | None:
             marks: Marks = {}
             return Tree(root=yamltext.decode(octets, _BOUNDS, marks), marks=marks)
         except yamltext.YAMLTextError as other:
-            raise Unreadable(str(error), other.mark) from None
+            told = _JSON_PLACE.search(str(error))
+            mark = (int(told[1]), int(told[2])) if told else other.mark
+            raise Unreadable(str(error)[: told.start()] if told else str(error), mark) from None
     return Tree(root=root, marks=_Marking(octets.decode("utf-8")).marks_of(root))
 
 

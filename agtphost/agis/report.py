@@ -21,6 +21,7 @@ class Examined:
     file: str
     conforms: bool
     findings: Sequence[Finding]
+    suppressed: Sequence[Finding] = ()
 
     @property
     def counts(self) -> Counter[Severity]:
@@ -33,6 +34,8 @@ def line(file: str, finding: Finding) -> str:
     fix = f"; try: {finding.fix}" if finding.fix else ""
     rule = f"{finding.rule.name} [AGIS v01 section {finding.rule.section}]"
     where = f"{file}:{finding.line}:{finding.column}"
+    if finding.reason:
+        return f"{where}: suppressed {rule} {finding.place}: {finding.message}; reason: {finding.reason}"
     return f"{where}: {finding.severity.value} {rule} {finding.place}: {finding.message}{fix}"
 
 
@@ -42,6 +45,8 @@ def verdict(examined: Examined) -> str:
     said = ", ".join(
         f"{counts[each]} {each.value}{'' if counts[each] == 1 else 's'}" for each in Severity if counts[each]
     )
+    if examined.suppressed:
+        said = f"{said}{', ' if said else ''}{len(examined.suppressed)} suppressed"
     word = "conforms" if examined.conforms else "does not conform"
     return f"{examined.file}: {word}{f' ({said})' if said else ''}"
 
@@ -75,6 +80,7 @@ def as_json(examined: Sequence[Examined]) -> list[dict[str, Any]]:
             "file": each.file,
             "conforms": each.conforms,
             "findings": [members(finding) for finding in each.findings],
+            "suppressed": [{**members(finding), "reason": finding.reason} for finding in each.suppressed],
         }
         for each in examined
     ]
@@ -109,7 +115,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 def as_sarif(examined: Sequence[Examined]) -> str:
     """SARIF 2.1.0, which code reviews show beside the lines."""
-    used = sorted({finding.rule.name for each in examined for finding in each.findings})
+    used = sorted({finding.rule.name for each in examined for finding in (*each.findings, *each.suppressed)})
     rules = [
         {
             "id": name,
@@ -120,7 +126,7 @@ def as_sarif(examined: Sequence[Examined]) -> str:
         for name in used
     ]
     driver = {"name": "agtp agis", "version": __version__, "rules": rules}
-    results = [_result(each.file, finding, used) for each in examined for finding in each.findings]
+    results = [_result(each.file, finding, used) for each in examined for finding in (*each.findings, *each.suppressed)]
     document = {
         "version": "2.1.0",
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -132,7 +138,10 @@ def as_sarif(examined: Sequence[Examined]) -> str:
 def _result(file: str, finding: Finding, used: Sequence[str]) -> dict[str, Any]:
     fix = f" Try: {finding.fix}." if finding.fix else ""
     region = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
+    # What is suppressed is a result all the same: code reviews show it as settled, with the reason.
+    settled = {"suppressions": [{"kind": "inSource", "justification": finding.reason}]} if finding.reason else {}
     return {
+        **settled,
         "ruleId": finding.rule.name,
         "ruleIndex": used.index(finding.rule.name),
         "level": _LEVELS[finding.severity],

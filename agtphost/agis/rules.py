@@ -17,6 +17,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     ("1-manifest", _ERROR, "8.2 (e)", "A negotiable service has a data manifest."),
     ("1-sensitive", _WARNING, "8.3", "A data class of high sensitivity requires authorization."),
     ("1-too-telling", _WARNING, "14", "A manifest that everybody reads counts no records and names no fields."),
+    ("1-suppression", _WARNING, "9", "A suppression names a rule that warns, and a reason; errors count."),
+    ("1-unused-suppression", _WARNING, "9", "A suppression leaves something out."),
     ("2-characters", _ERROR, "4.1 (c)", "A method has letters from A to Z and nothing else."),
     ("2-compound", _ERROR, "4.1 (d)", "A method is one verb; what it acts on belongs into the path."),
     ("2-inflected", _ERROR, "4.1 (b)", "A method is the base form of its verb."),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_ITEM = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_ITEM = re.compile(r"\s*+([A-Za-z_][A-Za-z0-9_.-]*+)\s*+(?:\((.*)\)\s*)?", re.DOTALL)
 _KEYWORDS = frozenset(
     {
         "type",
@@ -117,7 +117,7 @@ def _described(value: Any) -> dict[str, Any]:
 def _kind(text: str) -> dict[str, Any]:
     """``integer, minimum: 1, maximum: 20`` and ``string, enum: [A, B]``; words that say nothing known are left out."""
     schema: dict[str, Any] = {}
-    choices = re.search(r"enum:\s*\[([^\]]*)\]", text)
+    choices = re.search(r"enum:\s*+\[([^\[\]]*+)\]", text)
     if choices is not None:
         schema["enum"] = [choice.strip().strip("\"'") for choice in choices[1].split(",")]
         text = text.replace(choices[0], "")

@@ -21,6 +21,7 @@ from agtphost.agis.passes import (
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import Tree, Unreadable, read
 from agtphost.agis.rules import RULES
+from agtphost.agis.suppression import suppressed
 
 LATER: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     method_syntax.check,
@@ -44,6 +45,9 @@ class Verdict:
     findings: tuple[Finding, ...]
     document: Document | None
     """None where pass 1 ended it."""
+
+    suppressed: tuple[Finding, ...] = ()
+    """Warnings that the document leaves out, each with its reason."""
 
     @property
     def conforms(self) -> bool:
@@ -84,7 +88,8 @@ def validate_tree(tree: Tree, *, level: int = 1) -> Verdict:
             found.append(finding)
             if len(found) >= MOST:
                 return Verdict(findings=tuple(found), document=document)
-    return Verdict(findings=tuple(found), document=document)
+    kept, left_out = suppressed(document, found)
+    return Verdict(findings=kept, document=document, suppressed=left_out)
 
 
 def _unreadable(error: Unreadable) -> Finding:

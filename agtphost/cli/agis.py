@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,17 +50,19 @@ for _command in (agis_converting.to_mcp, agis_converting.from_mcp):
     metavar="RULE=REASON",
     help="Leave the warnings of a rule out, for a reason that is printed; errors stay.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Every pass of each document, and notes.")
+@click.option("--strict", is_flag=True, help="Exit status 1 for warnings, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Every pass of each document, notes, and what is suppressed.")
 @json_option
 def validate(
-    files_: Sequence[str], level: str, form: str, suppress: Sequence[str], verbose: bool, as_json: bool
+    files_: Sequence[str], level: str, form: str, suppress: Sequence[str], strict: bool, verbose: bool, as_json: bool
 ) -> None:
     """
     Examine AGIS documents in the draft's eight passes.
 
     FILE is YAML or JSON; - is standard input. Each line names the place, the
     rule, the section of the draft and what to write instead. A document
-    conforms if all eight passes hold; warnings do not count.
+    conforms if all eight passes hold; warnings do not count. A document leaves
+    warnings out by its member `suppressions`: rule, endpoint and reason.
 
     \b
     Examples:
@@ -74,8 +77,16 @@ def validate(
     examined = []
     for name in files_:
         verdict = examine(read_octets(name), level=int(level))
+        left_out = [
+            replace(each, reason=reasons[each.rule.name])
+            for each in verdict.findings
+            if each.rule.name in reasons and each.severity.value != "error"
+        ]
         kept = [each for each in verdict.findings if each.rule.name not in reasons or each.severity.value == "error"]
-        examined.append(report.Examined(file=name, conforms=verdict.conforms, findings=kept))
+        suppressed = [*verdict.suppressed, *left_out]
+        examined.append(
+            report.Examined(file=name, conforms=verdict.conforms, findings=kept, suppressed=suppressed),
+        )
     if as_json or form == "json":
         click.get_current_context().meta[JSON_MODE] = True
         print_json(report.as_json(examined))
@@ -86,8 +97,10 @@ def validate(
     else:
         _print(examined, verbose=verbose)
         for rule, reason in reasons.items():
-            click.echo(visible(f"suppressed: warnings of {rule}: {reason}"))
-    if not all(each.conforms for each in examined):
+            count = sum(each.rule.name == rule for one in examined for each in one.suppressed)
+            click.echo(visible(f"suppressed: {count or 'nothing'} of {rule}: {reason}"))
+    found = {finding.severity.value for each in examined for finding in each.findings}
+    if not all(each.conforms for each in examined) or (strict and "warning" in found):
         click.get_current_context().exit(1)
 
 
@@ -119,6 +132,8 @@ def _print(examined: Sequence[Examined], *, verbose: bool) -> None:
         for finding in each.findings:
             if verbose or finding.severity.value != "note":
                 echo(visible(report.line(each.file, finding)), colours.get(finding.severity.value))
+        for finding in each.suppressed if verbose else ():
+            echo(visible(report.line(each.file, finding)))
         echo(visible(report.verdict(each)), Verdict.GOOD if each.conforms else Verdict.BAD)
 
 
@@ -143,15 +158,18 @@ def schema(as_json: bool) -> None:
 @command.command()
 @click.argument("file")
 @click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
-@click.option("--fix", is_flag=True, help="Mend what is mechanical, too: capitals, lower case, declared verbs.")
+@click.option("--fix", is_flag=True, help="Mend what is mechanical, too; what was changed is told.")
 @click.option("--write", is_flag=True, help="Write FILE anew instead of printing.")
+@click.option("--drop-comments", is_flag=True, help="Write FILE even if comments in it are lost.")
 @json_option
-def fmt(file: str, form: str | None, fix: bool, write: bool, as_json: bool) -> None:
+def fmt(file: str, form: str | None, fix: bool, write: bool, drop_comments: bool, as_json: bool) -> None:
     """
     Print a document in its canonical form.
 
     Members come in the draft's order, methods in capitals, and contracts in
-    the draft's shorthand as the JSON Schemas that they stand for.
+    the draft's shorthand as the JSON Schemas that they stand for. --fix mends
+    capitals, slashes and braces of paths, parameters and errors that are not
+    in snake_case, declared_verbs, and suppressions that leave nothing out.
 
     \b
     Examples:
@@ -159,21 +177,30 @@ def fmt(file: str, form: str | None, fix: bool, write: bool, as_json: bool) -> N
       agtp agis fmt service.agis --fix --write
       agtp agis fmt service.agis --to json > service.json
     """
-    from agtphost.agis import normal
+    from agtphost.agis import mending, normal
+    from agtphost.vocabulary import yamltext
 
     octets = read_octets(file)
-    value = normal.normal(_document(file, octets), fix=fix)
+    document = _document(file, octets)
+    document, changes = mending.mended(document) if fix else (document, ())
+    value = normal.normal(document)
     written_in = "json" if octets.lstrip()[:1] == b"{" else "yaml"
     chosen = form or ("json" if as_json and not write else written_in)
     text = normal.as_json(value) if chosen == "json" else normal.as_yaml(value)
+    for change in () if as_json and write else changes:
+        click.echo(visible(f"mended {change}"), err=True)
     if not write:
         click.echo(text, nl=False)
         return
     if file == STANDARD:
         raise WrongInput("--write takes a file, and - is standard input", "Leave --write out.")
+    lost = yamltext.comments(octets)
+    if lost and not drop_comments:
+        comments = f"{lost} comment{'' if lost == 1 else 's'}"
+        raise WrongInput(f"{file} has {comments}, which its canonical form has not", "--drop-comments writes it.")
     files.replace(Path(file), text.encode("utf-8"), files.PUBLIC)
     if as_json:
-        print_json({"file": file, "form": chosen})
+        print_json({"file": file, "form": chosen, "mended": [*changes]})
     else:
         click.echo(f"wrote {visible(file)}")
 

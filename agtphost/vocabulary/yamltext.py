@@ -121,6 +121,22 @@ def decode(octets: bytes, bounds: Bounds = _STRICT, marks: Marks | None = None) 
         raise YAMLTextError(f"it cannot be parsed: {error}"[:160]) from None
 
 
+def comments(octets: bytes) -> int:
+    """
+    How many comments a text has.
+
+    :param octets: a text that can be read; one of JSON has none.
+    """
+    text = octets.decode("utf-8-sig")
+    if "#" not in text:
+        return 0
+    found, end = 0, 0
+    for token in yaml.scan(text, Loader=yaml.CSafeLoader):
+        found += sum(line.lstrip().startswith("#") for line in text[end : token.start_mark.index].split("\n"))
+        end = token.end_mark.index
+    return found + sum(line.lstrip().startswith("#") for line in text[end:].split("\n"))
+
+
 class _Reading:
     """One pass over the events of a text; every open collection is in a list, not on Python's stack."""
 

@@ -80,7 +80,7 @@ def test_warnings_are_left_out_for_a_reason(folder: Path) -> None:
     """Errors never are; the reason is printed."""
     assert "AGIS-P7-domain" in agis("validate", "odd.agis").output
     done = agis("validate", "odd.agis", "--suppress", "AGIS-P7-domain=there is only one")
-    assert done.output == "odd.agis: conforms\nsuppressed: warnings of AGIS-P7-domain: there is only one\n"
+    assert done.output == "odd.agis: conforms (1 suppressed)\nsuppressed: 1 of AGIS-P7-domain: there is only one\n"
     for given, said in (
         ("AGIS-P7-domain", "no reason"),
         ("AGIS-P9-x=y", "is no rule"),
@@ -95,12 +95,19 @@ def test_documents_are_written_anew(folder: Path) -> None:
     printed = agis("fmt", "good.agis", "--to", "yaml").output
     assert printed.startswith('agis: "1.0"\nservice: Tables\n')
     assert agis("fmt", "-", "--to", "json", text=printed).output == agis("fmt", "good.agis").output
-    assert agis("fmt", "broken.agis", "--fix", "--write").output == "wrote broken.agis\n"
+    mended = "mended endpoints: GET /getUser is GET /get-user\nwrote broken.agis\n"
+    assert agis("fmt", "broken.agis", "--fix", "--write").output == mended
     assert json.loads((folder / "broken.agis").read_text())["endpoints"][0]["path"] == "/get-user"
     assert json.loads(agis("fmt", "good.agis", "--to", "yaml", "--write", "--json").output)["form"] == "yaml"
     assert json.loads(agis("fmt", "good.agis", "--json").output) == json.loads(
         agis("fmt", "-", "--to", "json", text=printed).output
     )
+    text = f"# Ours.\n{printed}# 1 more\n".replace("hospitality", "hospitality # or not")
+    (folder / "told.agis").write_text(text)
+    kept = agis("fmt", "told.agis", "--write")
+    assert kept.exit_code == 2 and "has 3 comments" in kept.output and (folder / "told.agis").read_text() == text
+    assert agis("fmt", "told.agis", "--write", "--drop-comments").output == "wrote told.agis\n"
+    assert (folder / "told.agis").read_text() == printed
     refused = agis("fmt", "-", text="agis: yes")
     assert refused.exit_code == 2 and "1-unreadable" in refused.output
 

@@ -257,7 +257,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert agis("from-mcp", "-", text=far).exit_code == 1
     refused = agis("from-mcp", "-", text=far).output
     assert "AGIS-P8-remote" in refused and "does not conform yet" in refused
-    faults = (("{", "-:2:1"), ('{"a": 1, "a": 2}', "twice"), ("[" * 40 + "]" * 40, "deep"), ("[]", "no tools"))
+    faults = (("{", "-:1:2"), ('{"a": 1, "a": 2}', "twice"), ("[" * 40 + "]" * 40, "deep"), ("[]", "no tools"))
     for text, said in faults:
         done = agis("from-mcp", "-", text=text)
         assert done.exit_code == 2 and said in done.output, done.output

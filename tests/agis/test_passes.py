@@ -52,6 +52,19 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
             )
         )
     ],
+    "1-suppression": [
+        changed(("suppressions", given))
+        for given in (
+            "AGIS-P7-domain",
+            [{"rule": "AGIS-P7-domain"}],
+            [{"rule": "AGIS-P7-domain", "reason": " "}],
+            [{"rule": "AGIS-P9-none", "reason": "x"}],
+            [{"rule": "AGIS-P3-state", "reason": "an error"}],
+            [{"rule": "AGIS-P1-suppression", "reason": "x"}],
+            [{"rule": "AGIS-P7-domain", "reason": "x", "endpoint": 1}],
+        )
+    ],
+    "1-unused-suppression": [changed(("suppressions", [{"rule": "AGIS-P7-domain", "reason": "x"}]))],
     "5-missing": [changed((f"{SEMANTIC}.{name}", None)) for name in ("intent", "actor", "outcome")]
     + [changed(("endpoints.0.semantic", None)), changed((f"{SEMANTIC}.intent", " "))],
     "5-actor": [changed((f"{SEMANTIC}.actor", "human"))],

@@ -42,7 +42,7 @@ _INSTRUCTIONS = re.compile(
     r"|\bdisregard\b|\binstructions?\b.{0,20}\b(?:above|follow)",
     re.IGNORECASE,
 )
-_TRANSITION = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:\s*(\S.*?)\s*->\s*(\S.*?)\s*", re.ASCII | re.DOTALL)
+_FIELD = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 _TOOL_NAME = re.compile(r"[a-z0-9]+(?:[_-]+[a-z0-9]+)*", re.ASCII)
 """Hyphens, too: the rule for names without a declared one makes ``triage_patient-record`` (AGIS v01 appendix C)."""
 
@@ -160,8 +160,14 @@ def transitions(value: Any) -> list[tuple[str, str, str]] | None:
         lines = value
     else:
         return None
-    found = [_TRANSITION.fullmatch(line) for line in lines]
-    return [(each[1], each[2], each[3]) for each in found if each is not None] if lines and all(found) else None
+    found = [_transition(line) for line in lines]
+    return found if lines and all(_FIELD.fullmatch(field) and was and will for field, was, will in found) else None
+
+
+def _transition(line: str) -> tuple[str, str, str]:
+    field, _, change = line.partition(":")
+    was, _, will = change.partition("->")
+    return field.strip(), was.strip(), will.strip()
 
 
 def _transitions(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:

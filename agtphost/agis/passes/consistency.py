@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
+from agtphost.agis.passes.completeness import LONGEST
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Effect, Words
 
@@ -25,7 +26,7 @@ _INTERNAL = re.compile(
     r"|\b(?:HTTP|REST|API|RPC) (?:call|request)\b",
     re.IGNORECASE,
 )
-_ADVERBS = re.compile(r"[a-z]{3,}ly\b")
+_ADVERBS = re.compile(r"\b[a-z]{5,}+(?<=ly)\b")
 _AGAINST = {
     (Effect.READS, Effect.ACTS): True,
     (Effect.READS, Effect.CREATES): True,
@@ -41,7 +42,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Which intents say something else."""
     for endpoint in subject.document.endpoints:
         intent = endpoint.semantic.get("intent")
-        if isinstance(intent, str) and intent.strip():
+        if isinstance(intent, str) and intent.strip() and len(intent) <= LONGEST:  # Pass 5 says of others.
             yield from _findings(subject, endpoint, intent)
 
 

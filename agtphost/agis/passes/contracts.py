@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from agtphost.agis.document import Endpoint
@@ -22,10 +23,26 @@ GENERIC = frozenset(
 MOST = 10
 """Faults of one schema that are told."""
 
+MOST_VALUES = 200_000
+"""Of the shared schemas that contracts refer to, counted for each contract: they are examined with it every time."""
+
+
+@dataclass(kw_only=True)
+class _Shared:
+    """The document's schemas, and how many values may still be looked at in them."""
+
+    schemas: Mapping[str, Any]
+    left: int = MOST_VALUES
+
+
+def snake(name: str) -> str:
+    """A name in snake_case: ``partySize`` is ``party_size``."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+
 
 def check(subject: Subject) -> Iterator[Finding]:
     """What is wrong with the contracts."""
-    shared = _shared(subject)
+    shared = _Shared(schemas=_shared(subject))
     for endpoint in subject.document.endpoints:
         for name in ("input", "output"):
             yield from _contract(subject, endpoint, name, shared)
@@ -47,7 +64,7 @@ def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[
     :param closed: of a shorthand, whether other members are refused.
     """
     schema = schema_of(contract, closed=closed) if is_shorthand(contract) else dict(contract)
-    needed = _referred(schema, shared)
+    needed, _ = _referred(schema, shared)
     if not needed:
         return schema
     beside = {**schema.get("$defs", {}), **{name: shared[name] for name in needed}}
@@ -55,11 +72,13 @@ def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[
     return moved
 
 
-def _referred(schema: Any, shared: Mapping[str, Any]) -> set[str]:
+def _referred(schema: Any, shared: Mapping[str, Any]) -> tuple[set[str], int]:
+    """The names of shared schemas that a schema needs, and how many values these have."""
     found: set[str] = set()
-    waiting = [schema]
+    waiting, values = [schema], 0
     while waiting:
         item = waiting.pop()
+        values += bool(found)
         if isinstance(item, Mapping):
             target = item.get("$ref")
             if isinstance(target, str) and target.startswith("#/schemas/"):
@@ -70,7 +89,7 @@ def _referred(schema: Any, shared: Mapping[str, Any]) -> set[str]:
             waiting.extend(item.values())
         elif isinstance(item, list):
             waiting.extend(item)
-    return found
+    return found, values
 
 
 def _moved(item: Any) -> Any:
@@ -85,7 +104,7 @@ def _moved(item: Any) -> Any:
     return [_moved(each) for each in item] if isinstance(item, list) else item
 
 
-def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: Mapping[str, Any]) -> Iterator[Finding]:
+def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) -> Iterator[Finding]:
     at, contract = endpoint.place(name), endpoint.members.get(name)
     if contract is None:
         yield subject.finding("8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}")
@@ -101,8 +120,15 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: Mapping[s
         message = f"{name} refers to {remote[:100]!r}, and nothing outside of the document is read"
         yield subject.finding("8-remote", endpoint.name, at, message, "#/schemas/NAME")
         return
+    if shared.left < 0:
+        return
+    shared.left -= _referred(contract, shared.schemas)[1]
+    if shared.left < 0:
+        message = f"the schemas that contracts refer to come to more than {MOST_VALUES} values up to this one"
+        yield subject.finding("8-schema", endpoint.name, at, message, "make several services of it")
+        return
     try:
-        compile_schema(resolved(contract, shared, closed=name == "input"), role="tool")
+        compile_schema(resolved(contract, shared.schemas, closed=name == "input"), role="tool")
     except SchemaError as error:
         for fault in error.faults[:MOST]:
             message = f"{name}{fault.pointer} {fault.message}"
@@ -139,7 +165,7 @@ def _parameters(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             )
     for name in known:
         if _SNAKE.fullmatch(name) is None:
-            fix = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+            fix = snake(name)
             message = f"the parameter {name[:64]!r} is not in snake_case"
             yield subject.finding("8-snake-case", endpoint.name, (*at, "properties", name), message, fix)
     for name in _PARAMETER.findall(endpoint.path):
@@ -179,7 +205,7 @@ def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             message = f"the error {name[:64]!r} does not say what went wrong"
             yield subject.finding("8-generic-error", endpoint.name, place, message, "such as reservation_unavailable")
         elif _SNAKE.fullmatch(name) is None:
-            fix = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+            fix = snake(name)
             yield subject.finding(
                 "8-snake-case", endpoint.name, place, f"the error {name[:64]!r} is not in snake_case", fix
             )

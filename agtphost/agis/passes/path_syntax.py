@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import Words, parts
+from agtphost.agis.words import Words, parts, spaced
 
 _PARAMETER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _ODD_PARAMETER = re.compile(r"[{}<>:*]|^\$", re.ASCII)
+_MEANT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}|[:$]([A-Za-z_][A-Za-z0-9_]*)|<([A-Za-z_][A-Za-z0-9_]*)>", re.ASCII)
+"""A parameter as it is written, and as other notations write it."""
+
 _SEGMENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 
@@ -44,10 +47,9 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
         message = f"{segment[:64]!r} is no parameter: one is a name in braces"
         yield subject.finding("4-parameter", endpoint.name, place, message, f"{{{name}}}")
         return
-    lowered = "-".join(parts(segment)).lower()
     if _SEGMENT.fullmatch(segment) is None:
         message = f"{segment[:64]!r} is not in lower case with hyphens between its words"
-        yield subject.finding("4-case", endpoint.name, place, message, lowered)
+        yield subject.finding("4-case", endpoint.name, place, message, _lowered(segment) or "")
     words = parts(segment)
     if endpoint.verb in words:
         rest = "-".join(word.lower() for word in words if word != endpoint.verb)
@@ -62,6 +64,27 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
         fix = f"{_said(verb)} /{rest}" if rest else f"{_said(verb)} on the thing that it acts on"
         message = f"{segment[:64]!r} has the verb {verb}, and segments are nouns"
         yield subject.finding("4-verb-in-path", endpoint.name, place, message, fix)
+
+
+def _lowered(segment: str) -> str | None:
+    """In lower case with hyphens; None where other characters stand in it."""
+    lowered = "-".join(spaced(segment).split()).lower()
+    return lowered if _SEGMENT.fullmatch(lowered) else None
+
+
+def mended_segment(segment: str, renamed: Mapping[str, str]) -> str:
+    """
+    What a segment means, as it is written; itself where nobody but its author knows.
+
+    :param renamed: parameters whose names change.
+    """
+    name = _MEANT.fullmatch(segment)
+    if name is not None:
+        inner = name[1] or name[2] or name[3]
+        return f"{{{renamed.get(inner, inner)}}}"
+    if not segment or _ODD_PARAMETER.search(segment):
+        return segment
+    return segment if _SEGMENT.fullmatch(segment) else _lowered(segment) or segment
 
 
 def _verb_of(known: Words, segment: str, words: list[str]) -> str | None:

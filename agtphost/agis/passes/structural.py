@@ -21,6 +21,9 @@ from agtphost.vocabulary import uris
 MOST = 100
 """Breaches of the schema that are told of one document."""
 
+MANY = 50_000
+"""Values of a document of whose breaches the first alone is told: all are found before any is told."""
+
 _HIGH = frozenset({"high", "irreversible"})
 _TELLING = re.compile(
     r"\b[0-9][0-9,.]{2,} (?:records|rows|customers|users|entries|documents|accounts)\b", re.IGNORECASE
@@ -63,9 +66,19 @@ def _shape(subject: Subject) -> Iterator[Finding]:
         message = f"it has {len(given)} endpoints, and {MAX_ENDPOINTS} are the most"
         yield subject.finding("1-schema", "endpoints", ("endpoints",), message, "publish several services")
         return
-    for error in islice(_validator().iter_errors(root), MOST):
+    for error in _breaches(subject.document.tree):
         place: Place = tuple(error.instance_path)
         yield subject.finding("1-schema", _element(place), place, _said(error), _hint(place, error))
+
+
+def _breaches(tree: Tree) -> Iterator[Any]:
+    if sum(map(len, tree.marks.values())) <= MANY:
+        yield from islice(_validator().iter_errors(tree.root), MOST)
+        return
+    try:
+        _validator().validate(tree.root)
+    except jsonschema_rs.ValidationError as error:
+        yield error
 
 
 def _element(place: Place) -> str:

@@ -10,6 +10,14 @@ from agtphost.agis.reading import Place
 from agtphost.agis.rules import RULES
 from agtphost.agis.words import Words, words
 
+LONGEST = 300
+"""Characters of each part of a finding: what somebody reads in one line, whatever a document has."""
+
+
+def shortened(text: str) -> str:
+    """With its beginning alone, where it is too long to be read."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
@@ -36,9 +44,9 @@ class Subject:
         return Finding(
             rule=known,
             severity=severity or known.severity,
-            place=element,
-            message=message,
+            place=shortened(element),
+            message=shortened(message),
             line=line,
             column=column,
-            fix=fix,
+            fix=shortened(fix),
         )

@@ -1,0 +1,170 @@
+"""
+What is mechanical in a document, mended: capitals, snake_case, slashes and braces of paths, verbs, suppressions.
+
+Nothing that takes a decision is touched: a verb in a path stays, and so does
+a name whose mended form another has already.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.agis.document import Document, Endpoint, endpoints
+from agtphost.agis.passes.contracts import snake
+from agtphost.agis.passes.path_syntax import mended_segment
+from agtphost.agis.reading import Tree
+from agtphost.agis.shorthand import is_shorthand
+from agtphost.agis.suppression import MEMBER, place_of, unused
+from agtphost.agis.validation import validate_tree
+
+_ELSEWHERE = frozenset(
+    {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
+    | {"dependentRequired", "dependentSchemas", "dependencies", "patternProperties", "propertyNames"}
+)
+"""Keywords of an input that may speak of its parameters: who renames these has to read them."""
+
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
+"""What snake_case may be made of without losing anything."""
+
+
+@dataclass(kw_only=True)
+class _Mending:
+    root: dict[str, Any]
+    changes: list[str] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    """Endpoints by the names that they had."""
+
+    def change(self, where: str, was: str, now: str) -> None:
+        self.changes.append(f"{where}: {was} is {now}")
+
+
+def mended(document: Document) -> tuple[Document, tuple[str, ...]]:
+    """
+    A document with everything mended that is mechanical.
+
+    :return: the document, without the lines of its text; and what was changed, a line each. No changes: the same one.
+    """
+    mending = _Mending(root=copy.deepcopy(dict(document.members)))
+    _endpoints(mending, endpoints(mending.root))
+    _vocabulary(mending)
+    _suppressions(mending)
+    if not mending.changes:
+        return document, ()
+    tree = Tree(root=mending.root)
+    return Document(tree=tree, endpoints=tuple(endpoints(mending.root))), tuple(mending.changes)
+
+
+def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
+    listed = [*found]
+    taken = {(endpoint.verb, endpoint.path) for endpoint in listed}
+    written: dict[str, Any] = {}
+    for endpoint in listed:
+        members: dict[str, Any] = dict(endpoint.members)
+        renamed = _parameters(mending, endpoint, members)
+        _errors(mending, endpoint, members)
+        path = _path(endpoint.path, renamed)
+        if path != endpoint.path and (endpoint.verb, path) in taken:
+            path = endpoint.path
+        taken.add((endpoint.verb, path))
+        name = f"{endpoint.verb} {path}"
+        if name != endpoint.name:
+            mending.change("endpoints", endpoint.name, name)
+        mending.places[place_of(endpoint.name)] = name
+        if endpoint.keyed:
+            # A name that differs in capitals alone is defined twice, and stays for a person to see.
+            written[name if name not in written else endpoint.name] = members
+        else:
+            mending.root["endpoints"][endpoint.at[1]] = {**members, "method": endpoint.verb, "path": path}
+    if written and len(written) == len(listed):
+        mending.root["endpoints"] = written
+
+
+def _path(path: str, renamed: Mapping[str, str]) -> str:
+    if "?" in path or "#" in path:
+        return path  # What varies belongs into the input, and nobody here knows of which kind it is.
+    mended_path = "/".join(mended_segment(each, renamed) for each in path.split("/"))
+    return mended_path if mended_path.startswith("/") else f"/{mended_path}"
+
+
+def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) -> Mapping[str, str]:
+    """Parameters of an input, and what speaks of them, in snake_case. :return: the new names by the old ones."""
+    contract = members.get("input")
+    if not isinstance(contract, dict) or is_shorthand(contract) or _ELSEWHERE & contract.keys():
+        return {}
+    known = contract.get("properties")
+    if not isinstance(known, dict):
+        return {}
+    renamed = _renamed(known)
+    if not renamed:
+        return {}
+    for was, now in renamed.items():
+        mending.change(f"{endpoint.name} input", was, now)
+    contract["properties"] = {renamed.get(name, name): schema for name, schema in known.items()}
+    if isinstance(contract.get("required"), list):
+        contract["required"] = [_named(renamed, name) for name in contract["required"]]
+    semantic = members.get("semantic")
+    if isinstance(semantic, dict) and isinstance(semantic.get("parameter_hints"), dict):
+        hints = semantic["parameter_hints"]
+        if not any(now in hints for now in renamed.values()):
+            semantic["parameter_hints"] = {renamed.get(name, name): phrases for name, phrases in hints.items()}
+    return renamed
+
+
+def _named(renamed: Mapping[str, str], name: Any) -> Any:
+    return renamed.get(name, name) if isinstance(name, str) else name
+
+
+def _renamed(names: Any) -> dict[str, str]:
+    """Those that are not in snake_case, unless their new name is taken."""
+    found: dict[str, str] = {}
+    taken = {*names}
+    for name in names:
+        now = snake(name)
+        if now not in taken and _NAME.fullmatch(name):
+            found[name] = now
+            taken.add(now)
+    return found
+
+
+def _errors(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) -> None:
+    given = members.get("errors")
+    if not isinstance(given, list):
+        return
+    renamed = _renamed([name for name in given if isinstance(name, str)])
+    for was, now in renamed.items():
+        mending.change(f"{endpoint.name} errors", was, now)
+    members["errors"] = [_named(renamed, name) for name in given]
+
+
+def _vocabulary(mending: _Mending) -> None:
+    block = mending.root["vocabulary"]
+    used = [*dict.fromkeys(endpoint.verb for endpoint in endpoints(mending.root))]
+    given = block.get("declared_verbs")
+    declared = [*dict.fromkeys(verb.upper() for verb in given or [])]
+    wanted = declared if {*declared} == {*used} else used
+    if wanted != given:
+        mending.change("vocabulary.declared_verbs", ", ".join(given or []) or "nothing", ", ".join(wanted))
+        mending.root["vocabulary"] = {"declared_verbs": wanted, **block} | {"declared_verbs": wanted}
+
+
+def _suppressions(mending: _Mending) -> None:
+    """Those of endpoints that have another name now; and without those that leave nothing out."""
+    listed = mending.root.get(MEMBER)
+    if not isinstance(listed, list):
+        return
+    for entry in listed:
+        if isinstance(entry, dict) and isinstance(entry.get("endpoint"), str):
+            entry["endpoint"] = mending.places.get(place_of(entry["endpoint"]), entry["endpoint"])
+    idle = {*unused(validate_tree(Tree(root=mending.root)).findings)}
+    for index in sorted(idle):
+        mending.changes.append(f"{MEMBER}[{index}]: {listed[index]['rule']} was not there to be left out, and is gone")
+    kept = [entry for index, entry in enumerate(listed) if index not in idle]
+    if kept:
+        mending.root[MEMBER] = kept
+    else:
+        del mending.root[MEMBER]
