@@ -10,6 +10,7 @@ or a reactor.
 - :mod:`.words`: verbs, their forms and what they do; ``words.toml`` has the lists
 - :mod:`.findings`, :mod:`.rules`: what can be found, and how much it counts
 - :mod:`.shorthand`: the draft's way of writing contracts, as JSON Schemas
+- :mod:`.illustrative`: the notation of the draft's examples, as the values that it stands for
 - :mod:`.passes`: the eight passes; :mod:`.validation`: all of them, and the verdict
 - :mod:`.drafting`: documents that are made from something else, with what a person has to look at
 - :mod:`.to_mcp`, :mod:`.from_mcp`: tools of a document, and a document of tools

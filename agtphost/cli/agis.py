@@ -159,10 +159,19 @@ def schema(as_json: bool) -> None:
 @click.argument("file")
 @click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
 @click.option("--fix", is_flag=True, help="Mend what is mechanical, too; what was changed is told.")
+@click.option("--from-illustrative", is_flag=True, help="Take the notation of the draft's examples, too.")
 @click.option("--write", is_flag=True, help="Write FILE anew instead of printing.")
 @click.option("--drop-comments", is_flag=True, help="Write FILE even if comments in it are lost.")
 @json_option
-def fmt(file: str, form: str | None, fix: bool, write: bool, drop_comments: bool, as_json: bool) -> None:
+def fmt(
+    file: str,
+    form: str | None,
+    fix: bool,
+    from_illustrative: bool,
+    write: bool,
+    drop_comments: bool,
+    as_json: bool,
+) -> None:
     """
     Print a document in its canonical form.
 
@@ -170,17 +179,22 @@ def fmt(file: str, form: str | None, fix: bool, write: bool, drop_comments: bool
     the draft's shorthand as the JSON Schemas that they stand for. --fix mends
     capitals, slashes and braces of paths, parameters and errors that are not
     in snake_case, declared_verbs, and suppressions that leave nothing out.
+    --from-illustrative takes BOOK /reservation { ... }, the notation of the
+    draft's examples, and writes it as YAML.
 
     \b
     Examples:
       agtp agis fmt service.agis
       agtp agis fmt service.agis --fix --write
+      agtp agis fmt example.txt --from-illustrative > service.agis
       agtp agis fmt service.agis --to json > service.json
     """
     from agtphost.agis import mending, normal
     from agtphost.vocabulary import yamltext
 
     octets = read_octets(file)
+    if from_illustrative:
+        octets = agis_converting.rewritten(file, octets)
     document = _document(file, octets)
     document, changes = mending.mended(document) if fix else (document, ())
     value = normal.normal(document)

@@ -146,6 +146,32 @@ def _of_one(tools: Any, server: str | None) -> tuple[Any, str]:
     return of_server(tools, chosen), chosen
 
 
+# The notation of the draft's examples
+
+
+def rewritten(file: str, octets: bytes) -> bytes:
+    """A document in the notation of the draft's examples as JSON; one that is YAML or JSON already as it is."""
+    from agtphost.agis import normal
+    from agtphost.agis.illustrative import from_illustrative
+    from agtphost.agis.reading import Unreadable, read
+
+    try:
+        read(octets)
+    except Unreadable as other:
+        if not other.illustrative:
+            return octets  # Whoever reads it says what is wrong.
+    else:
+        return octets
+    try:
+        found = from_illustrative(octets)
+    except Unreadable as error:
+        line, column = error.mark
+        raise WrongInput(f"{file}:{line}:{column}: {error.reason}", "AGIS v01 section 11 shows the notation.") from None
+    for note in found.notes:
+        click.echo(visible(f"note: {note}"), err=True)
+    return normal.as_yaml(found.root).encode()
+
+
 # What they share
 
 

@@ -1,0 +1,319 @@
+"""
+The notation of the draft's examples, as the values that it stands for (AGIS v01 section 11).
+
+``BOOK /reservation { semantic { ... } input { ... } }`` is neither YAML nor
+JSON. What it means is plain, but for what it leaves out: ``...`` is filled
+with empty contracts, and said so. Indentation helps where there is some, and
+is not needed: copies of the draft have lost theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from agtphost.agis.reading import MAX_DEPTH, MAX_OCTETS, Unreadable
+from agtphost.agis.shorthand import schema_of
+
+_SPACE = re.compile(r"(?:\s+|#[^\n]*)*")
+_GAP = re.compile(r"(?:[\s,]+|#[^\n]*)*")
+_ENDPOINT = re.compile(r"([^\s{}:,]{1,200})[ \t]+(/(?:[^\s{}]|\{[^\s{}]*\}){0,2000})\s*\{")
+_BLOCK = re.compile(r"([A-Za-z_][\w.-]{0,200})\s*\{")
+_KEY = re.compile(r"([A-Za-z_][\w.-]{0,200})[ \t]*:(?=\s|\"|\[|\{|$)")
+_NAME = re.compile(r"[^\s,:{}()\[\]]{1,200}")
+_PLAIN = re.compile(r"(?:(?!,\s*[A-Za-z_][\w.-]{0,200}\s*[:{])[^\n{}])*")
+_ITEM = re.compile(r"[^\n,{}]*")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_DOTS = re.compile(r"\.\.\.|…")
+_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
+_TEXTS = ("agis", "version")
+"""Members whose value is text, however it looks."""
+
+_OUTER = ("pre_auth_discovery",)
+"""What follows a list and is no member of its last item, where no indentation tells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewritten:
+    """A document that was written so."""
+
+    root: dict[str, Any]
+    notes: tuple[str, ...]
+    """Sentences: what it left out, and is empty now."""
+
+
+def from_illustrative(octets: bytes) -> Rewritten:
+    """
+    Read the notation.
+
+    :param octets: UTF-8.
+    :raises Unreadable: naming what is wrong, and where.
+    """
+    if len(octets) > MAX_OCTETS:
+        raise Unreadable(f"it has more than {MAX_OCTETS} octets", None)
+    try:
+        text = octets.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unreadable("it is not UTF-8", None) from None
+    reader = _Reader(text)
+    root = reader.members(0)
+    root["endpoints"] = reader.endpoints
+    return Rewritten(root=root, notes=tuple(reader.notes))
+
+
+@dataclass
+class _Reader:
+    text: str
+    endpoints: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    _at: int = 0
+    _left_out: bool = False
+
+    def __post_init__(self) -> None:
+        self._flat = re.search(r"(?m)^[ \t]+\S", self.text) is None
+
+    # Places
+
+    def _refuse(self, why: str, at: int | None = None) -> NoReturn:
+        at = self._at if at is None else at
+        line = self.text.count("\n", 0, at) + 1
+        raise Unreadable(why, (line, at - (self.text.rfind("\n", 0, at) + 1) + 1), illustrative=True)
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self.text, self._at)
+        if found is not None:
+            self._at = found.end()
+        return found
+
+    def _next(self, text: str) -> bool:
+        if not self.text.startswith(text, self._at):
+            return False
+        self._at += len(text)
+        return True
+
+    def _column(self) -> int:
+        return self._at - (self.text.rfind("\n", 0, self._at) + 1)
+
+    def _ends(self, depth: int, opened: int) -> bool:
+        """Whether a block ends here, which is read then."""
+        if self._at >= len(self.text):
+            if depth:
+                self._refuse("this brace is never closed", opened)
+            return True
+        if not self.text.startswith("}", self._at):
+            return False
+        if not depth:
+            self._refuse("this brace closes nothing")
+        self._at += 1
+        return True
+
+    def _deeper(self, depth: int) -> int:
+        if depth >= MAX_DEPTH:
+            self._refuse(f"it is nested more than {MAX_DEPTH} deep")
+        return depth + 1
+
+    # Blocks of members
+
+    def members(self, depth: int) -> dict[str, Any]:
+        """The members of a block, up to its brace; of the whole text at depth 0."""
+        opened, found = self._at - 1, dict[str, Any]()
+        while True:
+            self._take(_GAP)
+            if self._ends(depth, opened):
+                return found
+            self._member(found, depth)
+
+    def _member(self, found: dict[str, Any], depth: int) -> None:
+        """One of them, or an endpoint, or what is left out."""
+        at = self._at
+        if self._take(_DOTS):
+            self._left_out = True
+        elif (endpoint := self._take(_ENDPOINT)) is not None:
+            self._endpoint(f"{endpoint[1]} {endpoint[2]}", at, self._deeper(depth))
+        elif (block := self._take(_BLOCK)) is not None:
+            self._put(found, block[1], self._block(block[1], self._deeper(depth)), at)
+        elif (key := self._take(_KEY)) is not None:
+            column = at - (self.text.rfind("\n", 0, at) + 1)
+            value = self._value(key[1], column, self._deeper(depth))
+            if key[1] != "endpoints" or value is not None:
+                self._put(found, key[1], value, at)
+        else:
+            self._refuse("a member, a block or METHOD /path was expected")
+
+    def _put(self, found: dict[str, Any], name: str, value: Any, at: int) -> None:
+        if name in found:
+            self._refuse(f"the name {name} stands twice", at)
+        found[name] = value
+
+    def _endpoint(self, name: str, at: int, depth: int) -> None:
+        self._left_out = False
+        members = self.members(depth)
+        if self._left_out:
+            empty: dict[str, Any] = {"input": {"type": "object"}, "output": {"type": "object"}, "errors": []}
+            missing = [member for member in empty if member not in members]
+            members |= {member: empty[member] for member in missing}
+            self.notes.append(f"{name} leaves out {', '.join(missing) or 'nothing'}: empty here")
+            self._left_out = False
+        self._put(self.endpoints, name, members, at)
+
+    def _block(self, name: str, depth: int) -> Any:
+        if name == "errors":
+            return [each for each, _ in self._items(depth)]
+        if name == "output":
+            return {"type": "object", "properties": dict(self._items(depth))}
+        if name == "input":
+            self._take(_SPACE)
+            if _KEY.match(self.text, self._at) is None:
+                return {"type": "object", "properties": dict(self._items(depth))}
+        return self.members(depth)
+
+    def _items(self, depth: int) -> list[tuple[str, Any]]:
+        """``reservation_id, status (string), restaurants: [array of objects]``: names, and their schemas."""
+        opened, found = self._at - 1, list[tuple[str, Any]]()
+        while True:
+            self._take(_GAP)
+            if self._ends(depth, opened):
+                return found
+            if self._take(_DOTS):
+                continue
+            name = self._take(_NAME)
+            if name is None:
+                self._refuse("a name was expected")
+            self._take(_SPACE)
+            found.append((name[0], self._kind(name[0], depth)))
+
+    def _kind(self, name: str, depth: int) -> dict[str, Any]:
+        if self._next("{"):
+            return {"type": "object", "properties": dict(self._items(self._deeper(depth)))}
+        if self.text.startswith("(", self._at):
+            return _described(name, self._bracketed("(", ")"))
+        if not self._next(":"):
+            return {}
+        self._take(_SPACE)
+        if self.text.startswith("[", self._at):
+            inner = self._bracketed("[", "]")
+            return {"type": "array", **({"items": {"type": "object"}} if "object" in inner else {})}
+        if (string := self._take(_STRING)) is not None:
+            return {"description": _unquoted(string)}
+        if self.text.startswith('"', self._at):
+            self._refuse("this quotation is never closed")
+        said = self._take(_ITEM)
+        return _described(name, said[0].strip() if said else "")
+
+    # Values
+
+    def _value(self, name: str, column: int, depth: int) -> Any:
+        """What stands behind a colon: on the line, or indented below it."""
+        while self._at < len(self.text) and self.text[self._at] in " \t":
+            self._at += 1
+        if self._at < len(self.text) and self.text[self._at] not in "\r\n#":
+            return self._on_line(name, depth)
+        if name == "endpoints":
+            return None
+        self._take(_SPACE)
+        if self.text.startswith("-", self._at) and not self.text.startswith("->", self._at):
+            return self._listed(depth)
+        return self._below(name, column, depth)
+
+    def _on_line(self, name: str, depth: int) -> Any:
+        if (string := self._take(_STRING)) is not None:
+            return _unquoted(string)
+        if self.text.startswith('"', self._at):
+            self._refuse("this quotation is never closed")
+        if self._next("{"):
+            return self.members(depth)
+        start = self._at
+        if self.text.startswith("[", start):
+            inner = self._bracketed("[", "]")
+            if re.match(r"[ \t]*->", self.text[self._at : self._at + 40]) is None:
+                return [_scalar(each) for each in _split(inner)]
+            self._at = start
+        found = self._take(_PLAIN)
+        said = (found[0] if found else "").partition(" #")[0].strip()
+        if not said:
+            self._refuse(f"{name} has no value")
+        return said if name in _TEXTS else _scalar(said)
+
+    def _below(self, name: str, column: int, depth: int) -> Any:
+        """Members that are indented more than the name; of a flat text those that say what becomes of what."""
+        found: dict[str, Any] = {}
+        while _KEY.match(self.text, self._at) is not None or _BLOCK.match(self.text, self._at) is not None:
+            end = self.text.find("\n", self._at)
+            line = self.text[self._at : end if end >= 0 else len(self.text)]
+            if ("->" not in line) if self._flat else self._column() <= column:
+                break
+            self._member(found, depth)
+            self._take(_GAP)
+        if not found:
+            self._refuse(f"{name} has no value")
+        return found
+
+    def _listed(self, depth: int) -> list[Any]:
+        """Items behind hyphens."""
+        found: list[Any] = []
+        column = self._column()
+        while self.text.startswith("-", self._at) and self._column() == column:
+            self._at += 1
+            while self._at < len(self.text) and self.text[self._at] in " \t":
+                self._at += 1
+            inner = self._column()
+            if _KEY.match(self.text, self._at) is None:
+                said = self._take(_PLAIN)
+                found.append(_scalar((said[0] if said else "").strip()))
+                self._take(_GAP)
+                continue
+            item: dict[str, Any] = {}
+            while (key := _KEY.match(self.text, self._at)) is not None:
+                if key[1] in _OUTER if self._flat else self._column() != inner:
+                    break
+                self._member(item, self._deeper(depth))
+                self._take(_GAP)
+            found.append(item)
+        return found
+
+    def _bracketed(self, left: str, right: str) -> str:
+        """What stands between two brackets, which may have others inside."""
+        start, depth = self._at, 0
+        for found in re.compile(f"[{re.escape(left + right)}]").finditer(self.text, start):
+            depth += 1 if found[0] == left else -1
+            if depth == 0:
+                self._at = found.end()
+                break
+        else:
+            self._refuse("this bracket is never closed", start)
+        return self.text[start + 1 : self._at - 1]
+
+
+def _described(name: str, said: str) -> dict[str, Any]:
+    properties: Mapping[str, Any] = schema_of([f"{name} ({said})"], closed=False)["properties"]
+    return dict(properties.get(name) or {})
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    return " ".join(re.sub(r"\\(.)", r"\1", found[1]).split())
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that are in no brackets."""
+    parts, depth, start = list[str](), 0, 0
+    for found in re.finditer(r"[(\[{)\]},]", text):
+        if found[0] == ",":
+            if not depth:
+                parts.append(text[start : found.start()])
+                start = found.end()
+        else:
+            depth += 1 if found[0] in "([{" else -1
+    return [" ".join(part.split()) for part in (*parts, text[start:]) if part.strip()]
+
+
+def _scalar(text: str) -> Any:
+    quoted = _STRING.fullmatch(text)
+    if quoted is not None:
+        return _unquoted(quoted)
+    if text in ("true", "false"):
+        return text == "true"
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    return text
