@@ -156,12 +156,11 @@ def rewritten(file: str, octets: bytes) -> bytes:
     from agtphost.agis.reading import Unreadable, read
 
     try:
-        read(octets)
+        if isinstance(read(octets).root, dict):
+            return octets
     except Unreadable as other:
         if not other.illustrative:
             return octets  # Whoever reads it says what is wrong.
-    else:
-        return octets
     try:
         found = from_illustrative(octets)
     except Unreadable as error:
