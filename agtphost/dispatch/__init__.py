@@ -3,6 +3,7 @@ The one way in and the one way out.
 
 - :mod:`.exchange`: one request's progress, what is proven so far
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what
+- :mod:`.granted`: what another agent authorized a caller to do
 - :mod:`.rights`: which grants are in force, and of whom
 - :mod:`.order`: the gates' order, as data
 - :mod:`.sealing`: outcome to record to response, with attestation evidence where there is any

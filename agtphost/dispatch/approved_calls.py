@@ -30,7 +30,7 @@ def call_document(exchange: Exchange, policy: ApprovalsSection) -> dict[str, Any
     """Everything that makes the call what it is."""
     binding = exchange.binding
     assert binding is not None
-    lineage, link = exchange.peer.delegation, exchange.peer.link
+    lineage, link = exchange.lineage, exchange.peer.link
     headers = exchange.request.headers
     fields = {name: headers.get(name.lower()) for name in COUNTERPARTY} if exchange.method == "PURCHASE" else {}
     return {
@@ -92,7 +92,7 @@ def shown_of(exchange: Exchange, document: Mapping[str, Any], policy: ApprovalsS
     if len(jsontext.encode([shown, beside])) > MOST_SHOWN or len(hidden) > MOST_HIDDEN:
         raise Refusal(Reason.TOO_LONG_TO_SHOW, details={"limit": MOST_SHOWN, "unit": "octets"})
     certificate = exchange.peer.certificate
-    lineage = exchange.peer.delegation
+    lineage = exchange.lineage
     return {
         "caller": caller.agent_id,
         "label": caller.name,

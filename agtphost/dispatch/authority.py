@@ -136,8 +136,24 @@ def require_grant(exchange: Exchange, binding: Binding) -> None:
             )
 
 
+def require_bound(exchange: Exchange, binding: Binding) -> None:
+    """
+    Who calls under what another agent authorized calls what that names, and nothing else: not even what is free.
+
+    :raises Refusal: 551 ``delegation-token-mismatch``.
+    """
+    if exchange.granted is not None and not exchange.granted.names(binding):
+        raise Refusal(
+            Reason.DELEGATION_TOKEN_MISMATCH,
+            f"What the caller was authorized to do does not name {told(binding)}.",
+            remedy="Leave Delegation-Token out of calls of your own, or have AUTHORIZE name this as a resource.",
+            details={"grant_id": exchange.granted.grant_id, "resource": list(exchange.granted.resources)},
+        )
+
+
 CHECKS: tuple[Callable[[Exchange, Binding], None], ...] = (
     require_agent,
+    require_bound,
     require_scopes,
     require_assurance,
     require_grant,

@@ -12,11 +12,13 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.rights import Narrowing
 from agtphost.contract.table import Match
+from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
 from agtphost.handlers.calls import Call
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
+from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Assurance, Peer, state_owner
 from agtphost.wire.events import Request
 
@@ -81,6 +83,9 @@ class Exchange:
     Empty where nobody narrowed them; written with :attr:`caller`, before whom nothing is allowed that needs one.
     """
 
+    granted: Granted | None = None
+    """What another agent authorized the caller to do, where the request is made under that; None: under its own."""
+
     scopes: frozenset[str] = frozenset()
     """Effective scopes: declared, claimed and committed, intersected."""
 
@@ -136,6 +141,11 @@ class Exchange:
     def owner(self) -> str:
         """Whose state this request may touch: see :func:`state_owner`; empty where it names no caller."""
         return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
+
+    @property
+    def lineage(self) -> Lineage | None:
+        """The delegation that the request runs under; None where its caller acts by itself."""
+        return self.peer.delegation if self.granted is None else self.granted.lineage
 
     def restart(self, now: float) -> None:
         """

@@ -122,6 +122,7 @@ class Invocation:
             None if agent is None else agent.agent_id,
             exchange.agent_state,
             exchange.narrowings,
+            exchange.granted,
         )
 
     async def invoke(self, method: str, path: str, input: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -152,6 +153,7 @@ class Invocation:
             greeted=True,
             acting_principal=self._exchange.acting_principal,
             approved=self._approved(),
+            granted="" if self._exchange.granted is None else self._exchange.granted.token,
         )
         kept = COUNTERPARTY if method == "PURCHASE" else ()
         request = self._request(method, path, input, kept=kept, stream=relay is not None)

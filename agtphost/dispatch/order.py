@@ -44,6 +44,9 @@ class Collaborators:
     table: EndpointTable
     action: IGate
     ledger: ILedger
+    granted: IGate | None = None
+    """Believes the tokens of AUTHORIZE; None: nobody is asked about any."""
+
     principal: IGate | None = None
     """Looks at external credentials; None where no identity provider is configured."""
 
@@ -109,6 +112,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
             own=given.own,
             documents=_documents(given.policy, given.table),
         ),
+        *((given.granted,) if given.granted is not None else ()),
         method.ReservedHeadersGate(),
         method.AliasGate(given.policy),
         *((endpoint.ContractGate(given.negotiator),) if given.negotiator is not None else ()),

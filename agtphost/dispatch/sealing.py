@@ -234,8 +234,8 @@ class Sealer:
             # Both parties of a purchase are named, whatever comes of it (core v08 section 9).
             payload.update(exchange.purchase.members)
             payload["extra"] = {**payload.get("extra", {}), "purchase": exchange.purchase.said}  # type: ignore[dict-item]
-        if exchange.peer.delegation is not None:
-            lineage = exchange.peer.delegation
+        lineage = exchange.lineage
+        if lineage is not None:
             payload["delegation"] = lineage.members()
             payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)

@@ -14,6 +14,7 @@ from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.gates.action import ActionGate
+from agtphost.dispatch.gates.granted import GrantedGate
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.gates.plugin import OperatorGate, placed
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
@@ -95,6 +96,7 @@ def admitting(
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
             table=table,
+            granted=GrantedGate(*(evidence.held, loaded.directory, evidence.states.state_of, on.floor, on.rights.of)),
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
             principal=principals.gate,
             rate=rate,

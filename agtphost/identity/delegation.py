@@ -25,11 +25,17 @@ from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 
 DELEGATION_TYPE = "agtp-delegation+jwt"
+GRANT_TYPE = "agtp-authorization+jwt"
+"""Of what AUTHORIZE gives: it names what it may be used for, and is no token of a hop."""
+
 GOVERNANCE_TYPE = "JWT"
 """The drafts call a governance token a JWT and give it no type of its own."""
 
 LONGEST_LIFE = 3_600
 """Seconds between ``iat`` and ``exp`` of a delegation token."""
+
+GRANT_LIFE = 86_400
+"""The same of what AUTHORIZE gives."""
 
 GOVERNANCE_LIFE = 300
 """The same of a governance token, whose usual life is 30 seconds."""
@@ -189,6 +195,47 @@ def issue(
         claims["parent"] = parent if is_agent_id(parent) else digest_of(parent)
     _check(claims)
     return jws.compact(jws.protected_header(signer, DELEGATION_TYPE), canonical(claims), signer)
+
+
+def issue_grant(
+    signer: Signer,
+    *,
+    issuer: str,
+    delegator: str,
+    delegatee: str,
+    scope: Iterable[str],
+    resources: Iterable[str],
+    task_id: str,
+    not_before: float,
+    expires_at: float,
+    now: float,
+) -> str:
+    """
+    Sign what AUTHORIZE gives: a delegation token that names what it may be used for, again and again until it ends.
+
+    It is of a type of its own, so that nothing that reads the tokens of hops takes it for one without that bound.
+
+    :param issuer: the host, on whose word alone it counts.
+    :param resources: what may be called under it, as grants name things.
+    :param now: this and the other times are seconds since the epoch.
+    :raises DelegationError: ``claims``, where it would live longer than :data:`GRANT_LIFE`.
+    """
+    if not 0 < int(expires_at) - int(now) <= GRANT_LIFE:
+        raise _wrong(f"exp is not 1 to {GRANT_LIFE} seconds after iat")
+    claims = {
+        "iss": issuer,
+        "sub": delegator,
+        "aud": delegatee,
+        "scope": sorted(set(scope)),
+        "resource": sorted(set(resources)),
+        "iat": int(now),
+        "nbf": int(not_before),
+        "exp": int(expires_at),
+        "jti": str(uuid.uuid4()),
+        "task_id": task_id,
+        "depth": 1,
+    }
+    return jws.compact(jws.protected_header(signer, GRANT_TYPE), canonical(claims), signer)
 
 
 def _wrong(explanation: str) -> DelegationError:

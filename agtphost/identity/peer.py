@@ -191,6 +191,9 @@ class Peer:
     delegation: Lineage | None = None
     """The delegation that calls inside this host run under; None for all others."""
 
+    granted: str = ""
+    """With ``internal``: the token of AUTHORIZE that the outer call is made under; empty where under none."""
+
     approved: str = ""
     """With ``internal``: the approval of the recipe that the call is a step of, which is for it too; else empty."""
 

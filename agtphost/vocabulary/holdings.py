@@ -34,6 +34,9 @@ APPROVAL: Final = "approval"
 GRANT: Final = "grant"
 """The kind of what operators let agents do: see :mod:`agtphost.dispatch.rights`."""
 
+AUTHORIZATION: Final = "authorization"
+"""The kind of what agents authorize others to do: see :mod:`agtphost.dispatch.gates.granted`."""
+
 CARD: Final = "card"
 """The kind of registered cards: see :mod:`agtphost.registry.registered`."""
 
@@ -202,6 +205,17 @@ _KINDS: Final = (
         lives=None,
         reason=Reason.TOO_MANY_INTENT_ASSERTIONS,
         remedy="Try again once earlier assertions have expired.",
+    ),
+    _of_agents(
+        AUTHORIZATION,
+        "what AUTHORIZE granted, until it ends",
+        500,
+        lives=DAY,
+        state="state",
+        finished=frozenset({"cancelled"}),
+        indexed=("subject",),
+        brief=("state",),
+        remedy="CANCEL grants that are used no more.",
     ),
     # Commerce and negotiation
     _of_agents(

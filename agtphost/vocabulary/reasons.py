@@ -102,9 +102,11 @@ class Reason(StrEnum):
     SESSION_ENDED = "session-ended", 401, "core v08 section 10.5", "The session ended when its agent was suspended or revoked.", "Begin a new session."
 
     # What may be called.
+    AUTHORIZED_ALREADY = "authorized-already", 409, "methods v01 section 5.4", "The caller has given the very same grant, and it is in force.", "CANCEL it first, or let it end."
     BUDGET_EXCEEDED = "budget-exceeded", 456, "methods v01 section 10.1", "The call takes more than Budget-Limit allows."
     GOVERNANCE_DENIED = "governance-denied", 403, "companion section 8.2", "The governance platform denies the action.", "Ask the governance platform why."
     GOVERNANCE_TOKEN_INVALID = "governance-token-invalid", 401, "companion section 8.2", "The governance token cannot be believed.", "Have the governance platform decide on this action anew."
+    KEY_NOT_OWN = "key-not-own", 403, "methods v01 section 5.8", "The key is not the caller's to sign with.", "Leave key_id out."
     NOT_ENTITLED = "not-entitled", 403, "core v08 section 7.2.11", "The caller has no say in this."
     CONFIGURATION_REFUSED = "configuration-refused", 422, "design decision 14", "The configuration that was found is refused, and nothing has changed.", "Mend what problems tells, with file and line, and ask again; agtp reload --check tries it alone."
     NOTHING_TO_GRANT = "nothing-to-grant", 422, "design decision 14", "What is to be granted is nothing that can be called here.", "agtp agent grant --help has the forms; DISCOVER /methods and DISCOVER /tools list what can be called."
@@ -199,6 +201,7 @@ class Reason(StrEnum):
     TREE_DAMAGED = "tree-damaged", 500, "core v08 section 7.2.4", "The tree over the records cannot be read.", "The operator has to verify the store."
 
     # Thinking, and people who oversee.
+    ALREADY_CANCELLED = "already-cancelled", 409, "methods v01 section 5.5", "What is to be cancelled is cancelled, or done, already."
     ALREADY_DECIDED = "already-decided", 409, "core v08 section 7.2.11", "The escalation or proposal was decided already."
     GOAL_UNSATISFIABLE = "goal-unsatisfiable", 422, "core v08 section 7.2.6", "Nothing that this caller could call has to do with the goal, within the constraints.", "DISCOVER /methods and /tools list what can be called; say the goal in their words."
     INBOX_FULL = "inbox-full", 429, "core v08 section 7.2.13", "The recipient's inbox takes no more before some of it is read."

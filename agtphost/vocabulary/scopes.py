@@ -21,6 +21,8 @@ MAX_TOKENS = 256
 EXPLICIT = {"rcns:negotiate": "rcns:*", "inspect:all": "inspect:*"}
 """Grants that only the literal token or its own domain's wildcard gives, never ``*:*``."""
 
+_THEIR_WILDCARDS = frozenset(EXPLICIT.values())
+
 
 class ScopeError(ValueError):
     """A scope list that does not follow the grammar; the message names the token."""
@@ -83,6 +85,9 @@ def covers(granted: Collection[str], wanted: str) -> bool:
         return True
     if wanted in EXPLICIT:
         return EXPLICIT[wanted] in granted
+    if wanted in _THEIR_WILDCARDS:
+        # Else whoever has ``*:*`` would claim the wildcard, and by it what ``*:*`` never gives.
+        return False
     return any("*" in grant and _covers(grant, wanted) for grant in granted)
 
 

@@ -23,6 +23,7 @@ ORDER = [
     "caller and lifecycle",
     "rate",
     "addressee and lifecycle",
+    "authorization by another agent",
     "reserved headers",
     "alias",
     "contract presentation",
@@ -64,6 +65,12 @@ FAILURES: list[tuple[str, int, str, dict[str, Any]]] = [
     ("connection identity", 401, "agent-unauthenticated", {"peer": peer(malformed="trust-tier is 9")}),
     ("caller and lifecycle", 401, "agent-unauthenticated", {"peer": peer(agent_id=STRANGER)}),
     ("addressee and lifecycle", 404, "agent-not-hosted", {"path": "/agents/nobody/desk"}),
+    (
+        "authorization by another agent",
+        551,
+        "delegation-token-invalid",
+        {"headers": {"Delegation-Token": "x"}, "peer": peer()},
+    ),
     ("reserved headers", 501, "delegation-not-supported", {"headers": {"Delegation-Chain": "x"}}),
     ("catalog", 459, "method-violation", {"method": "FROBNICATE"}),
     ("path grammar", 460, "endpoint-violation", {"path": "/book/desk"}),
@@ -197,7 +204,7 @@ def test_who_may_not_call_costs_no_parse(
     host = DispatchHost(settings={"wire": {"yaml": True}})
     headers = {"Content-Type": content_type, **request_.get("headers", {})}
     response = host.ask(**{**GOOD, **request_, "headers": headers})
-    assert response.status in (262, 400, 401, 404, 405, 455, 459, 460, 501), response.body
+    assert response.status in (262, 400, 401, 404, 405, 455, 459, 460, 501, 551), response.body
     assert document(response)["reason"] == next(reason for name, _, reason, given in FAILURES if given is request_)
 
 

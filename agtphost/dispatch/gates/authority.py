@@ -58,13 +58,17 @@ class ClaimedScopesGate:
                 self._parse(claim)
             return
         certificate = exchange.peer.certificate
+        declared = caller.scopes
         committed = certificate.commitment if certificate is not None and certificate.agent_id else None
-        key = (caller.scopes, claim, committed)
+        if exchange.granted is not None:
+            # The grantor's authority: its own certificate bounded it when it was granted.
+            declared, committed = exchange.granted.scopes, None
+        key = (declared, claim, committed)
         own = self._memo.get(caller.agent_id)
         known = None if own is None else own.get(key)
         if known is None:
             claimed = None if claim is None else self._parse(claim)
-            known = authority.effective_scopes(caller.scopes, committed, claimed)
+            known = authority.effective_scopes(declared, committed, claimed)
             if claim is None or len(claim) <= LONGEST_CLAIM:
                 self._remember(caller.agent_id, key, known)
         exchange.scopes = known

@@ -22,7 +22,17 @@ from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.reasons import Reason
 
 SINGLE = frozenset(
-    {"agent-id", "task-id", "session-id", "request-id", "idempotency-key", "content-type", "authorization", "owner-id"}
+    {
+        "agent-id",
+        "task-id",
+        "session-id",
+        "request-id",
+        "idempotency-key",
+        "content-type",
+        "authorization",
+        "owner-id",
+        "delegation-token",
+    }
 )
 """Fields that mean one thing or nothing; sent twice, they mean an attack or a bug."""
 

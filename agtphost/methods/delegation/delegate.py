@@ -139,6 +139,12 @@ class Delegation:
         caller, peer = context.caller, context.peer
         if caller is None:
             raise Refusal(Reason.AGENT_UNAUTHENTICATED, "The request names no calling agent, and only agents delegate.")
+        if context.invocation.exchange.granted is not None:
+            raise Refusal(
+                Reason.DELEGATION_NOT_PERMITTED,
+                "What an agent was authorized to do is not handed on.",
+                remedy="Ask who authorized it to delegate, or to authorize the other agent itself.",
+            )
         before: Lineage | None = peer.delegation if peer is not None else None
         by_itself = before is not None and peer is not None and peer.depth > before.calls
         if asked.token is None and not (by_itself and self._tokens.signs):

@@ -8,4 +8,9 @@ is 503 until there is one.
 - :mod:`.table`: what each takes, gives, changes and refuses, as the draft's tables have it
 - :mod:`.parts`: what the built-ins are made of
 - :mod:`.checking`: CHECK
+- :mod:`.transacting`: the family of what grants, signs, logs, cancels, hands over and delivers
+- :mod:`.authorization`: AUTHORIZE
+- :mod:`.cancellation`: CANCEL
+- :mod:`.logging`: LOG
+- :mod:`.signing`: SIGN
 """

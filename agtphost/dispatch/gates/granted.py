@@ -1,0 +1,120 @@
+"""
+The gate of tokens that AUTHORIZE gave: methods v01 sections 5.4 and 10.2, companion section 8.1.
+
+Theory of operation. Such a token is proof of a state item, which was committed with the record of the AUTHORIZE and is
+the truth about it: it is found by the SHA-256 of the whole token, so that nothing but the very token that was issued is
+ever believed, and CANCEL ends it by changing the item. Under it the caller has the granted scope and nothing of its
+own, cut down to what its grantor has at this moment, and may call what the grant names and nothing else. Whoever
+stopped the grantor stopped its grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.lifecycle import LifecycleState
+from agtphost.audit.state import StateTable
+from agtphost.contract.rights import Narrowing
+from agtphost.dispatch.authority import intersect
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.granted import Granted
+from agtphost.dispatch.rights import Narrowings
+from agtphost.errors import Refusal
+from agtphost.iagtp import IAgentDirectory, IGate
+from agtphost.identity.agents import Agent
+from agtphost.identity.delegation import Lineage, digest_of
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.holdings import AUTHORIZATION
+from agtphost.vocabulary.reasons import Reason
+
+HEADER = "delegation-token"
+IN_FORCE, CANCELLED = "active", "cancelled"
+
+
+def grant_id_of(digest: str) -> str:
+    """What the grant of a token is called, by the SHA-256 of the token."""
+    return f"azn-{digest[:32]}"
+
+
+@implementer(IGate)
+class GrantedGate:
+    """
+    Finds the grant behind ``Delegation-Token``, and has the request run under it.
+
+    :param states: the present state of an agent.
+    :param floor: how surely a caller must be known who uses one.
+    :param narrowings: what the host lets an agent call at most.
+    """
+
+    name = "authorization by another agent"
+
+    def __init__(
+        self,
+        held: StateTable,
+        directory: IAgentDirectory,
+        states: Callable[[Agent], LifecycleState],
+        floor: Assurance,
+        narrowings: Narrowings = lambda agent_id: None,
+    ) -> None:
+        self._held = held
+        self._directory = directory
+        self._states = states
+        self._floor = floor
+        self._narrowings = narrowings
+
+    def check(self, exchange: Exchange) -> None:
+        """:raises Refusal: 401 where the caller is not known surely enough, 551 for what proves nothing now."""
+        text = exchange.peer.granted or exchange.request.headers.get(HEADER)
+        if text is None:
+            return
+        caller = exchange.caller
+        if caller is None or exchange.assurance < self._floor:
+            raise Refusal(
+                Reason.AGENT_UNAUTHENTICATED,
+                "Delegation-Token is for an agent that is known surely.",
+                remedy="Connect with the client certificate of the agent that the grant is for.",
+            )
+        digest = digest_of(text)
+        item = self._held.get(AUTHORIZATION, grant_id_of(digest))
+        value: Mapping[str, Any] = {} if item is None else item.value
+        if value.get("token_hash") != digest or value["state"] != IN_FORCE:
+            raise Refusal(
+                Reason.DELEGATION_TOKEN_INVALID,
+                "Delegation-Token is no grant of this host that is in force.",
+                remedy="Have the grantor AUTHORIZE anew.",
+            )
+        if value["subject"] != caller.agent_id:
+            raise Refusal(Reason.DELEGATION_TOKEN_MISMATCH, "Delegation-Token is for another agent.", remedy="")
+        if not value["not_before"] <= exchange.now < value["expires_at"]:
+            raise Refusal(Reason.DELEGATION_TOKEN_EXPIRED, "The grant is not in force at this time.", remedy="")
+        grantor = self._directory.by_id(value["grantor"])
+        if grantor is None or self._states(grantor).stopped:
+            raise Refusal(
+                Reason.DELEGATION_CHAIN_BROKEN,
+                "The agent that gave the grant does not serve any more.",
+                remedy="Ask another agent to AUTHORIZE.",
+            )
+        if (own := self._narrowings(grantor.agent_id)) is not None:
+            exchange.narrowings = (*exchange.narrowings, own)
+        exchange.granted = _granted(value, grantor, text)
+
+
+def _granted(value: Mapping[str, Any], grantor: Agent, token: str) -> Granted:
+    scopes = intersect(frozenset(value["scope"]), grantor.scopes)
+    return Granted(
+        grant_id=value["grant_id"],
+        lineage=Lineage(
+            chain=(value["grantor"], value["subject"]),
+            scope=scopes,
+            token=value["token_hash"],
+            audit_id=value["audit_id"],
+            calls=0,
+            expires_at=int(value["expires_at"]),
+        ),
+        scopes=scopes,
+        bound=Narrowing(value["grantor"], frozenset(value["resource"])),
+        token=token,
+    )

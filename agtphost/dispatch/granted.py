@@ -1,0 +1,44 @@
+"""What another agent authorized a caller to do: AUTHORIZE (methods v01 section 5.4), as a request runs under it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.rights import CARRIER, Narrowing, names_of
+from agtphost.identity.delegation import Lineage
+
+NEVER = frozenset({"AUTHORIZE", "CONFIRM", "DELEGATE", "PROPOSE"})
+"""
+Methods of the host itself that nobody is authorized to call in another's place: what was granted is not handed on, and
+nobody has an accomplice decide about its own matters.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """One grant, presented by whom it is for, and in force now."""
+
+    grant_id: str
+    lineage: Lineage
+    scopes: frozenset[str]
+    """What of the granted scope the grantor has now: all that the request may use."""
+
+    bound: Narrowing
+    """What may be called."""
+
+    token: str
+    """As it was presented: calls inside this one are judged by it again."""
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """What may be called, by name."""
+        return tuple(sorted(self.bound.grants))
+
+    def names(self, binding: Binding) -> bool:
+        """Whether it may be called; of EXECUTE its action is asked about, and of a recipe every step besides."""
+        if binding.method in NEVER and binding.tier == "A":
+            return False
+        if binding.tier == "A" and binding.method == CARRIER:
+            return True
+        return self.bound.names(names_of(binding)) and all(self.names(each) for each in binding.parts)

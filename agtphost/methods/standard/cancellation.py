@@ -1,0 +1,140 @@
+"""
+CANCEL: what was agreed, booked or granted is called off (methods v01 section 5.5).
+
+Each kind of thing that can be cancelled is known by what found it: a source, which says what changes, who else is
+concerned, and what was paid. The change and the notices of it are committed with the record of the call, so that nobody
+is told of a cancellation that did not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateTable
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.oversight import notification
+from agtphost.vocabulary import times
+from agtphost.vocabulary.reasons import Reason
+
+REASON = 4_096
+"""Octets of a structured reason."""
+
+REFUNDS = ("full", "partial", "none")
+TOPIC = "cancelled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancelling:
+    """One thing that its owner calls off."""
+
+    kind: str
+    changes: tuple[Change, ...]
+    parties: Sequence[str] = ()
+    """Agent-IDs of who else is concerned."""
+
+    paid: Any = None
+    """What was paid for it; None where nothing was, as far as the host knows."""
+
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What the receipt and the record tell of it besides."""
+
+
+class Source(Protocol):
+    """One kind of thing that can be cancelled."""
+
+    def __call__(self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
+        """
+        The caller's own of that identifier.
+
+        :param said: when and why it is cancelled, for the item that stays.
+        :return: None where the caller has none.
+        :raises Refusal: 409 for one that was cancelled before, or is done.
+        """
+
+
+def cancelled_before(target_id: str, state: str) -> Refusal:
+    """409 for what cannot be cancelled any more."""
+    return Refusal(
+        Reason.ALREADY_CANCELLED,
+        f"It is {state} already.",
+        details={"target_id": target_id, "state": state},
+    )
+
+
+@implementer(IBuiltInHandler)
+class Cancellation:
+    """
+    Answers CANCEL.
+
+    :param sources: what can be cancelled; the first that knows an identifier answers for it.
+    :param now: seconds since the epoch.
+    """
+
+    kind = "built_in"
+
+    def __init__(self, held: StateTable, sources: Sequence[Source], now: Callable[[], float]) -> None:
+        self._held = held
+        self._sources = sources
+        self._now = now
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """:raises Refusal: 404 where the caller has nothing of that identifier, 409, 422."""
+        given, now = context.input, self._now()
+        target_id = parameters.identifier(given, "target_id")
+        reason = parameters.kept(given, "reason", REASON)
+        policy = parameters.choice(given, "refund_policy", REFUNDS, "none")
+        moment = times.stamp(now)
+        said = {"cancelled_at": moment, "reason": reason}
+        found = next((each for source in self._sources if (each := source(context, target_id, said))), None)
+        if found is None:
+            raise Refusal(
+                Reason.TARGET_UNKNOWN,
+                "The caller has nothing of that identifier that could be cancelled.",
+                remedy="Send the identifier of a grant, a submission, a publication, a booking, a connection, an "
+                "alert, a monitor or an approval of your own.",
+                details={"parameter": "target_id"},
+            )
+        refund = _refund(policy, found.paid)
+        notices, told = self._notices(context, target_id, found, said, now)
+        shown = {"target_id": target_id, "kind": found.kind, "status": "cancelled", **said, **found.said}
+        return Answer(
+            result={**shown, "refund": refund, **told},
+            changes=(*found.changes, *notices),
+            extra={"cancelled": {name: shown[name] for name in ("target_id", "kind")}, **told},
+        )
+
+    def _notices(
+        self, context: BuiltInContext, target_id: str, found: Cancelling, said: Mapping[str, Any], now: float
+    ) -> tuple[list[Change], dict[str, Any]]:
+        """What tells the others, where the caller wants it; whose inbox is full is not told, and named."""
+        if context.input.get("notify_parties") is not True or context.caller is None:
+            return [], {}
+        sender = context.caller.agent_id
+        notices, notified, missed = [], [], []
+        for party in dict.fromkeys(each for each in found.parties if each and each != sender):
+            content = {"event_type": TOPIC, "target_id": target_id, "kind": found.kind, **said}
+            notice = notification.deposit(
+                self._held, recipient=party, sender=sender, topic=TOPIC, content=content, now=now
+            )
+            if notice is None:
+                missed.append(party)
+            else:
+                notices.append(notice)
+                notified.append(party)
+        return notices, {"notified": notified, **({"not_notified": missed} if missed else {})}
+
+
+def _refund(policy: str, paid: Any) -> dict[str, Any]:
+    """What is to be paid back: the host says it, and moves no money."""
+    if paid is None:
+        return {"policy": policy, "due": None, "status": "nothing-paid"}
+    if policy == "full":
+        return {"policy": policy, "due": paid, "status": "due"}
+    return {"policy": policy, "due": None, "status": "to-be-agreed" if policy == "partial" else "none"}

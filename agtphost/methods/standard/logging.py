@@ -1,0 +1,84 @@
+"""
+LOG: an agent's own event in the signed chain (methods v01 section 5.9).
+
+The event is a record of its own in the host's chain, durable before the caller hears of it; its Audit-ID is the
+receipt. Data beyond what a record takes is there as its SHA-256: the caller keeps the data, and can show that it is
+what was logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import HOST_CHAIN, Draft, StreamEvent
+from agtphost.dispatch.store_refusals import made_durable, taken_meanwhile
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.methods.standard.parts import Parts
+
+EVENT = "agent-log"
+SEVERITIES = ("info", "warning", "error", "critical")
+MOST = 16_384
+"""Octets of data that the record itself has, as RFC 8785 writes it."""
+
+
+@implementer(IBuiltInHandler)
+class Logging:
+    """Answers LOG."""
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """:raises Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable."""
+        caller, given = owner_of(context), context.input
+        event_type = parameters.identifier(given, "event_type")
+        severity = parameters.choice(given, "severity", SEVERITIES, "info")
+        correlation = parameters.text(given, "correlation_id")
+        data, digest = _recorded(given)
+        said = {"logged_type": event_type, "severity": severity, "data_sha256": digest}
+        if correlation is not None:
+            said["correlation_id"] = correlation
+        fields = {"caller_id": caller.agent_id, "task_id": context.task_id or "", **said, **data}
+        draft = Draft(
+            chain=HOST_CHAIN,
+            payload={},
+            events=(StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields),),
+            standing=(caller.agent_id,),
+            performed=True,
+            proven=self._parts.authorization.named(context) is not None,
+        )
+        exchange = context.invocation.exchange
+        sealed = await made_durable(self._parts.ledger, exchange, draft, performed=False, taken=taken_meanwhile)
+        receipt = {"record_id": sealed.audit_id, "issued_at": sealed.issued_at, "data_sha256": digest}
+        return Answer(
+            result={**receipt, "event_type": event_type, "severity": severity, "recorded": _how(data)},
+            extra={"logged": {"record_id": sealed.audit_id, **said}},
+        )
+
+
+def _recorded(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """What the record has of the data, and the SHA-256 of it, hex."""
+    data = given.get("data")
+    if data is None:
+        raise parameters.invalid("data", "The parameter data is missing.", "Send data.", missing=True)
+    try:
+        octets = canonical(data)
+    except CanonicalError as error:
+        raise parameters.invalid(
+            "data", f"data has no canonical form: {error}.", "Send numbers below 2**53, or as text."
+        ) from None
+    digest = sha256(octets).hexdigest()
+    return ({"data": data} if len(octets) <= MOST else {"data_octets": len(octets)}), digest
+
+
+def _how(data: Mapping[str, Any]) -> str:
+    return "data" if "data" in data else "digest"

@@ -1,0 +1,119 @@
+"""
+SIGN: a signature over what the caller sends (methods v01 section 5.8).
+
+Whose: the caller's own key, where this host keeps it, as it does of agents that it hosts; else the host's attestation
+that this caller asked for it. Neither key signs octets that a caller chose: the payload is a member of a document that
+says what it is, for whom and when, under a JWS type that nothing but this signs. So no record, token, card, manifest or
+checkpoint of the host can be had by it, whatever the payload is.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity import jws
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.keys import KeyFormatError, SigningKey
+from agtphost.identity.provisioning import HOSTED
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary import times
+from agtphost.vocabulary.reasons import Reason
+
+TYPE = "agtp-signed-artifact+jws"
+"""``typ`` of what SIGN gives: nothing else has it, and whoever reads anything else refuses it."""
+
+ALGORITHM = "EdDSA"
+MOST = 65_536
+"""Octets of a payload that the signed document itself has; of a longer one it has the SHA-256."""
+
+OWN, ATTESTED = "agent", "host"
+
+
+@implementer(IBuiltInHandler)
+class Signing:
+    """Answers SIGN."""
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """:raises Refusal: 403 for a key that is not the caller's, 422, 503 where the host signs nothing."""
+        caller, given = owner_of(context), context.input
+        if given.get("algorithm", ALGORITHM) != ALGORITHM:
+            raise parameters.invalid(
+                "algorithm", "The keys here sign by EdDSA alone.", f"Send {ALGORITHM}, or nothing."
+            )
+        document = self._document(context, caller)
+        key, by = await self._key(caller, parameters.text(given, "key_id"))
+        document["signer"] = caller.agent_id if by == OWN else self._parts.server_id
+        document["capacity"] = by
+        signed = jws.compact(jws.protected_header(key, TYPE), canonical(document), key)
+        metadata = {
+            "key_id": key.kid,
+            "algorithm": ALGORITHM,
+            "signer": document["signer"],
+            "capacity": by,
+            "signed_at": document["signed_at"],
+            "payload_sha256": document["payload_sha256"],
+        }
+        return Answer(
+            result={"signature": signed, "type": TYPE, **metadata, "public_key": key.public.text},
+            extra={"signed": {**metadata, "signature_sha256": sha256(signed.encode("ascii")).hexdigest()}},
+        )
+
+    def _document(self, context: BuiltInContext, caller: Agent) -> dict[str, Any]:
+        payload = context.input.get("payload")
+        if payload is None:
+            raise parameters.invalid("payload", "The parameter payload is missing.", "Send payload.", missing=True)
+        try:
+            octets = canonical(payload)
+        except CanonicalError as error:
+            raise parameters.invalid(
+                "payload", f"payload has no canonical form: {error}.", "Send numbers below 2**53, or as text."
+            ) from None
+        return {
+            "artifact": TYPE,
+            "requested_by": caller.agent_id,
+            "assurance": context.assurance.label,
+            "acting_principal": context.acting_principal or "",
+            "signed_at": times.stamp(self._parts.now()),
+            "payload_sha256": sha256(octets).hexdigest(),
+            **({"payload": payload} if len(octets) <= MOST else {"payload_octets": len(octets)}),
+        }
+
+    async def _key(self, caller: Agent, wanted: str | None) -> tuple[SigningKey, str]:
+        """The key that signs for the caller, and in which capacity."""
+        own = await self._parts.aside(_own_key, self._parts.config.host.state_dir, caller) if caller.hosted else None
+        for key, by in ((own, OWN), (self._parts.key, ATTESTED)):
+            if key is not None and (wanted is None or wanted in (key.kid, key.public.fingerprint)):
+                return key, by
+        if wanted is not None:
+            raise Refusal(
+                Reason.KEY_NOT_OWN,
+                details={"key_id": wanted[:128]},
+            )
+        raise Refusal(Reason.PROVIDER_MISSING, "This host has no key to sign with.")
+
+
+def _own_key(state_dir: Path, caller: Agent) -> SigningKey | None:
+    """The private key of an agent that this host hosts, where it lies here and is the one that the Genesis names."""
+    path = state_dir / HOSTED / caller.name / "agent.key"
+    try:
+        key = SigningKey.load(path) if path.is_file() else None
+    except (OSError, KeyFormatError):
+        return None
+    named = None if caller.genesis is None else caller.genesis.agent_key
+    if key is None or (named is not None and named.fingerprint != key.public.fingerprint):
+        return None
+    return key

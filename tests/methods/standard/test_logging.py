@@ -1,0 +1,83 @@
+"""LOG: an agent's event in the signed chain: methods v01 section 5.9."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agtphost.identity import envelope
+from agtphost.identity.canonical import canonical
+from agtphost.testing import Answer, MemoryHost
+from tests.rows import each_row
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[SimpleNamespace]:
+    host = MemoryHost({"methods": {"standard": "*"}})
+    yield SimpleNamespace(host=host, agent=host.agent("teller"))
+    host.close()
+
+
+def log(there: SimpleNamespace, **given: Any) -> Answer:
+    return there.host.call(
+        "LOG", "/", {"event_type": "wire.approved", "data": {"amount": 5}, **given}, caller=there.agent
+    )
+
+
+def recorded(there: SimpleNamespace, record_id: str) -> dict[str, Any]:
+    """The payload of the record of that identifier, in the host's chain."""
+    (found,) = (each for each in there.host.records() if each.audit_id == record_id)
+    return dict(envelope.parse_unverified(found.format, found.signed))
+
+
+def test_each_step_of_a_transfer_is_in_the_chain(there: SimpleNamespace) -> None:
+    """The draft's use case: an audit trail of discrete events, each with its receipt (METH-028)."""
+    steps = ("wire.requested", "wire.approved", "wire.released")
+    receipts = [
+        log(there, event_type=step, data={"amount": 5, "step": n}, correlation_id="wire-7", severity="warning")
+        for n, step in enumerate(steps)
+    ]
+    assert {each.status for each in receipts} == {200}
+    for n, (step, receipt) in enumerate(zip(steps, receipts, strict=True)):
+        told = recorded(there, receipt.result["record_id"])
+        assert (told["event_type"], told["logged_type"], told["data"]["step"]) == ("agent-log", step, n)
+        assert (told["caller_id"], told["correlation_id"]) == (there.agent.agent_id, "wire-7")
+        assert receipt.record["extra"]["logged"]["record_id"] == receipt.result["record_id"]
+
+
+def test_long_data_is_there_as_its_digest(there: SimpleNamespace) -> None:
+    """Up to 16 KiB the record has the data itself, beyond its SHA-256 (METH-028)."""
+    for size, kept in ((16_382, True), (16_383, False), (200_000, False)):
+        data = "x" * size
+        receipt = log(there, data=data)
+        told = recorded(there, receipt.result["record_id"])
+        assert ("data" in told, receipt.result["recorded"]) == (kept, "data" if kept else "digest")
+        assert told["data_sha256"] == sha256(canonical(data)).hexdigest() == receipt.result["data_sha256"]
+
+
+@each_row(
+    ("name", "value"),
+    [
+        ("event_type", ""),
+        ("event_type", "a b"),
+        ("event_type", 1),
+        ("data", None),
+        ("severity", "loud"),
+        ("correlation_id", 1),
+        ("correlation_id", ""),
+        ("chain", "x"),
+    ],
+)
+def test_bad_parameters_are_422(there: SimpleNamespace, name: str, value: Any) -> None:
+    """Each names its parameter, and nothing is recorded as logged."""
+    answer = log(there, **{name: value})
+    assert (answer.status, name in str(answer.document)) == (422, True), answer.document
+
+
+def test_nobody_logs_without_a_name(there: SimpleNamespace) -> None:
+    """What changes something asks for a caller."""
+    assert there.host.call("LOG", "/", {"event_type": "x", "data": 1}).status == 401
