@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "search": EVERYONE | {"upstream"},
     "methods": EVERYONE
-    | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream", "search"},
+    | {"agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream", "search"},
     # `config` for `Client.of` alone: host.toml and profiles are read where they are asked for, and by one reader.
     # `contract` for how an endpoint looks as an MCP tool.
     # What agents are listed, by cards: it answers methods, from what adapters and the directory have.
@@ -74,7 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `agtp check` rehearses a start with the host's own code: one list of what can be in the way, and not two.
     | {"host", "mcp"},
     "host": EVERYONE
-    | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
+    | {"agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {
         "adapters",
         "audit",

@@ -17,6 +17,8 @@ or a reactor.
 - :mod:`.suppression`: warnings that a document leaves out, for a reason
 - :mod:`.normal`: the canonical form; :mod:`.mending`: what is mechanical, mended
 - :mod:`.report`: findings as text, JSON, JUnit and SARIF
+- :mod:`.endpoints`: endpoints of AGTP-API as those of AGIS, and the way back
+- :mod:`.service`: a service's own document, which conforms; :mod:`.summary`: ``/.well-known/agis.json``
 """
 
 from agtphost.agis.findings import Finding, Rule, Severity

@@ -8,6 +8,7 @@
 - :mod:`.secret`: values that never show themselves
 - :mod:`.plugins`: parts that the operator's own packages provide
 - :mod:`.faults`: validation errors in the words of the file
+- :mod:`.agis`: ``[agis]``: what AGIS documents say of this host
 - :mod:`.admin`: ``[admin]``: the operators' page
 - :mod:`.anchors`: ``[[identity.anchor]]``: who may issue a Genesis, by key or by identity provider
 - :mod:`.approvals`: ``[approvals]``: which calls wait for a person, and who decides about them

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 
 from agtphost.config import secret
 from agtphost.config.admin import Admin
+from agtphost.config.agis import AgisSection
 from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.approvals import ApprovalsSection
 from agtphost.config.attestation import AttestationSection
@@ -394,6 +395,7 @@ class Config(Section):
     wellknown: WellKnown = Field(default_factory=WellKnown)
     metrics: MetricsSection | None = None
     registry: RegistrySection | None = None
+    agis: AgisSection = Field(default_factory=AgisSection)
     witness: WitnessSection = Field(default_factory=WitnessSection)
     attestation: AttestationSection = Field(default_factory=AttestationSection)
     traces: TracesSection | None = None

@@ -27,7 +27,7 @@ Services:
 - :mod:`.searching`: what searches: one engine for each ``[search]``
 - :mod:`.services`: start and stop in order; :mod:`.service_manager`: what systemd is told
 - :mod:`.listener`: where connections come in, and the line that says ready; :mod:`.surfaces`: where HTTP is spoken, for
-  :mod:`.bootstrap`, :mod:`.own_documents`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.registry_http`,
+  :mod:`.bootstrap`, :mod:`.own_documents`, :mod:`.agis`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.registry_http`,
   :mod:`.mcp_front`, :mod:`.page` and :mod:`.metrics`, which tells what :mod:`.vitals` asks; :mod:`.http_clients`: who
   may call there
 - :mod:`.looking`: what several of them are, which look at something again and again

@@ -17,7 +17,7 @@ from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
-from agtphost.host import agents, bindings
+from agtphost.host import agents, agis, bindings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, plugins
 from agtphost.host.searching import model_of
@@ -88,6 +88,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
     "identity": frozenset({"identity", "host"}),
     "endpoints": frozenset({"endpoints", "recipes", "catalog", "policies", "identity", "host"}),
     "policies": frozenset({"policies", "catalog", "endpoints", "recipes"}),
+    "agis": frozenset({"agis", "endpoints", "recipes", "policies"}),
     "plugins": frozenset({"gate", "adapter", "observer", "audit", "store"}),
     "query": frozenset({"query"}),
     "search": frozenset({"search"}),
@@ -182,6 +183,7 @@ def combine(
         _tell(endpoint_problems)
     else:
         parts["endpoints"].extend(endpoint_problems)
+    parts["agis"].extend(agis.unsayable(config, endpoints))
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
     overrides = bindings.overrides(config, parts["policies"], given)
     provided = plugins(config, parts["plugins"]) if provided is None else provided

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agtphost.adapters.a2a.fronted import front_bindings
@@ -16,6 +17,7 @@ from agtphost.config.presence import http_apis
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
+from agtphost.host.agis import root_of, service_of
 from agtphost.host.card_calls import serving_servers
 from agtphost.host.cards import cards_of
 from agtphost.host.configuring import configuration_bindings
@@ -37,6 +39,7 @@ from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import fastest_signer
 from agtphost.methods.cognitive.documents import Library
+from agtphost.methods.discovery.agis import AgisFace
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.discover import Discovery
@@ -78,6 +81,8 @@ class Disclosure:
     adapters: Sequence[IPayloadAdapter]
     """Those whose tools lists show; none where the policy shuts EXECUTE out."""
 
+    agis: AgisFace
+
 
 def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
     """The manifest, Identity Documents, and who is shown which agents."""
@@ -105,12 +110,18 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
     )
     # The key may be another one by now than that which the host started with.
     signer, public = (None, None) if loaded.key is None else (fastest_signer(loaded.key), loaded.key.public)
+    # A method that the policy shuts out is in no list.
+    adapters = upstreams.adapters if loaded.policy.admits("EXECUTE") else ()
     return Disclosure(
         visibility=visibility,
         publication=publication,
         publisher=DocumentPublisher(config.host.server_id, signer, public),
-        # A method that the policy shuts out is in no list.
-        adapters=upstreams.adapters if loaded.policy.admits("EXECUTE") else (),
+        adapters=adapters,
+        agis=AgisFace(
+            partial(service_of, config, root_of(config)),
+            *(loaded.catalog, on.registry.admitted, adapters, loaded.directory, visibility, on.aside),
+            version=lambda: str(publication.api_version),
+        ),
     )
 
 
@@ -297,6 +308,7 @@ def _discovery(
             version=lambda: str(shown.publication.api_version),
             stream=on.config.gateway.stream,
         ),
+        face=shown.agis,
     )
 
 
@@ -330,6 +342,7 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
         on.aside,
         shown.visibility,
         on.registry.units,
+        shown.agis,
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
-from agtphost.config.presence import http_apis, public_authority
+from agtphost.config.presence import http_apis
+from agtphost.host.agis import namespace_of, root_of
 from agtphost.host.foundation import Foundation
 from agtphost.host.methods import Disclosure
-from agtphost.http.agis_summary import agis_summary
 from agtphost.http.clients import Client
 from agtphost.http.exchange import BoundedRequest
 from agtphost.http.gateway import Ask, OwnDocument
@@ -24,16 +25,9 @@ from agtphost.http.gateway_documents import (
 )
 from agtphost.http.viewer_files import viewer
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.uris import DEFAULT_PORT, SCHEME
 
 Summary = Callable[[], bytes | None]
 """The octets of ``agis.json`` as things are now; None where it is for nobody without a name."""
-
-
-def root_of(config: Config) -> str:
-    """Where the host describes itself over AGTP."""
-    name, port = public_authority(config)
-    return f"{SCHEME}://{name}" + (f":{port}" if port not in (0, DEFAULT_PORT) else "")
 
 
 def summarizing(on: Foundation, shown: Disclosure) -> Summary:
@@ -52,9 +46,11 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
         blocks = [(binding.method, binding.details.get("semantic", {})) for binding in bound]
         return jsontext.encode(
             agis_summary(
-                service=config.host.server_id,
+                service=config.agis.service or config.host.server_id,
                 root=root_of(config),
-                namespace=config.host.server_id,
+                domain=config.agis.domain or None,
+                namespace=namespace_of(config),
+                related=config.agis.related,
                 endpoints=[
                     (method, str(block.get("capability", "mechanics")), block.get("impact") == "informational")
                     for method, block in blocks

@@ -20,7 +20,6 @@ HTTP beside AGTP.
 - :mod:`.event_stream`: answers that come event by event, and clients that leave before they are whole
 - :mod:`.gateway`: the HTTP gateway: any HTTP client calls every endpoint and every tool
 - :mod:`.gateway_documents`: what the gateway answers itself, below ``/.well-known/``
-- :mod:`.agis_summary`: ``/.well-known/agis.json``: what a service offers, on one page
 - :mod:`.conditional`: conditional requests: whether who asks again has the octets already
 - :mod:`.viewer_files`: the page of the OpenAPI document: Swagger UI, as a package carries it, and a little of our own
 - :mod:`.gateway_events`: answers of the gateway that come event by event

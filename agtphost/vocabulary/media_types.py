@@ -22,6 +22,12 @@ ENDPOINT_JSON = "application/vnd.agtp.endpoint+json"
 """An endpoint definition."""
 
 JSON = "application/json"
+AGIS = "application/agis"
+"""An AGIS document, as JSON (AGIS v01 section 16)."""
+
+AGIS_YAML = "application/agis+yaml"
+"""The same as YAML."""
+
 OPENAPI = "application/vnd.oai.openapi+json"
 """Read wherever a JSON body is."""
 

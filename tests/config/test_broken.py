@@ -30,7 +30,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "[zzzzzz]\n",
         4,
         "[zzzzzz] is unknown",
-        "known here: a2a, acp, adapter, admin, api, approvals, attestation, audit",
+        "known here: a2a, acp, adapter, admin, agis, api, approvals, attestation, audit",
     ),
     (
         "approval of a tool",

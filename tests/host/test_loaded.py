@@ -161,3 +161,24 @@ def test_what_an_operator_should_know_of_agents_is_logged(tmp_path: Path) -> Non
     assert any("role 'wizard' is unknown and treated as agent" in text for text in told)
     assert any(f"untrusted issuer: {stranger.kid} issued the Genesis" in text for text in told)
     assert all("document.json" in text for text in told)
+
+
+def test_what_is_to_be_published_conforms_or_the_host_does_not_start(tmp_path: Path) -> None:
+    """AGIS-073: with ``publish`` a rule that an endpoint breaks is told with its file; without, the log has it."""
+    assert load_host(configured(tmp_path / "sound", append="[agis]\npublish = true\n")).endpoints
+    for publish in ("true", "false"):
+        here = tmp_path / publish
+        config = configured(here, append=f'[agis]\nservice = "Shelf"\npublish = {publish}\n')
+        library = here / "etc" / "endpoints" / "library.toml"
+        library.write_text(library.read_text().replace('"/library/{isbn}"', '"/getBook/{isbn}"'))
+        said = "AGIS-P4-verb-in-path"
+        if publish == "true":
+            with pytest.raises(ConfigurationError) as caught:
+                load_host(config)
+            (problem,) = [each for each in caught.value.problems if said in each.message]
+            assert (problem.file, problem.line) == (str(library), 3) and "QUERY /getBook/{isbn}" in problem.message
+            assert problem.hint
+        else:
+            with capturedLogs() as logs:
+                assert load_host(config).endpoints
+            assert [text for event in logs if said in (text := formatEvent(event) or "")]

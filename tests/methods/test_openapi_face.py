@@ -11,7 +11,7 @@ from openapi_spec_validator import validate
 
 from agtphost.contract.binding import Binding
 from agtphost.identity.peer import Assurance
-from agtphost.methods.discovery import openapi
+from agtphost.methods.discovery import kept_documents, openapi
 from tests.identity.issued import CALLER, DESK, of_agent
 from tests.memory import body_of
 from tests.methods.floor_hosts import endpoint
@@ -113,7 +113,7 @@ def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest
     made: list[int] = []
     real = openapi.callable_openapi
     monkeypatch.setattr(openapi, "callable_openapi", lambda *a, **k: made.append(1) or real(*a, **k))
-    monkeypatch.setattr(openapi, "MOST_DOCUMENTS", 2)
+    monkeypatch.setattr(kept_documents, "MOST_DOCUMENTS", 2)
     endpoints = [own("QUERY", "/one")]
     host = MethodHost(endpoints=endpoints)
     for _ in range(3):
@@ -124,7 +124,7 @@ def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest
     for claim in ("", "booking:desk"):
         asked(host, headers={"Authority-Scope": claim})
     handler = next(binding.handler for binding in host.core.on.registry.built_ins() if binding.path == "/methods")
-    assert len(handler._face._documents) == 2  # type: ignore[attr-defined]
+    assert len(handler._face._documents._documents) == 2  # type: ignore[attr-defined]
 
 
 def test_other_formats_are_refused() -> None:

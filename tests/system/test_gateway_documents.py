@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from agtphost.http.agis_summary import PROTOCOLS
+from agtphost.agis.summary import PROTOCOLS
 from agtphost.identity import detached
 from agtphost.identity.keys import VerifyingKey
 from tests.system.gateways import TOKEN, ask, with_gateway

@@ -72,7 +72,7 @@ CACHES: Final = (
         "search.engine:SearchEngine._queries", "what texts that were searched for mean to the embedder", 256, 8 * MIB
     ),
     _cache("methods.discovery.candidates:Known._allowed", "what an authority may find", 64, 8 * MIB),
-    _cache("methods.discovery.openapi:OpenAPIFace._documents", "OpenAPI documents by authority", 32, 32 * MIB),
+    _cache("methods.discovery.kept_documents:KeptDocuments._documents", "OpenAPI or AGIS documents", 32, 32 * MIB),
     _cache("methods.discovery.discover:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
     _cache(
         "methods.discovery.discover:Discovery._warned",

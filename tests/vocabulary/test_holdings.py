@@ -257,7 +257,7 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.dispatch import sessions
     from agtphost.dispatch.gates import limits, principal
     from agtphost.methods.cognitive import query
-    from agtphost.methods.discovery import candidates, discover, openapi
+    from agtphost.methods.discovery import candidates, discover, kept_documents
     from agtphost.negotiation import compiling, rate
     from agtphost.protocols import admission
     from agtphost.search import words
@@ -270,7 +270,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["words_of"] == query.words_of.cache_parameters()["maxsize"]
     assert bounds["Known._allowed"] == candidates.MOST_AUTHORITIES
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)
-    assert bounds["OpenAPIFace._documents"] == openapi.MOST_DOCUMENTS
+    assert bounds["KeptDocuments._documents"] == kept_documents.MOST_DOCUMENTS
     assert bounds["SessionRegistry._sessions"] == sessions.MOST_SESSIONS
     assert bounds["CallTracker._levels"] == calls.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST

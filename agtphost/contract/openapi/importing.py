@@ -64,10 +64,13 @@ class ImportedEndpoint:
     file: str
     """A name for it, without folder."""
 
+    origin: str = "OpenAPI"
+    """What the document is."""
+
     def text(self, title: str) -> str:
         """The TOML, with what is to be reviewed in front."""
         lines = [
-            f"Derived from OpenAPI: {self.source} of {title}.",
+            f"Derived from {self.origin}: {self.source} of {title}.",
             "Nobody has confirmed intent, outcome and impact yet; check every REVIEW line.",
             "No host loads this file until it is renamed to .toml.",
             *(f"REVIEW {review}" for review in self.reviews),

@@ -27,6 +27,7 @@ from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution
+from agtphost.methods.discovery import agis
 from agtphost.methods.discovery.publishing import IDENTITY, DocumentPublisher, accepted
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
@@ -86,6 +87,7 @@ class Description:
     :param aside: calls a function that waits for files off the reactor.
     :param visibility: which agents a caller is shown; without one, every one that can be called.
     :param units: those that what is here tells its costs in.
+    :param face: writes what a caller may call as an AGIS document; None on a host that does not.
     """
 
     kind = "built_in"
@@ -102,7 +104,9 @@ class Description:
         aside: Callable[[Callable[[], None]], Awaitable[None]] = at_once,
         visibility: Visibility | None = None,
         units: Callable[[], Iterable[str]] = tuple,
+        face: agis.AgisFace | None = None,
     ) -> None:
+        self._agis = face
         self._units = units
         self._visibility = Visibility(states) if visibility is None else visibility
         self._directory = directory
@@ -120,6 +124,8 @@ class Description:
             return self._publisher.document(shown, _form(context, "json"))
         if "name" in context.path_parameters:
             return self._agent(context, _form(context, "manifest"))
+        if self._agis is not None and (asked := agis.form_of(context, IDENTITY)):
+            return self._agis.answer(context, asked)
         accept = context.headers.get("accept") if context.headers is not None else None
         if accept is not None and (form := accepted(accept, "", IDENTITY)):
             return self._agent(context, form)

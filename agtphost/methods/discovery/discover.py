@@ -24,6 +24,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution
+from agtphost.methods.discovery import agis
 from agtphost.methods.discovery.candidates import Candidates, typed
 from agtphost.methods.discovery.filters import result_type
 from agtphost.methods.discovery.openapi import FORMAT, OpenAPIFace
@@ -43,6 +44,9 @@ data classes are told in full.
 Listing = Callable[[BuiltInContext], Any]
 """What DISCOVER answers with, for one caller."""
 
+
+ROOTS = dict.fromkeys((media_types.MANIFEST_JSON, media_types.AGTP_JSON, media_types.JSON, "*/*"), "")
+"""What else Accept may prefer at the root."""
 
 TARGETS = ("methods", "agents", "genesis", "tools", "apis")
 """What the body of a DISCOVER may name, for callers of earlier drafts (AGTP-API section 5.10)."""
@@ -79,6 +83,7 @@ class Discovery:
     :param overrides: built-ins that the operator answers himself.
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     :param openapi: writes what a caller may call for clients of HTTP; None on a host that does not.
+    :param face: writes it as an AGIS document; None on a host that does not.
     """
 
     kind = "built_in"
@@ -98,7 +103,9 @@ class Discovery:
         overrides: Overrides | None = None,
         merchants: Callable[[Agent], MerchantManifest] | None = None,
         openapi: OpenAPIFace | None = None,
+        face: agis.AgisFace | None = None,
     ) -> None:
+        self._agis = face
         self._face = openapi
         self._merchants = merchants
         self._candidates = candidates
@@ -130,7 +137,8 @@ class Discovery:
         if path == "/" and self._candidates is not None and Candidates.wanted(context.input):
             return self._candidates.search(context)
         if path == "/" and "result_type" not in context.input:
-            return self._root(context)
+            form = agis.form_of(context, ROOTS) if self._agis is not None else ""
+            return self._root(context) if self._agis is None or not form else self._agis.answer(context, form)
         answer = self._documents["/agents" if path == "/" else path](context)
         return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
 

@@ -8,8 +8,6 @@ them, so that each has one ETag as long as nothing changes.
 
 from __future__ import annotations
 
-import operator
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +24,7 @@ from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
+from agtphost.methods.discovery.kept_documents import KeptDocuments
 from agtphost.methods.discovery.publishing import validated
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
@@ -33,12 +32,6 @@ from agtphost.vocabulary.catalog import Catalog
 
 FORMAT = "openapi"
 """The value of ``format``."""
-
-MOST_DOCUMENTS = 32
-"""Documents that are kept."""
-
-MOST_OCTETS = 32 * 1024 * 1024
-"""Of all of them."""
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments off the reactor."""
@@ -89,8 +82,7 @@ class OpenAPIFace:
         self._version = version
         self._server_url = server_url
         self._stream = stream
-        self._documents: OrderedDict[tuple[Any, ...], tuple[list[Any], Answer]] = OrderedDict()
-        self._octets = 0
+        self._documents = KeptDocuments()
         # One document at a time: however many are asked for, they leave the other threads to others.
         self._turn = DeferredLock()
 
@@ -106,14 +98,15 @@ class OpenAPIFace:
         agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
         current: list[Any] = [*bindings, *tools, *agents]
         key = (context.authority(), prefix, built_ins, self._version())
-        known = self._documents.get(key)
-        if known is not None and _same(known[0], current):
-            self._documents.move_to_end(key)
-            return known[1]
+        known = self._documents.known(key, current)
+        if known is not None:
+            return known
         entries: list[Entry] = []
         for binding in bindings:
             if built_ins or binding.tier != "A" or (binding.method == "FETCH" and not prefix):
-                entries.extend(self._reached(binding, context, prefix, agents))
+                entries.extend(
+                    (projected(binding, self._catalog), before) for before in reached(binding, context, prefix, agents)
+                )
         about = {
             "server_id": self._title,
             "agent_id": None if context.caller is None else context.caller.agent_id,
@@ -123,25 +116,8 @@ class OpenAPIFace:
         async with self._turn:
             octets = await self._run(self._written, entries, tools, prefix, about, anonymous)
         answer = validated(Answer(body=octets, content_type=media_types.OPENAPI), "Authorization")
-        self._keep(key, current, answer)
+        self._documents.keep(key, current, answer)
         return answer
-
-    def _reached(
-        self, binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]
-    ) -> Iterable[Entry]:
-        """Where the caller could call a binding: by its path, or at each agent that offers it."""
-        if context.admits(binding):
-            yield self._projected(binding), prefix
-        elif binding.agents and not prefix:
-            for agent in agents:
-                if agent.agent_id in binding.agents and context.invocation.admits_at(binding, agent):
-                    yield self._projected(binding), f"/agents/{agent.name}"
-
-    def _projected(self, binding: Binding) -> Mapping[str, Any]:
-        if binding.tier == "A":
-            return _shortened(project_binding(binding, self._catalog))
-        # What was declared in a file has its entry of the manifest.
-        return binding.details if "output_schema" in binding.details else project_binding(binding, self._catalog)
 
     def _written(
         self, entries: Sequence[Entry], tools: Sequence[Binding], prefix: str, about: Mapping[str, Any], anonymous: bool
@@ -154,22 +130,28 @@ class OpenAPIFace:
         document = callable_openapi(self._title, self._version(), operations, server_url=self._server_url, about=about)
         return jsontext.encode(document)
 
-    def _keep(self, key: tuple[Any, ...], current: list[Any], answer: Answer) -> None:
-        """Keep a document, and let go of those that were not asked for longest."""
-        old = self._documents.pop(key, None)
-        self._octets += _size(answer) - (0 if old is None else _size(old[1]))
-        self._documents[key] = current, answer
-        while len(self._documents) > MOST_DOCUMENTS or self._octets > MOST_OCTETS:
-            self._octets -= _size(self._documents.popitem(last=False)[1][1])
+
+def reached(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]) -> Iterable[str]:
+    """
+    Where the caller could call a binding: by its path, or at each agent that offers it.
+
+    :param prefix: what stands before the path at the agent that is addressed; empty where none is.
+    :return: what stands before its path.
+    """
+    if context.admits(binding):
+        yield prefix
+    elif binding.agents and not prefix:
+        for agent in agents:
+            if agent.agent_id in binding.agents and context.invocation.admits_at(binding, agent):
+                yield f"/agents/{agent.name}"
 
 
-def _size(answer: Answer) -> int:
-    return len(answer.body or b"")
-
-
-def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists hold the very same objects."""
-    return len(one) == len(other) and all(map(operator.is_, one, other))
+def projected(binding: Binding, catalog: Catalog) -> Mapping[str, Any]:
+    """A binding as the manifest has it."""
+    if binding.tier == "A":
+        return _shortened(project_binding(binding, catalog))
+    # What was declared in a file has its entry of the manifest.
+    return binding.details if "output_schema" in binding.details else project_binding(binding, catalog)
 
 
 def _shortened(endpoint: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,9 @@ def agis_summary(
     *,
     service: str,
     root: str,
+    domain: str | None,
     namespace: str,
+    related: Sequence[str],
     endpoints: Sequence[tuple[str, str, bool]],
     tools: bool,
     negotiable: bool,
@@ -33,6 +35,8 @@ def agis_summary(
     The document.
 
     :param root: the ``agtp://`` URI of the host, at which it describes itself.
+    :param domain: the trade it is in; None where nobody has said.
+    :param related: addresses of services that belong to it.
     :param endpoints: method, capability and whether it only reads, of each endpoint of the operator's.
     :param tools: whether hosted tools are called as well.
     :param negotiable: whether endpoints can be negotiated.
@@ -52,7 +56,7 @@ def agis_summary(
         "agtp": root,
         "agis_document": root,
         "methods": sorted(methods),
-        "domain": None,
+        "domain": domain,
         "namespace": namespace,
         "negotiable": negotiable,
         "capability_summary": sorted({capability for _, capability, _ in endpoints}),
@@ -60,6 +64,6 @@ def agis_summary(
         "pre_auth_discovery": anonymous,
         "version": version,
         "interaction_protocols": [name for name in PROTOCOLS if on[name]],
-        "related_services": [],
+        "related_services": list(related),
         "mcp_tools_list": f"{root}/tools",
     }

@@ -1,0 +1,301 @@
+"""
+Endpoints of AGTP-API as endpoints of AGIS, and the way back.
+
+The two drafts describe the same thing in different words: ``confidence`` is ``confidence_guidance``, ``impact`` is
+``impact_tier``, ``input_schema`` is ``input``; an actor is one of three, and a capability one of six. What the other
+has no word for is told, and never dropped in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.agis.document import Document, Endpoint
+from agtphost.agis.passes.completeness import ACTORS, CAPABILITIES, LONGEST, SURE
+from agtphost.agis.passes.contracts import error_names, resolved
+from agtphost.contract.openapi.importing import SUFFIX, Imported, ImportedEndpoint
+from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
+from agtphost.vocabulary.catalog import Catalog, is_method_name
+
+ORIGIN = "AGIS"
+"""What imported declarations say that they are derived from."""
+
+MODULE = "handlers.imported"
+"""Where a declaration says that its function is, until somebody has said another place."""
+
+UNSURE = 0.5
+"""The ``confidence`` of what says none."""
+
+_WIDER: Mapping[str, str] = {"creation": "transaction", "domain_spanning": "modification", "mechanics": "modification"}
+"""Categories of AGTP-API that AGIS has no word for."""
+
+_ERROR = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
+
+
+def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    An endpoint as an AGIS document has it.
+
+    :param entry: as a manifest shows it (AGTP-API section 8.9).
+    """
+    block = entry["semantic"]
+    final = block["impact"] == "irreversible"
+    actor, capability = str(block["actor"]), str(block["capability"])
+    if capability not in CAPABILITIES:
+        capability = "retrieval" if block["impact"] == "informational" else _WIDER.get(capability, "modification")
+    semantic: dict[str, Any] = {
+        "intent": _sentence(block["intent"]),
+        "actor": actor if actor in ACTORS else "agent",
+        "outcome": _sentence(block["outcome"]),
+        "capability": capability,
+        # What cannot be undone is for those who are sure, however sure the host is of it (AGIS v01 section 6).
+        "confidence_guidance": max(float(block["confidence"]), SURE) if final else float(block["confidence"]),
+        "impact_tier": block["impact"],
+        "is_idempotent": block["is_idempotent"],
+        **{name: block[name] for name in FOR_TOOLS if name in block},
+    }
+    found: dict[str, Any] = {
+        "method": entry["method"],
+        "path": entry["path"],
+        "semantic": semantic,
+        "input": _schema(entry.get("input_schema")),
+        "output": _schema(entry.get("output_schema")),
+        "errors": list(entry.get("errors", ())),
+    }
+    if entry.get("deprecated"):
+        found["deprecated"] = dict(entry["deprecated"])
+    if entry.get("proposed"):
+        found["proposed"] = True
+    return found
+
+
+def _sentence(text: str) -> str:
+    """What is longer than AGIS allows ends where a word does."""
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST - 3].rpartition(" ")[0] + "..."
+
+
+def _schema(schema: Any) -> dict[str, Any]:
+    return dict(schema) if isinstance(schema, Mapping) and schema else {"type": "object"}
+
+
+def imported(document: Document, catalog: Catalog) -> Imported:
+    """
+    The endpoints of a document as declarations for review.
+
+    :param document: one that conforms.
+    :param catalog: whose methods the host knows; others are told, with what makes them known.
+    """
+    members = document.members
+    found: list[ImportedEndpoint] = []
+    skipped: list[str] = []
+    files: set[str] = set()
+    losses: dict[str, int] = {}
+    for endpoint in document.endpoints:
+        if not is_method_name(endpoint.verb):
+            skipped.append(f"{endpoint.name}: a method of AGTP has 3 to 32 letters")
+            continue
+        one = _Import(endpoint, document, catalog)
+        table = one.table()
+        for loss in one.losses:
+            losses[loss.partition(":")[0]] = losses.get(loss.partition(":")[0], 0) + 1
+        found.append(
+            ImportedEndpoint(
+                source=endpoint.name,
+                method=endpoint.verb,
+                path=endpoint.path,
+                table=table,
+                naming=tuple(one.naming),
+                reviews=(*one.naming, *one.reviews),
+                losses=tuple(one.losses),
+                file=_file(endpoint, files),
+                origin=ORIGIN,
+            )
+        )
+    return Imported(
+        title=_line(str(members["service"]))[:120],
+        version=str(members["agis"]),
+        endpoints=tuple(found),
+        renamed=(),
+        losses=losses,
+        skipped=tuple(skipped),
+    )
+
+
+@dataclass
+class _Import:
+    """One endpoint on its way into a declaration."""
+
+    endpoint: Endpoint
+    document: Document
+    catalog: Catalog
+
+    def __post_init__(self) -> None:
+        self.naming: list[str] = []
+        self.reviews: list[str] = []
+        self.losses: list[str] = []
+
+    def table(self) -> dict[str, Any]:
+        """The declaration."""
+        endpoint = self.endpoint
+        method = endpoint.verb
+        if not self.catalog.knows(method):
+            version = self.catalog.version
+            self.naming.append(
+                f"[method] {method} is not in catalog {version}: add it to [policies.methods] custom, or take another"
+            )
+        semantic = self._semantic()
+        function = "_".join(re.findall(r"[a-z0-9]+", f"{method} {endpoint.path}".lower()))
+        self.reviews.append(f"[handler] nothing answers yet: {MODULE}.{function} is to be written, or name another")
+        self.reviews.append("[required_scopes] none: name what a caller has to be allowed")
+        table = {
+            "method": method,
+            "path": endpoint.path,
+            "description": semantic["intent"],
+            "errors": self._errors(),
+            "required_scopes": [],
+            **self._deprecated(),
+            "handler": {"type": "registered_function", "function": f"{MODULE}.{function}"},
+            "semantic": semantic,
+            "input_schema": self._input(),
+            "output_schema": self._contract("output"),
+        }
+        namespace = self.document.vocabulary.get("namespace")
+        if isinstance(namespace, str):
+            table["namespace"] = namespace
+        return table
+
+    def _semantic(self) -> dict[str, Any]:
+        block = self.endpoint.semantic
+        entry = self.catalog.entry(self.endpoint.verb)
+        usual = entry.categories[0] if entry is not None else "transaction"
+        found = {
+            "intent": _line(str(block["intent"]))[:MAX_TEXT],
+            "actor": block["actor"],
+            "outcome": _line(str(block["outcome"]))[:MAX_TEXT],
+            "capability": self._or("capability", block.get("capability"), usual),
+            "confidence": self._confidence(block),
+            "impact": self._or("impact", block.get("impact_tier"), "irreversible"),
+            "is_idempotent": self._or("is_idempotent", block.get("is_idempotent"), False),
+            **{name: block[name] for name in FOR_TOOLS if name in block},
+        }
+        if "state_transition" in block:
+            said = _line(str(block["state_transition"]))[:200]
+            self.losses.append(f"state_transition: {said}")
+        return found
+
+    def _or(self, name: str, value: Any, otherwise: Any) -> Any:
+        if value is not None:
+            return value
+        self.reviews.append(f"[{name}] the document says none; {str(otherwise).lower()} is a guess")
+        return otherwise
+
+    def _confidence(self, block: Mapping[str, Any]) -> Any:
+        value = block.get("confidence_guidance")
+        if value is None:
+            self.reviews.append(f"[confidence] the document has no confidence_guidance; {UNSURE} is a guess")
+            return UNSURE
+        said = "how sure an agent has to be; here it is how sure the host is"
+        self.reviews.append(f"[confidence] {value} was confidence_guidance, {said}")
+        return float(value)
+
+    def _contract(self, name: str) -> dict[str, Any]:
+        shared = self.document.members.get("schemas")
+        shared = shared if isinstance(shared, Mapping) else {}
+        return {"type": "object", **resolved(self.endpoint.members[name], shared, closed=name == "input")}
+
+    def _input(self) -> dict[str, Any]:
+        """With the parameters of the path, which AGTP-API wants declared."""
+        schema = self._contract("input")
+        properties = dict(schema.get("properties", {}))
+        missing = [name for name in re.findall(r"\{([A-Za-z0-9_]+)\}", self.endpoint.path) if name not in properties]
+        if not missing:
+            return schema
+        self.reviews.append(f"[input_schema] {', '.join(missing)} stands in the path, and was not declared: text")
+        properties |= {name: {"type": "string"} for name in missing}
+        return {**schema, "properties": properties, "required": [*schema.get("required", ()), *missing]}
+
+    def _errors(self) -> list[str]:
+        names = error_names(self.endpoint.members["errors"]) or []
+        fitting = [_ERROR.sub("_", name).lstrip("_.-0123456789")[:64] for name in names]
+        if fitting != names:
+            self.reviews.append(f"[errors] written as AGTP-API has names: the document has {_line(str(names))[:200]}")
+        return [*dict.fromkeys(name for name in fitting if name)]
+
+    def _deprecated(self) -> dict[str, Any]:
+        said = self.endpoint.members.get("deprecated")
+        if not said:
+            return {}
+        if isinstance(said, Mapping) and isinstance(said.get("deprecated_in"), str):
+            known = ("deprecated_in", "removed_in", "successor")
+            return {"deprecated": {name: said[name] for name in known if name in said}}
+        self.reviews.append("[deprecated] the document says so, but not since when")
+        return {"deprecated": {"deprecated_in": "1.0"}}
+
+
+def _file(endpoint: Endpoint, taken: set[str]) -> str:
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", endpoint.path).strip("-").lower()[:100] or "root"
+    wanted = name = f"{endpoint.verb.lower()}-{slug}"
+    number = 2
+    while name in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    taken.add(name)
+    return f"{name}{SUFFIX}"
+
+
+def _line(text: str) -> str:
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def tools_entry(path: str, tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """
+    The tools of one hosted server as one endpoint: EXECUTE on its path, told apart by what the payload names.
+
+    :param tools: as operations of EXECUTE: ``tool``, ``action``, ``payload_type``, ``input_schema``.
+    """
+    listed = list(tools)
+    server = path.rpartition("/")[2]
+    return {
+        "method": "EXECUTE",
+        "path": path,
+        "semantic": {
+            "intent": f"Execute a tool of {server}.",
+            "actor": "agent",
+            "outcome": "The tool has run, and the caller has its result.",
+            "capability": "transaction",
+            "confidence_guidance": SURE,
+            "impact_tier": "irreversible",
+            "is_idempotent": False,
+        },
+        "input": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["action", "payload_type", "payload"],
+            "properties": {
+                **{name: {"type": "string", "enum": sorted({each[name] for each in listed})} for name in _SAID},
+                "payload": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["tool", "arguments"],
+                    "properties": {
+                        "tool": {"type": "string", "enum": [each["tool"] for each in listed]},
+                        "arguments": {"type": "object"},
+                    },
+                },
+            },
+        },
+        "output": {"type": "object"},
+        "errors": [],
+    }
+
+
+_SAID = ("action", "payload_type")
+
+
+def verbs(entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The methods of endpoints, each once."""
+    yield from dict.fromkeys(entry["method"] for entry in entries)

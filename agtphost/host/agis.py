@@ -1,0 +1,100 @@
+"""This host in AGIS: what its documents say of it, and whether its endpoints can be said (AGIS v01 section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.logger import Logger
+
+from agtphost.config import Config
+from agtphost.config.agis import AgisSection
+from agtphost.config.presence import public_authority
+from agtphost.contract.endpoint import Endpoint
+from agtphost.errors import Problem
+from agtphost.vocabulary.uris import DEFAULT_PORT, SCHEME
+
+if TYPE_CHECKING:
+    from agtphost.agis.service import Service
+
+log = Logger()
+
+_MEMBERS: Mapping[int, str] = {4: "path", 5: "semantic", 6: "semantic", 8: "input_schema"}
+"""What of a declaration each pass is about; the others are about its method."""
+
+
+def root_of(config: Config) -> str:
+    """Where the host describes itself over AGTP."""
+    name, port = public_authority(config)
+    return f"{SCHEME}://{name}" + (f":{port}" if port not in (0, DEFAULT_PORT) else "")
+
+
+def service_of(
+    config: Config, root: str, version: str, known: bool = True, about: Mapping[str, Any] | None = None
+) -> Service:
+    """
+    What a document says of the host.
+
+    :param root: its ``agtp://`` URI.
+    :param version: of what it offers.
+    :param known: whether it is certain who reads: only then data classes are told in full (AGIS v01 section 14).
+    :param about: whose document it is.
+    """
+    # It is needed where AGIS is asked for, and reads a dictionary of verbs.
+    from agtphost.agis.service import Service
+
+    given = config.agis
+    name = given.service or config.host.server_id
+    return Service(
+        name=name,
+        agtp=root,
+        description=given.description or f"What {name} answers over AGTP.",
+        version=version,
+        domain=given.domain,
+        namespace=namespace_of(config),
+        negotiable=config.policies.synthesis_enabled,
+        data_classes=[entry.document() if known else entry.public() for entry in config.data_class],
+        anonymous=config.policies.anonymous_discovery,
+        about={} if about is None else about,
+    )
+
+
+def namespace_of(config: Config) -> str:
+    """What tells the verbs of this host from those of others."""
+    return config.agis.namespace or config.host.server_id
+
+
+def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
+    """
+    What is wrong with the host's own document.
+
+    :return: what keeps a host from starting that is to publish it; where it is not, it is told in the log.
+    """
+    if config.agis == AgisSection() or not endpoints:
+        return []
+    problems = list(_problems(config, endpoints))
+    if config.agis.publish:
+        return problems
+    for problem in problems:
+        log.warn("left out of AGIS documents: {problem}", problem=str(problem))
+    return []
+
+
+def _problems(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
+    from agtphost.agis.endpoints import exported
+    from agtphost.agis.findings import Severity
+    from agtphost.agis.service import examined
+
+    by_name = {endpoint.name: endpoint for endpoint in endpoints}
+    service = service_of(config, root_of(config), "1")
+    for finding in examined(service, [exported(endpoint.projection()) for endpoint in endpoints]):
+        if finding.severity is not Severity.ERROR:
+            continue
+        endpoint, member = by_name.get(finding.place), _MEMBERS.get(finding.rule.number, "method")
+        hint = f"write {finding.fix}" if finding.fix else f"AGIS v01 section {finding.rule.section}"
+        yield Problem(
+            message=f"{finding.place}: {finding.message} ({finding.rule.name})",
+            file=str(config.file) if endpoint is None else endpoint.file,
+            line=config.place("agis")[0] if endpoint is None else endpoint.lines.get(member, endpoint.line),
+            hint=hint,
+        )

@@ -1,0 +1,182 @@
+"""
+``format=agis``: what one caller may call, as an AGIS document (AGIS v01 sections 8 and 12, AGTP-API replaces it).
+
+``DESCRIBE /`` and ``DISCOVER /`` answer it where ``format`` or ``Accept`` asks for it. The list is that of DISCOVER,
+filtered by the gates' own decision before anything is written; a document that its readers would have to refuse is
+never sent. Documents are written off the reactor, and kept for everybody of the same authority.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
+from agtphost.methods import execution
+from agtphost.methods.discovery.kept_documents import KeptDocuments
+from agtphost.methods.discovery.openapi import Entry, Run, projected, reached, tool_operation
+from agtphost.methods.discovery.publishing import accepted, validated
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.reasons import Reason
+
+log = Logger()
+
+AGIS, AGIS_YAML = "agis", "agis-yaml"
+"""The values of ``format``."""
+
+VERSION = "1.0"
+
+FORMS: Mapping[str, str] = {media_types.AGIS: AGIS, media_types.AGIS_YAML: AGIS_YAML}
+"""The form by media type."""
+
+DEPRECATED = ("AGTP-Endpoint-Warning", 'deprecated="format=agis"; use="DISCOVER /"')
+"""Every document is sent with it: AGTP-API's manifest has taken its place."""
+
+_VERSION = re.compile(r'\s*version\s*=\s*"?([^";]*)"?\s*', re.IGNORECASE)
+
+Facts = Callable[[str, bool, Mapping[str, Any]], Any]
+"""The :class:`agtphost.agis.service.Service` for a reader: the version, whether it is known, and what is said of it."""
+
+
+def form_of(context: BuiltInContext, others: Mapping[str, str]) -> str:
+    """
+    Which form of an AGIS document is asked for: by ``format``, else by Accept; empty where another document is.
+
+    :param others: what else Accept may prefer, by media type.
+    :raises agtphost.errors.Refusal: 422 where no other version of AGIS than one that is not served would do.
+    """
+    if "format" in context.input:
+        asked = context.input["format"]
+        return asked if asked in (AGIS, AGIS_YAML) else ""
+    header = context.headers.get("accept") if context.headers is not None else None
+    if header is None or media_types.AGIS not in header.lower():
+        return ""
+    parts, unserved = [], ""
+    for part in header[:1_000].split(","):
+        essence, *given = part.split(";")
+        if essence.strip().lower() in FORMS:
+            versions = [found[1].strip() for each in given if (found := _VERSION.fullmatch(each)) is not None]
+            if any(version not in ("", VERSION) for version in versions):
+                unserved = versions[0]
+                continue
+            given = [each for each in given if _VERSION.fullmatch(each) is None]
+        parts.append(";".join((essence, *given)))
+    form = accepted(",".join(parts), "", {**others, **FORMS})
+    if not form and unserved and not any(part.strip() for part in parts):
+        raise parameters.invalid("Accept", f"AGIS {unserved[:20]!r} is not served.", f"Ask for version={VERSION}.")
+    return form if form in (AGIS, AGIS_YAML) else ""
+
+
+class AgisFace:
+    """
+    Writes AGIS documents.
+
+    :param facts: what they say of the service.
+    :param bindings: everything registered; read at every call.
+    :param adapters: whose tools are listed.
+    :param directory: the hosted agents, some of which offer what others do not.
+    :param visibility: which of them a caller is shown, and who is known.
+    :param version: of what the host has to offer.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        catalog: Catalog,
+        bindings: Callable[[], Iterable[Binding]],
+        adapters: Sequence[IPayloadAdapter],
+        directory: IAgentDirectory,
+        visibility: Visibility,
+        run: Run,
+        *,
+        version: Callable[[], str] = lambda: "1",
+    ) -> None:
+        self._facts = facts
+        self._catalog = catalog
+        self._bindings = bindings
+        self._adapters = adapters
+        self._directory = directory
+        self._visibility = visibility
+        self._run = run
+        self._version = version
+        self._documents = KeptDocuments()
+        # One document at a time: however many are asked for, they leave the other threads to others.
+        self._turn = DeferredLock()
+
+    async def answer(self, context: BuiltInContext, form: str) -> Answer:
+        """
+        The document of one caller.
+
+        :param form: one of :data:`AGIS` and :data:`AGIS_YAML`.
+        :raises agtphost.errors.Refusal: 503 where the host cannot be described in AGIS.
+        """
+        addressed = context.agent if context.invocation.addressed else None
+        prefix = "" if addressed is None else f"/agents/{addressed.name}"
+        bindings, tools = list(self._bindings()), execution.callable_tools(self._adapters, context)
+        agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
+        built_ins = context.input.get("built_ins") in (True, "true")
+        known_reader = self._visibility.proven(context)
+        current: list[Any] = [*bindings, *tools, *agents]
+        key = (context.authority(), prefix, built_ins, known_reader, form, self._version())
+        known = self._documents.known(key, current)
+        if known is not None:
+            return known
+        own: list[Entry] = []
+        basic: list[Entry] = []
+        for binding in bindings:
+            entries = basic if binding.tier == "A" else own
+            entries.extend((projected(binding, self._catalog), at) for at in reached(binding, context, prefix, agents))
+        # Whoever may call nothing of the operator's is told what everybody may call: there is such a thing.
+        listed = [*own, *(basic if built_ins or not (own or tools) else ())]
+        about = {
+            "agent_id": None if context.caller is None else context.caller.agent_id,
+            "assurance": context.assurance.label,
+        }
+        facts = self._facts(self._version(), known_reader, about)
+        async with self._turn:
+            octets = await self._run(self._written, facts, listed, tools, prefix, form)
+        label = media_types.AGIS if form == AGIS else media_types.AGIS_YAML
+        answer = validated(
+            Answer(body=octets, content_type=f"{label}; version={VERSION}", headers=(DEPRECATED,)), "Accept, Agent-ID"
+        )
+        self._documents.keep(key, current, answer)
+        return answer
+
+    def _written(self, facts: Any, listed: Sequence[Entry], tools: Sequence[Binding], prefix: str, form: str) -> bytes:
+        from agtphost.agis import normal, service
+        from agtphost.agis.endpoints import exported, tools_entry
+
+        entries = [exported({**entry, "path": prefixed(before, entry["path"])}) for entry, before in listed]
+        servers: dict[str, list[Mapping[str, Any]]] = {}
+        for tool in tools:
+            servers.setdefault(prefix + tool.path, []).append(tool_operation(tool, self._catalog))
+        entries.extend(tools_entry(path, offered) for path, offered in servers.items())
+        try:
+            own = service.own(facts, entries)
+        except service.Unpublishable as error:
+            log.error("the host cannot be described in AGIS: {why}", why=str(error))
+            raise Refusal(
+                Reason.MANIFEST_UNAVAILABLE,
+                "The host cannot be described in AGIS.",
+                remedy="DISCOVER / has the same as a manifest.",
+            ) from None
+        for name, finding in own.left_out.items():
+            log.warn(
+                "{name} is not in AGIS documents: {rule}: {why}", name=name, rule=finding.rule.name, why=finding.message
+            )
+        return jsontext.encode(own.document) if form == AGIS else normal.as_yaml(own.document).encode()
+
+
+def prefixed(before: str, path: str) -> str:
+    """A path at an agent."""
+    return path if not before else before if path == "/" else before + path
