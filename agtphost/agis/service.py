@@ -1,5 +1,5 @@
 """
-A service's own document, made of its endpoints and examined before anybody gets it (AGIS v01 sections 8, 9 and C.2).
+A service's own document, made of its endpoints and examined before anybody gets it (AGIS v01 sections 8 and 9).
 
 An AGIS document conforms or it does not: one endpoint that breaks the grammar would make the whole of no use to its
 readers. So what cannot be said in AGIS is left out, and is told with the rule that it breaks.

@@ -170,13 +170,13 @@ def test_what_is_to_be_published_conforms_or_the_host_does_not_start(tmp_path: P
         here = tmp_path / publish
         config = configured(here, append=f'[agis]\nservice = "Shelf"\npublish = {publish}\n')
         library = here / "etc" / "endpoints" / "library.toml"
-        library.write_text(library.read_text().replace('"/library/{isbn}"', '"/getBook/{isbn}"'))
-        said = "AGIS-P4-verb-in-path"
+        library.write_text(library.read_text().replace("Look up a book by its ISBN.", "Deletes a book."))
+        said, line = "AGIS-P6-contradiction", library.read_text().splitlines().index("[semantic]") + 1
         if publish == "true":
             with pytest.raises(ConfigurationError) as caught:
                 load_host(config)
             (problem,) = [each for each in caught.value.problems if said in each.message]
-            assert (problem.file, problem.line) == (str(library), 3) and "QUERY /getBook/{isbn}" in problem.message
+            assert (problem.file, problem.line) == (str(library), line) and "QUERY /library/{isbn}" in problem.message
             assert problem.hint
         else:
             with capturedLogs() as logs:
