@@ -170,8 +170,8 @@ def test_what_is_to_be_published_conforms_or_the_host_does_not_start(tmp_path: P
         here = tmp_path / publish
         config = configured(here, append=f'[agis]\nservice = "Shelf"\npublish = {publish}\n')
         library = here / "etc" / "endpoints" / "library.toml"
-        library.write_text(library.read_text().replace("Look up a book by its ISBN.", "Deletes a book."))
-        said, line = "AGIS-P6-contradiction", library.read_text().splitlines().index("[semantic]") + 1
+        library.write_text(library.read_text().replace("Look up a book by its ISBN.", "Look up a book. Return it."))
+        said, line = "AGIS-P5-sentence", library.read_text().splitlines().index("[semantic]") + 1
         if publish == "true":
             with pytest.raises(ConfigurationError) as caught:
                 load_host(config)
