@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,11 @@ MAX_ENDPOINTS = 5_000
 
 VERSION = "1.0"
 """Of the specification."""
+
+
+def capitals(method: str) -> str:
+    """A method in capitals; one whose inner capitals part words stays, so that they can be seen."""
+    return method if re.search(r"[a-z][A-Z]", method) else method.upper()
 
 
 @dataclass(frozen=True, kw_only=True)

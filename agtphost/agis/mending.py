@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.agis.document import Document, Endpoint, endpoints
+from agtphost.agis.document import Document, Endpoint, capitals, endpoints
 from agtphost.agis.passes.contracts import snake
 from agtphost.agis.passes.path_syntax import mended_segment
 from agtphost.agis.reading import Tree
@@ -71,7 +71,8 @@ def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
         if path != endpoint.path and (endpoint.verb, path) in taken:
             path = endpoint.path
         taken.add((endpoint.verb, path))
-        name = f"{endpoint.verb} {path}"
+        method = capitals(endpoint.method)
+        name = f"{method} {path}"
         if name != endpoint.name:
             mending.change("endpoints", endpoint.name, name)
         mending.places[place_of(endpoint.name)] = name
@@ -79,7 +80,7 @@ def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
             # A name that differs in capitals alone is defined twice, and stays for a person to see.
             written[name if name not in written else endpoint.name] = members
         else:
-            mending.root["endpoints"][endpoint.at[1]] = {**members, "method": endpoint.verb, "path": path}
+            mending.root["endpoints"][endpoint.at[1]] = {**members, "method": method, "path": path}
     if written and len(written) == len(listed):
         mending.root["endpoints"] = written
 
@@ -143,9 +144,9 @@ def _errors(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) -> N
 
 def _vocabulary(mending: _Mending) -> None:
     block = mending.root["vocabulary"]
-    used = [*dict.fromkeys(endpoint.verb for endpoint in endpoints(mending.root))]
+    used = [*dict.fromkeys(capitals(endpoint.method) for endpoint in endpoints(mending.root))]
     given = block.get("declared_verbs")
-    declared = [*dict.fromkeys(verb.upper() for verb in given or [])]
+    declared = [*dict.fromkeys(map(capitals, given or []))]
     wanted = declared if {*declared} == {*used} else used
     if wanted != given:
         mending.change("vocabulary.declared_verbs", ", ".join(given or []) or "nothing", ", ".join(wanted))

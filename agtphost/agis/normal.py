@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from agtphost.agis.document import Document, Endpoint
+from agtphost.agis.document import Document, Endpoint, capitals
 from agtphost.agis.passes.completeness import FIELDS
 from agtphost.agis.shorthand import is_shorthand, schema_of
 
@@ -29,9 +29,9 @@ def normal(document: Document) -> dict[str, Any]:
     """The canonical values of a document."""
     found = _ordered(document.members, _TOP)
     block = _ordered(document.vocabulary, _VOCABULARY)
-    endpoints = [(endpoint.verb, endpoint.path, _endpoint(endpoint)) for endpoint in document.endpoints]
+    endpoints = [(capitals(endpoint.method), endpoint.path, _endpoint(endpoint)) for endpoint in document.endpoints]
     if isinstance(block.get("declared_verbs"), list):
-        block["declared_verbs"] = [*dict.fromkeys(verb.upper() for verb in block["declared_verbs"])]
+        block["declared_verbs"] = [*dict.fromkeys(map(capitals, block["declared_verbs"]))]
     found["vocabulary"] = block
     if isinstance(document.members["endpoints"], Mapping):
         found["endpoints"] = {f"{method} {path}": members for method, path, members in endpoints}

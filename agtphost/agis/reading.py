@@ -84,10 +84,15 @@ def read(octets: bytes) -> Tree:
         return _read_json(octets)
     marks: Marks = {}
     try:
-        return Tree(root=yamltext.decode(octets, _BOUNDS, marks), marks=marks)
+        root = yamltext.decode(octets, _BOUNDS, marks)
+        return Tree(root=root, marks=marks or {id(root): {}})
     except yamltext.YAMLTextError as error:
-        illustrative = _ILLUSTRATIVE.search(octets.decode("utf-8")) is not None
-        raise Unreadable(_reason(octets, error), error.mark, illustrative=illustrative) from None
+        text = octets.decode("utf-8")
+        illustration = _ILLUSTRATIVE.search(text)
+        if illustration is None:
+            raise Unreadable(_reason(octets, error), error.mark) from None
+        mark = text.count("\n", 0, illustration.start()) + 1, 1
+        raise Unreadable("it is the draft's illustrative notation", mark, illustrative=True) from None
 
 
 def _utf_8(octets: bytes) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from agtphost.agis.validation import validate
 from agtphost.agis.words import words
 from agtphost.vocabulary.catalog import Catalog
-from tests.agis.documents import examined, method, rules
+from tests.agis.documents import changed, examined, method, rules
 from tests.rows import each_row
 
 TABLE = {
@@ -95,6 +97,24 @@ def test_every_verb_of_the_catalog(verb: str) -> None:
     assert known.base(verb) is None
     for form in inflected(verb):
         assert known.base(form) == verb, form
+
+
+REFUSED = {"OPEN": "AGIS-P3-state", "CONNECT": "AGIS-P3-http-method", "TRACE": "AGIS-P3-http-method"}
+"""Verbs of the catalog that AGIS refuses by name (AGIS v01 sections 4.2 and 4.3)."""
+
+
+def test_documents_of_all_verbs_and_of_all_their_forms() -> None:
+    """Every base form is accepted, every inflected one refused, by a validator that is given a document of them."""
+    catalog = sorted(Catalog.load().methods)
+    forms = sorted({form for verb in catalog for form in inflected(verb)} - {*catalog})
+    assert len(catalog) > 400 and len(forms) > 1_200
+    found: dict[str, set[str]] = {}
+    listed = [{"method": name, "path": "/thing"} for name in (*catalog, *forms)]
+    for finding in validate(json.dumps(changed(("endpoints", listed))).encode()).findings:
+        if finding.rule.number in (2, 3) and finding.severity.value == "error":
+            found.setdefault(finding.place.split()[0], set()).add(finding.rule.name)
+    expected = {verb: {rule} for verb, rule in REFUSED.items()}
+    assert found == expected | {form: {"AGIS-P2-inflected"} for form in forms}
 
 
 @each_row(("form", "verb"), sorted(words().irregular.items()))

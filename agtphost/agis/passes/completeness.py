@@ -36,7 +36,11 @@ FIELDS: dict[str, tuple[bool, bool]] = {
 """The members of a semantic block: whether level 1 and level 2 require them (AGIS v01 section 3)."""
 
 _FINAL = frozenset({"EXECUTE", "CANCEL", "TRANSFER"})
-_NEXT = re.compile(r"[.!?]\s+[A-Z]")
+_NEXT = re.compile(r"[.!?](?=\s+[A-Z])")
+_SHORT = re.compile(
+    r"(?:^|[\s(])(?:[A-Za-z](?:\.[A-Za-z])*|Dr|Mr|Mrs|Ms|Prof|St|Mt|Ft|No|Nr|Jr|Sr|vs|etc|cf|approx|incl|Inc|Ltd|Co|Corp|Dept)\.$"
+)
+"""What a full stop shortens, and does not end."""
 _INSTRUCTIONS = re.compile(
     r"ignore (?:all |any )?(?:previous|prior|above)|\byou are\b|\byou must\b|(?:^|\s)(?:system|assistant|user)\s*:|<\|"
     r"|\bdisregard\b|\binstructions?\b.{0,20}\b(?:above|follow)",
@@ -92,13 +96,23 @@ def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             message = f"semantic.{name} has {len(said)} characters, and {LONGEST} are the most"
             yield subject.finding("5-long", endpoint.name, at, message)
             continue
-        if _NEXT.search(said.strip()):
+        first = _first_sentence(said.strip())
+        if first is not None:
             message = f"semantic.{name} is more than one sentence"
-            yield subject.finding("5-sentence", endpoint.name, at, message, re.split(r"(?<=[.!?])\s", said.strip())[0])
+            yield subject.finding("5-sentence", endpoint.name, at, message, first)
         found = _INSTRUCTIONS.search(said)
         if found is not None:
             message = f"semantic.{name} reads as an instruction: {found[0].strip()!r}"
             yield subject.finding("5-instruction", endpoint.name, at, message, "say what the endpoint does")
+
+
+def _first_sentence(said: str) -> str | None:
+    """That of several; None of one."""
+    for end in _NEXT.finditer(said):
+        first = said[: end.end()]
+        if _SHORT.search(first[-12:]) is None:
+            return first
+    return None
 
 
 def _values(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:

@@ -20,8 +20,12 @@ from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Effect, Words
 
 _FIRST = re.compile(r"[A-Za-z]+")
+_STORE = re.compile(r"\b(?:into|from|in|of) the \S+ (?:table|index|queue|collection|cache)\b", re.IGNORECASE)
+"""Of a computer, or of a kitchen, a waiting room and a museum."""
+
 _INTERNAL = re.compile(
-    r"\b(?:into|from|in|of) the \S+ (?:table|index|queue|collection|cache)\b|\b(?:database|SQL|stored procedure)\b"
+    r"\b(?:record|document|entry|entries|item|message|value|key)s?\b.{0,40} (?:into|from|in|of) the \S+"
+    r" (?:table|index|queue|collection|cache)\b|\b(?:database|SQL|stored procedure)\b"
     r"|\b(?:rows?|columns?) (?:of|in|into|from|to)\b|\bcalls the \S+ (?:API|service|function|endpoint)\b"
     r"|\b(?:HTTP|REST|API|RPC) (?:call|request)\b",
     re.IGNORECASE,
@@ -52,6 +56,9 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
     if found is not None:
         message = f"the intent tells what the system does inside ({found[0]!r})"
         yield subject.finding("6-internal", endpoint.name, at, message, "say what the agent gets done")
+    elif (found := _STORE.search(intent)) is not None:
+        message = f"the intent may tell what the system does inside ({found[0]!r})"
+        yield subject.finding("6-doubtful", endpoint.name, at, message, "say what the agent gets done")
     verb = head_verb(subject.words, intent)
     if verb is None or verb == method:
         return
