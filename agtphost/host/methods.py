@@ -120,7 +120,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         agis=AgisFace(
             partial(service_of, config, root_of(config)),
             *(loaded.catalog, on.registry.admitted, adapters, loaded.directory, visibility, on.aside),
-            version=lambda: str(publication.api_version),
+            version=publication.current_version,
         ),
     )
 
@@ -305,7 +305,7 @@ def _discovery(
         openapi=OpenAPIFace(
             *(on.config.host.server_id, catalog, loaded.policy.aliases, on.registry.admitted, shown.adapters),
             *(loaded.directory, shown.visibility, on.aside),
-            version=lambda: str(shown.publication.api_version),
+            version=shown.publication.current_version,
             stream=on.config.gateway.stream,
         ),
         face=shown.agis,

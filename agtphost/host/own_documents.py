@@ -60,7 +60,7 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
                 confirms=any(binding.approval for binding in (*bound, *tools)),
                 data_classes=[entry.name for entry in config.data_class],
                 anonymous=True,
-                version=str(shown.publication.api_version),
+                version=shown.publication.current_version(),
             )
         )
 

@@ -186,6 +186,11 @@ class Publication:
         if self._counting:
             self._count()
 
+    def current_version(self) -> str:
+        """``AGTP-API-Version`` of what can be called at this moment: what says it never lags behind what it lists."""
+        self.refresh()
+        return str(self.api_version)
+
     def end(self) -> None:
         """Another publication counts from now on; whoever still asks this one is told what was published last."""
         self._over = True

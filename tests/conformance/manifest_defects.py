@@ -149,6 +149,8 @@ IN_MANIFEST: Mapping[str, Change] = {
     "semantic-block.confidence": of_endpoint("semantic", "confidence", 1.5),
     "semantic-block.impact": of_endpoint("semantic", "impact", "huge"),
     "semantic-block.is-idempotent": of_endpoint("semantic", "is_idempotent", "yes"),
+    "semantic-block.mcp-tool-name": of_endpoint("semantic", "mcp_tool_name", "Find Orders"),
+    "semantic-block.parameter-hints": of_endpoint("semantic", "parameter_hints", {"query": "what to look for"}),
     "semantic-block.own-effects": same_outcome,
     "manifest-structure.agtp-version": member("agtp_version", "2.0"),
     "manifest-structure.agtp-api-version": without("agtp_api_version"),
