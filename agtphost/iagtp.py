@@ -18,6 +18,7 @@ from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.interface import IHandler as IHandler
 from agtphost.identity.agents import Agent
@@ -69,6 +70,14 @@ class IDispatcher(Interface):
 
     def refuse(reason: Reason, explanation: str, peer: Peer, line: bytes = b"") -> Awaitable[Response]:
         """Seal the one response to octets that never became a request; the connection closes after it."""
+
+    def turn_away(request: Request, refusal: Refusal, peer: Peer) -> Awaitable[Response]:
+        """
+        Seal the refusal of a request that a front of this host turns away by its head: no gate sees it.
+
+        :param request: its method and path, what it was read from, and whom it names.
+        :return: the sealed response; 429 for an address that asks too much.
+        """
 
 
 class IGate(Interface):

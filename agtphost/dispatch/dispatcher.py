@@ -166,6 +166,15 @@ class Dispatcher:
             self._refusals.counted(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
+    async def turn_away(self, request: Request, refusal: Refusal, peer: Peer) -> Response:
+        """Answer a request that a front refuses at its door; see :class:`agtphost.iagtp.IDispatcher`."""
+        exchange = Exchange(request, peer, time.time())
+        if self._refusals is not None:
+            refusal = self._refusals.counted(exchange, refusal)
+        if refusal.cause:
+            log_unbelieved(exchange, refusal.cause)
+        return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
+
     async def _admit(self, exchange: Exchange, interim: Interim | None) -> None:
         """
         Every gate. A stream waits for the person that its call needs, and passes all gates once more.

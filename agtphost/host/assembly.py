@@ -42,6 +42,7 @@ from agtphost.host.surfaces import Served, http_services
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreaming
 from agtphost.host.vitals import looking, tell_vitals
+from agtphost.http.refusals import Door
 from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
@@ -179,7 +180,7 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
     served = (known, *fronts, operated, metrics(on, look), _gateway(on, generations))
-    yield from http_services(reactor, config, (each for each in served if each is not None))
+    yield from http_services(reactor, config, (each for each in served if each is not None), Door(front))
     yield listening
 
     def summary() -> Mapping[str, object]:

@@ -50,11 +50,13 @@ class Front:
 
     dispatch: Callable[..., Any]
     refuse: Callable[..., Any]
+    turn_away: Callable[..., Any]
 
     def turn_to(self, dispatcher: Dispatcher) -> None:
         """Hand the next request to this one."""
         self.dispatch = dispatcher.dispatch
         self.refuse = dispatcher.refuse
+        self.turn_away = dispatcher.turn_away
 
 
 class Generations:

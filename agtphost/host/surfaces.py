@@ -24,6 +24,7 @@ from agtphost.host.access_log import access_log
 from agtphost.host.listener import http_limits
 from agtphost.host.loaded import mandates
 from agtphost.http.mounts import Mount
+from agtphost.http.refusals import Door
 from agtphost.http.site import HttpService
 from agtphost.http.tls import Connections, ask_browsers, https_options, names_of
 from agtphost.protocols.tls import ServerTLS
@@ -61,11 +62,12 @@ def service_name(listener: Listener) -> str:
     return f"http {listener}"
 
 
-def http_services(reactor: Any, config: Config, served: Iterable[Served]) -> Iterator[HttpService]:
+def http_services(reactor: Any, config: Config, served: Iterable[Served], door: Door) -> Iterator[HttpService]:
     """
     One service for each listener.
 
     :param served: for every surface of the configuration.
+    :param door: puts on record whom each of them refuses.
     :raises agtphost.errors.ConfigurationError: for surfaces that overlap, and for certificates and endpoints that
         cannot be used.
     """
@@ -79,7 +81,7 @@ def http_services(reactor: Any, config: Config, served: Iterable[Served]) -> Ite
         tls = _tls(config, listener, sharing)
         mounts: list[Mount] = []
         for surface in sharing:
-            mounts += _mounts(surface, by_name[surface.name])
+            mounts += _mounts(surface, by_name[surface.name], door)
         service = HttpService(
             reactor,
             sharing[0].listen,
@@ -115,7 +117,7 @@ def _by_listener(config: Config) -> dict[Listener, list[Surface]]:
     return sharing
 
 
-def _mounts(surface: Surface, served: Served) -> Iterator[Mount]:
+def _mounts(surface: Surface, served: Served, door: Door) -> Iterator[Mount]:
     reached = urlsplit(surface.url or "")
     origin = f"{reached.scheme}://{reached.netloc}".lower() if surface.url and served.pages else None
     for path in surface.paths:
@@ -129,6 +131,7 @@ def _mounts(surface: Surface, served: Served) -> Iterator[Mount]:
             pages=served.pages,
             home=served.home,
             fields=served.fields,
+            door=door,
         )
 
 

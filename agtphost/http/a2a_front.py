@@ -37,15 +37,17 @@ from agtphost.http.a2a_rpc import (
     require_hosted,
 )
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
-from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
 from agtphost.http.event_stream import Gone
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
+from agtphost.http.refusals import refused, unproven
 from agtphost.http.registry import profiled
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import Signer
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Response
 
 __all__ = ["Exposed", "FrontResource", "FrontSettings"]
@@ -161,28 +163,32 @@ class FrontResource(Resource):
         label, card = self._label(path if route is None else route.home)
         exposed = self._exposed.get(label)
         if exposed is None:
-            return tail_of(request, 404, b"No agent is here.\n")
+            return refused(request, 404, Reason.NOT_FOUND, "No agent is here.")
         if card:
             if request.method not in (b"GET", b"HEAD"):
-                return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
+                return refused(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
             if not self._in_service(exposed):
-                return tail_of(request, 404, b"The agent is not in service.\n")
+                return refused(request, 404, Reason.NOT_FOUND, "The agent is not in service.")
             if self._settings.disclosed:
                 request.admitted = _Admitted(exposed, label)
                 return None
         else:
             allowed = ("POST",) if route is None else tuple(route.operations)
             if request.method.decode("ascii", "replace") not in allowed:
-                said = f"Send a {' or a '.join(allowed)}.\n".encode()
-                return tail_of(request, 405, said, ("Allow", ", ".join(allowed)))
+                said = f"Send a {' or a '.join(allowed)}."
+                return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", ", ".join(allowed)))
         try:
             client = self._clients.of(request)
         except NotAdmitted as error:
-            return tail_of(request, 401, f"{error}.\n".encode(), ("WWW-Authenticate", "Bearer"))
+            return unproven(request, f"{error}.", error.reason)
         if client.proven:
             request.channel.proven()
         request.admitted = _Admitted(exposed, label, None if card else client, route)
         return None
+
+    def tried(self, request: BoundedRequest) -> Tried | None:
+        """Whom a request names that is refused at the door."""
+        return self._clients.tried(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """One HTTP request."""

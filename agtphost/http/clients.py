@@ -19,8 +19,10 @@ from typing import Any
 from twisted.web.server import Request
 
 from agtphost.http.exchange import field_of
+from agtphost.identity.encoding import decode_padded
 from agtphost.identity.peer import Peer, PeerCertificate, Withdrawable
-from agtphost.vocabulary import scopes, trace_context
+from agtphost.vocabulary import jsontext, scopes, trace_context
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
 Certified = Callable[[Any, str], PeerCertificate | None]
@@ -30,6 +32,9 @@ Principal = Callable[[str], str]
 """Whom a provider's token stands for, by issuer and claim; fails with ValueError for one that is not to be believed."""
 
 Fields = tuple[tuple[str, str], ...]
+
+LONGEST_CLAIM = 128
+"""Signs of an issuer's and of a subject's name, in the record of a token that is not believed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,22 @@ class Client:
 class NotAdmitted(Exception):
     """A client that may not call; the message is one sentence for it."""
 
+    def __init__(self, message: str, reason: Reason = Reason.AGENT_UNAUTHENTICATED) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """Who sent a request that is refused before anything is called, for the record."""
+
+    peer: Peer
+    fields: Fields = field(default=(), repr=False)
+    """Header fields that say who it is; no credential."""
+
+    cause: str = ""
+    """What was wrong in what it showed; empty for somebody who is known."""
+
 
 class Clients:
     """
@@ -166,6 +187,31 @@ class Clients:
             return Client(key="anybody", fields=self._fields, proven=False, **came)
         return self._bearer(token, came)
 
+    def tried(self, request: Request) -> Tried | None:
+        """
+        Whom a request names that is refused at the door.
+
+        :return: None for one that shows nothing.
+        """
+        try:
+            client = self.of(request)
+        except NotAdmitted as error:
+            peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
+            address = str(getattr(peer, "host", self._surface))
+            certificate = self._certificate(request, address)
+            shown = field_of(request, "authorization")
+            if certificate is None and shown is None:
+                return None
+            said = {"surface": self._surface, "client": "", "method": request.method.decode("ascii", "replace")[:32]}
+            named = _claimed(shown or "")
+            http = {**said, "claimed": named} if named else said
+            cause = "token-invalid" if error.reason is Reason.OAUTH_INVALID else "token-unknown"
+            return Tried(peer=Peer(address=address, transport="http", certificate=certificate, http=http), cause=cause)
+        if not client.proven:
+            return None
+        known = tuple(each for each in client.fields if each[0] != "Authorization")
+        return Tried(peer=client.peer(), fields=known)
+
     def _bearer(self, token: str, came: dict[str, Any]) -> Client:
         shown = _digest(token)
         # Each is looked at, whichever it is, in a time that tells nothing of it.
@@ -201,7 +247,21 @@ class Clients:
         try:
             return f"principal:{sha256(self._principal(token).encode()).hexdigest()[:32]}"
         except ValueError as error:
-            raise NotAdmitted(str(error)) from None
+            raise NotAdmitted(str(error), Reason.OAUTH_INVALID) from None
+
+
+def _claimed(credential: str) -> str:
+    """Whom a provider's token that is not believed claims to stand for: issuer and subject, bounded; else empty."""
+    parts = credential.split(".")
+    if len(parts) != 3:
+        return ""
+    try:
+        claims = jsontext.decode(decode_padded(parts[1]))
+    except ValueError:
+        return ""
+    told = [claims.get(name) for name in ("iss", "sub")] if isinstance(claims, dict) else []
+    said = " ".join(each[:LONGEST_CLAIM] for each in told if isinstance(each, str))
+    return said if said.isascii() and said.isprintable() else ""
 
 
 def _trace(request: Request) -> Fields:

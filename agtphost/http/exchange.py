@@ -64,9 +64,9 @@ class _Body(io.BytesIO):
         """Some octets; too many end the request."""
         more = len(octets)
         if self._counted + more > self._longest:
-            self._request.turn_away(413, b"The body is too large.\n")
+            self._request.turn_away(self._request.channel.site.resource.too_large)
         elif not self._request.channel.bodies.take(more):
-            self._request.turn_away(503, b"Too much is being sent here; try again.\n", ("Retry-After", "5"))
+            self._request.turn_away(self._request.channel.site.resource.too_much)
         else:
             self._counted += more
             self._request.channel.progressed(more)
@@ -99,6 +99,12 @@ class BoundedRequest(Request):
 
     channel: Any
     """The :class:`agtphost.http.channel.BoundedChannel` that it came by; Twisted says what it makes of it."""
+
+    turned: Any = None
+    """The :class:`agtphost.http.refusals.TurnedAway` that it is refused with at the door; None for every other."""
+
+    sealing: bool = False
+    """Whether its refusal is being put on record: nothing more of it is read, and the answer comes."""
 
     admitted: Any = None
     """What the resource found out when it admitted the request; None before."""
@@ -133,25 +139,47 @@ class BoundedRequest(Request):
             keeper: Gatekeeper = self.mount.resource
             refusal, longest = keeper.admit(self), keeper.longest_body
             if refusal is None and length is not None and length > longest:
-                refusal = tail_of(self, 413, b"The body is too large.\n")
+                refusal = self.channel.site.resource.too_large(self)
         if refusal is not None:
-            self._end(refusal)
+            if not self.settled(self._end):
+                self._end(refusal)
             return False
         self.content = _Body(self, longest)
         return True
 
     def handleContentChunk(self, data: bytes) -> None:
         """Some of the body; what follows a refusal is nothing."""
-        if self.content is not None and not self.finished:
+        if self.content is not None and not self.finished and not self.sealing:
             self.content.write(data)
 
     def process(self) -> None:
         """It is complete: a refusal is its answer, whatever it asked for."""
+        if self.sealing:
+            return
         if self.refusal is None:
             super().process()  # type: ignore[no-untyped-call]
-        else:
-            self.write(self.refusal)  # type: ignore[no-untyped-call]
-            self.finish()  # type: ignore[no-untyped-call]
+        elif not self.settled(self.complete):
+            self.complete(self.refusal)
+
+    def complete(self, octets: bytes) -> None:
+        """The body of an answer whose head is set, whole."""
+        self.write(octets)  # type: ignore[no-untyped-call]
+        self.finish()  # type: ignore[no-untyped-call]
+
+    def settled(self, finish: Callable[[bytes], object]) -> bool:
+        """
+        Have what it is refused with at the door put on record, where somebody is named.
+
+        :param finish: takes the body of the refusal, once that is done.
+        :return: whether it will be; otherwise the refusal is answered as it is.
+        """
+        door = None if self.mount is None else self.mount.door
+        if door is None or self.turned is None or self.sealing or not door.record(self, finish):
+            return False
+        self.sealing = True
+        if self.content is None:
+            self.content = _Body(self, 0)
+        return True
 
     def answer(self, status: int, fields: Iterable[tuple[str, str]], body: bytes) -> None:
         """
@@ -178,9 +206,11 @@ class BoundedRequest(Request):
         self.sentLength = len(body) if whole else 0
         self.finish()  # type: ignore[no-untyped-call]
 
-    def turn_away(self, status: int, text: bytes, *fields: tuple[str, str]) -> None:
+    def turn_away(self, refuse: Callable[[BoundedRequest], bytes]) -> None:
         """Answer before the body is whole, and end the connection."""
-        self._end(tail_of(self, status, text, *fields))
+        refusal = refuse(self)
+        if not self.settled(self._end):
+            self._end(refusal)
 
     def _end(self, octets: bytes) -> None:
         self.responseHeaders.setRawHeaders("Connection", ["close"])

@@ -10,23 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http import translation
-from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
 from agtphost.http.conditional import unchanged
-from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, phrase_of, tail_of
+from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.gateway_events import GatewayEvents, wanted
-from agtphost.http.status import FIELD
+from agtphost.http.refusals import refused, unproven
 from agtphost.http.translation import Asked, Rules, Unreadable
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
-from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 
@@ -40,9 +39,6 @@ HOST = "agtphost"
 
 TAKEN = "GET, HEAD, POST, PUT, PATCH, DELETE"
 """Of HTTP's methods, beside those of AGTP."""
-
-
-PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show a client certificate."
 
 
 Ask = Callable[[BoundedRequest, Client, Request], int]
@@ -109,8 +105,7 @@ class GatewayResource(Resource):
         except NotAdmitted as error:
             if own:
                 return self._own(request, None)
-            fields = (("WWW-Authenticate", "Bearer"),)
-            return refused(request, 401, Reason.AGENT_UNAUTHENTICATED, f"{error}.", *fields, remedy=PROOF)
+            return unproven(request, f"{error}.", error.reason)
         if client.proven:
             request.channel.proven()
         if own:
@@ -128,6 +123,10 @@ class GatewayResource(Resource):
             return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
         request.admitted = document, client
         return None
+
+    def tried(self, request: BoundedRequest) -> Tried | None:
+        """Whom a request names that is refused at the door."""
+        return self._facts.clients.tried(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """One request of HTTP."""
@@ -203,23 +202,6 @@ class GatewayResource(Resource):
             request.answer(304, fields, b"")
         else:
             request.answer(status, fields, response.body)
-
-
-def refused(
-    request: BoundedRequest, status: int, reason: Reason, explanation: str, *fields: tuple[str, str], remedy: str = ""
-) -> bytes:
-    """
-    What the gateway refuses itself, before anything is called: in the shape of a refusal of AGTP, and no record of it.
-
-    :return: the body.
-    """
-    token = str(reason)
-    body: dict[str, Any] = {"status": status, "reason": token, "type": token, "code": token}
-    body |= {"error": {"code": token, "message": explanation}, "explanation": explanation}
-    if remedy or reason.remedy:
-        body["remedy"] = remedy or reason.remedy
-    said = (FIELD, translation.agtp_status(status, phrase_of(status)))
-    return tail_of(request, status, jsontext.encode(body), *fields, said, kind=media_types.AGTP_JSON)
 
 
 def _read(request: BoundedRequest, client: Client, rules: Rules) -> Asked:

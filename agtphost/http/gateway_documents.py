@@ -15,7 +15,8 @@ from hashlib import sha256
 from agtphost.http.clients import Client
 from agtphost.http.conditional import unchanged
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
-from agtphost.http.gateway import PROOF, Ask, refused
+from agtphost.http.gateway import Ask
+from agtphost.http.refusals import PROOF, refused
 from agtphost.vocabulary import jsontext, media_types, paths
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request

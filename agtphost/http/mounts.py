@@ -22,9 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.exchange import BoundedRequest, field_of
+from agtphost.http.refusals import Door, refused
 from agtphost.vocabulary.mount_paths import MountPath
+from agtphost.vocabulary.reasons import Reason
 
 SINGLE = frozenset(
     (
@@ -80,6 +83,9 @@ class Mount:
     fields: tuple[tuple[str, str], ...] = ()
     """Header fields of every answer, refusals before the surface's own included."""
 
+    door: Door | None = None
+    """Puts on record what is refused before anything is called; None: nothing of it is."""
+
     def foreign(self, request: BoundedRequest, authority: str) -> bool:
         """Whether a page elsewhere has a browser send this: browsers say so, and pages cannot unsay it."""
         origin, site = _said(request, "origin"), _said(request, "sec-fetch-site")
@@ -122,26 +128,40 @@ class Mounts(Resource):
             request.responseHeaders.setRawHeaders(always, [value])
         for name, values in request.requestHeaders.getAllRawHeaders():
             if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE:
-                return tail_of(request, 400, b"A field stands there twice that may stand there once.\n")
+                said = "A field stands there twice that may stand there once."
+                return refused(request, 400, Reason.REPEATED_HEADER, said)
         if not request.uri.startswith(b"/"):
-            return tail_of(request, 400, b"This is no proxy: the target begins with a slash.\n")
+            said = "This is no proxy: the target begins with a slash."
+            return refused(request, 400, Reason.INVALID_REQUEST_LINE, said)
         authority = _said(request, "host")
         if not authority and request.clientproto != b"HTTP/1.0":
-            return tail_of(request, 400, b"Host is missing.\n")
+            return refused(request, 400, Reason.INVALID_HEADER_FIELD, "Host is missing.")
         known = (mount,) if mount is not None else self._mounts
         if not any(self._answers(each, authority, request) for each in known):
-            text = b"Nothing is served by this name here; the operator lists names in hosts.\n"
-            return tail_of(request, 421, text)
+            said, remedy = "Nothing is served by this name here.", "The operator lists names in hosts."
+            return refused(request, 421, Reason.NOT_ENTITLED, said, remedy=remedy)
         if mount is None:
-            return tail_of(request, 404, b"Nothing is here.\n")
+            return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.")
         if mount.foreign(request, authority):
-            return tail_of(request, 403, b"Browsers' pages are not served here.\n")
+            said, remedy = "Browsers' pages are not served here.", "The operator lists pages that may ask in origins."
+            return refused(request, 403, Reason.NOT_ENTITLED, said, remedy=remedy)
         if _said(request, "content-encoding"):
-            text = b"A body is taken as it is: without Content-Encoding.\n"
-            return tail_of(request, 415, text, ("Accept-Encoding", "identity"))
+            said, fields = "A body is taken as it is: without Content-Encoding.", ("Accept-Encoding", "identity")
+            return refused(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, fields)
         if _said(request, "expect") not in ("", "100-continue"):
-            return tail_of(request, 417, b"Nothing but 100-continue can be expected.\n")
+            return refused(request, 417, Reason.INVALID_HEADER_FIELD, "Nothing but 100-continue can be expected.")
         return None
+
+    @staticmethod
+    def too_large(request: BoundedRequest) -> bytes:
+        """The refusal of a body that its surface does not take."""
+        return refused(request, 413, Reason.BODY_TOO_LARGE, "The body is too large.")
+
+    @staticmethod
+    def too_much(request: BoundedRequest) -> bytes:
+        """The refusal of a body while others fill what there is room for."""
+        said = "Too much is being sent here; try again."
+        return refused(request, 503, Reason.HANDLERS_BUSY, said, ("Retry-After", "5"))
 
     def _answers(self, mount: Mount, authority: str, request: BoundedRequest) -> bool:
         found = _AUTHORITY.fullmatch(authority)
@@ -167,7 +187,9 @@ class Mounts(Resource):
     def render(self, request: BoundedRequest) -> Any:
         """What the surface of the path answers."""
         assert request.mount is not None, "it was not refused"
-        return request.mount.resource.render(request)
+        answered = request.mount.resource.render(request)
+        # What only the surface refuses is refused at the door as well: one request in, and nothing called.
+        return NOT_DONE_YET if type(answered) is bytes and request.settled(request.complete) else answered
 
 
 def _said(request: BoundedRequest, name: str) -> str:

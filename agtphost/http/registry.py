@@ -18,16 +18,17 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from agtphost.http import registry_calls as calls
 from agtphost.http import registry_errors as errors
-from agtphost.http.clients import Certified, Client, Clients, NotAdmitted
+from agtphost.http.clients import Certified, Client, Clients, NotAdmitted, Tried
 from agtphost.http.event_stream import EventWriter, Gone
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
+from agtphost.http.refusals import refused, unproven
 from agtphost.http.registry_calls import Asked, Said
 from agtphost.http.registry_document import document
-from agtphost.http.registry_errors import Fault
 from agtphost.http.registry_routes import CARD, DOCUMENT, Route, Unanswerable, routes_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import phrase_of
 from agtphost.wire.events import Response
 
@@ -40,6 +41,8 @@ READ = (
     *calls.FORWARDED,
 )
 """Fields of a request that decide something."""
+
+SEE = "GET /openapi.json below the registry's path tells every path, verb and member."
 
 SHORT = "profile=haidip"
 """Of ``Accept``: that the card of HAIDIP is wanted, and not that of A2A."""
@@ -114,7 +117,7 @@ class RegistryResource(Resource):
         else:
             routes = routes_of(below) if path.startswith(self._facts.path) else None
         if routes is None:
-            return _refused(request, Fault(status=404, code=errors.NOT_FOUND, message="Nothing is here."))
+            return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.", remedy=f"Try {self._facts.path}/agents.")
         verb = request.method.decode("ascii", "replace")
         route = routes.get("GET" if verb == "HEAD" else verb)
         if route is None and (routes or verb not in ("GET", "HEAD")):
@@ -123,12 +126,12 @@ class RegistryResource(Resource):
             request.admitted = _Admitted(None, None)
             return None
         if route.takes and not _json(request, route):
-            told = Fault(status=415, code=errors.INVALID, message="Send the body as application/json.")
-            return _refused(request, told, ("Accept", "application/json"))
+            said = "Send the body as application/json."
+            return refused(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, ("Accept", "application/json"))
         try:
             client = self._client(request)
         except NotAdmitted as error:
-            return _refused(request, Fault(status=401, code=errors.UNAUTHORIZED, message=f"{error}."))
+            return unproven(request, f"{error}.", error.reason)
         if client.proven:
             request.channel.proven()
         request.admitted = _Admitted(route, client)
@@ -165,6 +168,16 @@ class RegistryResource(Resource):
             request=request,
         )
 
+    refusal_form = staticmethod(errors.refusal_form)
+
+    def tried(self, request: BoundedRequest) -> Tried | None:
+        """Whom a request names that is refused at the door."""
+        found = self._facts.clients.tried(request)
+        if found is not None or field_of(request, "authorization") is not None:
+            return found
+        client = self._client(request)
+        return None if client.certificate is None else Tried(peer=client.peer())
+
     def render(self, request: BoundedRequest) -> bytes | int:
         """One HTTP request."""
         if request.admitted is None:
@@ -183,7 +196,8 @@ class RegistryResource(Resource):
         try:
             asked = calls.read(route, query, body, client.headers, said, stream=wanted)
         except Unanswerable as error:
-            return _refused(request, calls.invalid(str(error), error.field))
+            details = {"parameter": error.field} if error.field else {}
+            return refused(request, 400, Reason.INVALID_INPUT, str(error), remedy=SEE, details=details)
         answering = self._streamed if asked.stream else self._answered
         working = Deferred.fromCoroutine(answering(request, route, client, asked, said))
         working.addErrback(lambda failure: log.failure("a client of the registry cannot be answered", failure))
@@ -260,15 +274,10 @@ def _written(request: BoundedRequest, said: Said, status: str) -> bytes:
     return tail_of(request, said.status, said.octets, *said.fields, (FIELD, status), kind=said.kind, cache=cache)
 
 
-def _refused(request: BoundedRequest, fault: Fault, *fields: tuple[str, str]) -> bytes:
-    """A refusal of the surface's own."""
-    return tail_of(request, fault.status, fault.octets, *fault.fields, *fields, kind=media_types.JSON)
-
-
 def _not_allowed(request: BoundedRequest, routes: Mapping[str, object]) -> bytes:
     allowed = [each for verb in routes for each in ((verb, "HEAD") if verb == "GET" else (verb,))]
-    told = Fault(status=405, code=errors.INVALID, message=f"Send a {' or a '.join(routes)}.")
-    return _refused(request, told, ("Allow", ", ".join(allowed)))
+    said = f"Send a {' or a '.join(routes)}."
+    return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", ", ".join(allowed)), remedy=SEE)
 
 
 def profiled(request: Request) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.http import registry_errors as errors
-from agtphost.http.registry_errors import Fault
 from agtphost.http.registry_routes import Route, Unanswerable, asked_in
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
@@ -51,11 +50,6 @@ class Asked:
     """Whether interim messages are wanted."""
 
     batch: bool = False
-
-
-def invalid(message: str, field: str = "") -> Fault:
-    """A request that becomes none of AGTP."""
-    return Fault(status=400, code=errors.INVALID, message=message, field=field)
 
 
 def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str, str], *, stream: bool) -> Asked:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from agtphost.vocabulary import jsontext
+from agtphost.http.refusals import TurnedAway
+from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Response
 
@@ -119,6 +120,28 @@ class Fault:
         if "retry_after" in self.more:
             return (("Retry-After", str(self.more["retry_after"])),)
         return ()
+
+
+AT_THE_DOOR: Mapping[int, str] = MappingProxyType(
+    {401: UNAUTHORIZED, 403: FORBIDDEN, 404: NOT_FOUND, 421: FORBIDDEN, 429: LIMITED, 503: UNAVAILABLE}
+)
+"""Codes by HTTP's status, of what is refused before anything is called; all others are :data:`INVALID`."""
+
+
+def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
+    """How the registry's clients read what is refused before anything is called."""
+    more = {"remedy": turned.remedy} if turned.remedy else {}
+    if turned.audit_id:
+        more["audit_id"] = turned.audit_id
+    told = Fault(
+        status=turned.status,
+        code=AT_THE_DOOR.get(turned.status, INVALID),
+        message=turned.explanation,
+        field=str(turned.details.get("parameter", "")),
+        reason=str(turned.reason),
+        more=more,
+    )
+    return told.octets, media_types.JSON
 
 
 def succeeded(response: Response) -> bool:

@@ -16,16 +16,19 @@ from hashlib import sha256
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.resource import Resource
 
-from agtphost.http.clients import Client, Clients, NotAdmitted
+from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.refusals import refused, unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.mcp import protected_resource
 from agtphost.mcp.context import Conversation
 from agtphost.mcp.in_process import SENDER, InProcess, Manifest
+from agtphost.mcp.messages import refusal_form
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import Sessions
 from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
+from agtphost.vocabulary.reasons import Reason
 
 SESSIONS = 1000
 """Of all callers at a time."""
@@ -153,10 +156,11 @@ class FrontResource(Resource):
         server = None if server == "" else server
         known = place.rstrip("/") == facts.path or (server is not None and _SERVER.fullmatch(server) is not None)
         if not known:
-            return tail_of(request, 404, f"Nothing is here; try {facts.path}, or {facts.path}/SERVER.\n".encode())
+            remedy = f"Try {facts.path}, or {facts.path}/SERVER."
+            return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.", remedy=remedy)
         if document is not None:
             if request.method not in (b"GET", b"HEAD"):
-                return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
+                return refused(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
             request.admitted = _Admitted(client=None, server=server)
             return None
         try:
@@ -165,11 +169,17 @@ class FrontResource(Resource):
             challenge = protected_resource.challenge(
                 self._home(request), path, bool(field_of(request, "authorization"))
             )
-            return tail_of(request, 401, f"{error}.\n".encode(), ("WWW-Authenticate", challenge))
+            return unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
         if client.proven:
             request.channel.proven()
         request.admitted = _Admitted(client=client, server=server)
         return None
+
+    refusal_form = staticmethod(refusal_form)
+
+    def tried(self, request: BoundedRequest) -> Tried | None:
+        """Whom a request names that is refused at the door."""
+        return self._facts.clients.tried(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """One HTTP request."""

@@ -10,7 +10,8 @@ from agtphost.client.errors import ClientError
 from agtphost.client.mcp import refusals
 from agtphost.client.mcp.refusals import RPCError, ShownName
 from agtphost.client.reply import Reply
-from agtphost.vocabulary import jsontext
+from agtphost.http.refusals import TurnedAway
+from agtphost.vocabulary import jsontext, media_types
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Of JSON-RPC."""
@@ -59,6 +60,20 @@ class Message:
     def is_request(self) -> bool:
         """Whether it is to be answered."""
         return bool(self.method) and self.id is not None
+
+
+def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
+    """How MCP clients read what is refused before any message of theirs is looked at: an answer to none of them."""
+    facts = facts_at_the_door(turned)
+    error = {"code": refusals.REFUSED, "message": refusals.sentence(facts), "data": {"agtp": facts}}
+    return jsontext.encode({"jsonrpc": "2.0", "id": None, "error": error}), media_types.JSON
+
+
+def facts_at_the_door(turned: TurnedAway) -> dict[str, Any]:
+    """What is said of a refusal at the door, as of every other."""
+    said = {"status": turned.status, "reason": str(turned.reason), "explanation": turned.explanation}
+    said |= {"remedy": turned.remedy, "audit_id": turned.audit_id}
+    return {name: value for name, value in said.items() if value != ""}
 
 
 def read(octets: bytes) -> Message:

@@ -175,7 +175,8 @@ class Sessions:
         :param place: what it is for: one session is not of both.
         """
         if request.method not in (b"POST", b"GET", b"DELETE"):
-            return tail_of(request, 405, b"Send a POST, a GET or a DELETE.\n", ("Allow", "GET, POST, DELETE"))
+            said = Fault(INVALID_REQUEST, "Send a POST, a GET or a DELETE.")
+            return refusal(request, 405, said, ("Allow", "GET, POST, DELETE"))
         named = field_of(request, SESSION)
         session = None
         if named is not None:

@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.refusals import TurnedAway, refused
 from agtphost.http.status import FIELD
 from agtphost.mcp import messages
 from agtphost.mcp.connection import fault_of
@@ -37,6 +38,7 @@ from agtphost.mcp.messages import (
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
 from agtphost.mcp.stream import PING, Stream
+from agtphost.vocabulary.reasons import Reason
 
 LONGEST_BODY = 4 << 20
 """Octets of a message."""
@@ -92,9 +94,28 @@ def unfit(request: BoundedRequest) -> bytes | None:
     return None
 
 
+REFUSED = {
+    404: (Reason.NOT_FOUND, "Begin a session by initialize, as whom it is to be, or send requests of 2026-07-28."),
+    405: (Reason.METHOD_NOT_ALLOWED, "Allow tells the methods of HTTP that this takes."),
+    406: (Reason.INVALID_HEADER_FIELD, f"Send Accept: {JSON}, {EVENTS}."),
+    415: (Reason.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON}."),
+    503: (Reason.HANDLERS_BUSY, "End sessions by DELETE that are not needed any more."),
+}
+"""Why, and what helps, by HTTP's status; all others are messages that are malformed."""
+
+WELL_FORMED = "Send one message of JSON-RPC 2.0, as MCP says for the revision that MCP-Protocol-Version names."
+
+
 def refusal(request: BoundedRequest, status: int, fault: Fault, *fields: tuple[str, str]) -> bytes:
     """An error of nothing in particular."""
-    return tail_of(request, status, messages.failed(None, fault), *fields, kind=JSON)
+    reason, remedy = REFUSED.get(status, (Reason.MALFORMED_BODY, WELL_FORMED))
+
+    def form(turned: TurnedAway) -> tuple[bytes, str]:
+        known = fault.data if isinstance(fault.data, dict) else {}
+        told = Fault(fault.code, fault.message, {**known, "agtp": messages.facts_at_the_door(turned)})
+        return messages.failed(None, told), JSON
+
+    return refused(request, status, reason, fault.message, *fields, remedy=remedy, form=form)
 
 
 class _Channel:
@@ -129,7 +150,7 @@ class Alone:
     def take(self, request: BoundedRequest) -> bytes | int:
         """Answer one HTTP request."""
         if request.method != b"POST":
-            return tail_of(request, 405, b"Send a POST.\n", ("Allow", "POST"))
+            return refusal(request, 405, Fault(INVALID_REQUEST, "Send a POST."), ("Allow", "POST"))
         refused = unfit(request)
         if refused is not None:
             return refused

@@ -1,0 +1,202 @@
+"""
+What a surface refuses at its door, before anything is called: one shape for all, in the form that its clients read.
+
+Whoever has shown something that names somebody is refused on record, as at AGTP's own door: a certificate, a token
+that is known here, and one that is not any more (security invariant 1). The refusal is answered once that record is
+durable; so it is after the body is turned down, and nothing of it is read. Who has shown nothing leaves an access line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from agtphost.errors import Refusal
+from agtphost.http.clients import Tried
+from agtphost.http.exchange import BoundedRequest, field_of, phrase_of, tail_of
+from agtphost.http.status import FIELD
+from agtphost.iagtp import IDispatcher
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+
+log = Logger()
+
+PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show a client certificate."
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_DROPPED = frozenset({"content-type", "content-length", "supported-methods"})
+"""Fields of the sealed answer that the answer over HTTP has by itself, or not at all."""
+
+
+Form = Callable[["TurnedAway"], tuple[bytes, str]]
+"""How the clients of a surface read a refusal: its octets, and their type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnedAway:
+    """Why a request gets no further than the door."""
+
+    status: int
+    """Of HTTP."""
+
+    reason: Reason
+    explanation: str
+    remedy: str
+    fields: tuple[tuple[str, str], ...]
+    """Of HTTP, beside those of every answer."""
+
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Further members."""
+
+    form: Form | None = None
+    """How it is told; None: as its surface tells everything."""
+
+    audit_id: str = ""
+    """Of its record, where there is one."""
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The body of a refusal of AGTP."""
+        token = str(self.reason)
+        body: dict[str, Any] = {"status": self.status, **self.details, "reason": token, "type": token, "code": token}
+        body |= {"error": {"code": token, "message": self.explanation}, "explanation": self.explanation}
+        return {**body, "remedy": self.remedy} if self.remedy else body
+
+    @property
+    def text(self) -> bytes:
+        """The same for somebody with a browser."""
+        return f"{self.explanation} {self.remedy}".rstrip().encode() + b"\n"
+
+
+def agtp_form(turned: TurnedAway) -> tuple[bytes, str]:
+    """As over AGTP."""
+    return jsontext.encode(turned.document), media_types.AGTP_JSON
+
+
+def refused(
+    request: BoundedRequest,
+    status: int,
+    reason: Reason,
+    explanation: str,
+    *fields: tuple[str, str],
+    remedy: str = "",
+    details: Mapping[str, Any] = NOTHING,
+    form: Form | None = None,
+) -> bytes:
+    """
+    Refuse a request, whatever its surface.
+
+    :param status: of HTTP.
+    :param fields: of HTTP, beside those of every answer.
+    :param details: further members of the body.
+    :param form: how it is told; None: as the surface tells everything.
+    :return: the body.
+    """
+    turned = TurnedAway(
+        status=status,
+        reason=reason,
+        explanation=explanation,
+        remedy=remedy or reason.remedy,
+        fields=fields,
+        details=details,
+        form=form,
+    )
+    request.turned = turned
+    said = (FIELD, f"{status} {phrase_of(status)}")
+    octets, kind = _written(request, turned)
+    return tail_of(request, status, octets, *fields, said, kind=kind)
+
+
+def unproven(request: BoundedRequest, explanation: str, reason: Reason, *fields: tuple[str, str]) -> bytes:
+    """401, for who has not proven to be anybody; ``WWW-Authenticate`` is told where ``fields`` have it not."""
+    shown = field_of(request, "authorization") is not None
+    challenge = ("WWW-Authenticate", 'Bearer error="invalid_token"' if shown else "Bearer")
+    told = fields if any(name == "WWW-Authenticate" for name, _ in fields) else (challenge, *fields)
+    remedy = reason.remedy if reason is Reason.OAUTH_INVALID else PROOF
+    return refused(request, 401, reason, explanation, *told, remedy=remedy)
+
+
+def _written(request: BoundedRequest, turned: TurnedAway) -> tuple[bytes, str]:
+    if "text/html" in (field_of(request, "accept") or "").lower():
+        return turned.text, "text/plain"
+    return _form(request, turned)(turned)
+
+
+def _form(request: BoundedRequest, turned: TurnedAway) -> Form:
+    if turned.form is not None:
+        return turned.form
+    form: Form = agtp_form if request.mount is None else getattr(request.mount.resource, "refusal_form", agtp_form)
+    return form
+
+
+class Door:
+    """
+    Puts refusals on record.
+
+    :param dispatcher: seals them.
+    """
+
+    def __init__(self, dispatcher: IDispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    def record(self, request: BoundedRequest, finish: Callable[[bytes], object]) -> bool:
+        """
+        Put the refusal of a request on record.
+
+        :param finish: takes its body, once it is durable.
+        :return: whether somebody is named; otherwise nothing is done.
+        """
+        resource = request.mount.resource
+        tried: Tried | None = resource.tried(request) if hasattr(resource, "tried") else None
+        if tried is None:
+            return False
+
+        def answer(octets: bytes) -> None:
+            if not request.departed and not request.finished:
+                finish(octets)
+
+        def lost(failure: Failure) -> None:
+            log.failure("a refusal at the door could not be answered; its connection is cut", failure)
+            request.channel.cut()
+
+        Deferred.fromCoroutine(self._recorded(request, tried)).addCallback(answer).addErrback(lost)
+        return True
+
+    async def _recorded(self, request: BoundedRequest, tried: Tried) -> bytes:
+        turned: TurnedAway = request.turned
+        asked = Request(
+            method=request.method.decode("ascii", "replace"),
+            path=request.path.decode("ascii", "replace"),
+            headers=Headers(list(tried.fields)),
+            line=b"%s %s HTTP/1.1\r\n" % (request.method, request.uri),
+        )
+        refusal = Refusal(
+            turned.reason, turned.explanation, remedy=turned.remedy, cause=tried.cause, details=turned.details
+        )
+        response: Response = await self._dispatcher.turn_away(asked, refusal, tried.peer)
+        if response.status == Status.RATE_LIMITED:
+            again = Reason.RATE_LIMITED
+            turned = replace(
+                turned, status=429, reason=again, explanation=again.meaning, remedy=again.remedy, fields=()
+            )
+        request.agtp_status = response.status
+        request.audit_id = response.headers.get("audit-id") or ""
+        for name, value in response.headers:
+            if name.lower() not in _DROPPED:
+                request.responseHeaders.setRawHeaders(name, [value])
+        request.responseHeaders.setRawHeaders(FIELD, [f"{response.status} {phrase_of(response.status)}"])
+        if _form(request, turned) is agtp_form and turned.status == response.status:
+            octets, kind = response.body, media_types.AGTP_JSON  # the octets that were signed
+        else:
+            octets, kind = _written(request, replace(turned, audit_id=request.audit_id))
+        return tail_of(request, turned.status, octets, *turned.fields, kind=kind)
