@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "vocabulary": set(),
     "errors": {"vocabulary"},
     "extras": set(),
-    "iagtp": {"vocabulary", "wire", "identity", "contract", "dispatch", "handlers", "audit", "stores"},
+    "iagtp": {"errors", "vocabulary", "wire", "identity", "contract", "dispatch", "handlers", "audit", "stores"},
     "wire": EVERYONE,
     "identity": EVERYONE,
     "contract": EVERYONE | {"config", "identity"},

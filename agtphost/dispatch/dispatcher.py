@@ -123,8 +123,7 @@ class Dispatcher:
             CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:
                 refusal = self._refusals.counted(exchange, refusal)
-            if refusal.cause:
-                log_unbelieved(exchange, refusal.cause)
+            log_unbelieved(exchange, refusal.cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = None if self._running is None else self._running.objection(exchange)
@@ -171,8 +170,7 @@ class Dispatcher:
         exchange = Exchange(request, peer, time.time())
         if self._refusals is not None:
             refusal = self._refusals.counted(exchange, refusal)
-        if refusal.cause:
-            log_unbelieved(exchange, refusal.cause)
+        log_unbelieved(exchange, refusal.cause)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     async def _admit(self, exchange: Exchange, interim: Interim | None) -> None:

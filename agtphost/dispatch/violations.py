@@ -107,7 +107,9 @@ def scopes_of(body: object) -> tuple[str, ...]:
 
 
 def log_unbelieved(exchange: Exchange, cause: str) -> None:
-    """A caller that is not believed: the address is for the log alone, not for the record."""
+    """A caller that is not believed, where there is a cause: the address is for the log alone, not for the record."""
+    if not cause:
+        return
     claimed = claims_of(exchange)
     log.warn(
         "{address} was not believed: {cause}; Agent-ID {claimed}, certificate of {certified}",

@@ -32,6 +32,8 @@ HTTP beside AGTP.
 - :mod:`.registry_calls`: one request to it as one of AGTP, and one answer as its clients read it
 - :mod:`.registry_errors`: what went wrong, as its clients read it
 - :mod:`.registry_document`: what it says of itself: its OpenAPI document
+- :mod:`.refusals`: what a surface refuses at its door, before anything is called: one shape for all, on record where
+  somebody is named
 - :mod:`.site`: where this host speaks HTTP: one service for every such listener
 - :mod:`.translation`: between HTTP and AGTP, for the gateway: one request, one answer
 - :mod:`.status`: what an answer of AGTP is to HTTP: the one table for every surface that gives such answers

@@ -147,7 +147,8 @@ class Mounts(Resource):
             return refused(request, 403, Reason.NOT_ENTITLED, said, remedy=remedy)
         if _said(request, "content-encoding"):
             said, fields = "A body is taken as it is: without Content-Encoding.", ("Accept-Encoding", "identity")
-            return refused(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, fields)
+            remedy = "Send the body as it is, and leave Content-Encoding out."
+            return refused(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, fields, remedy=remedy)
         if _said(request, "expect") not in ("", "100-continue"):
             return refused(request, 417, Reason.INVALID_HEADER_FIELD, "Nothing but 100-continue can be expected.")
         return None

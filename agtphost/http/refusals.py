@@ -34,6 +34,14 @@ PROOF = "Send Authorization: Bearer with a token that the operator gave you, or 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+USUAL = {
+    404: "Check the path.",
+    405: "Send one of the methods that Allow names.",
+    413: "Send less at once.",
+    415: "Send the body as the type that is asked for.",
+}
+"""What helps, by HTTP's status, where nothing better is known."""
+
 _DROPPED = frozenset({"content-type", "content-length", "supported-methods"})
 """Fields of the sealed answer that the answer over HTTP has by itself, or not at all."""
 
@@ -106,7 +114,7 @@ def refused(
         status=status,
         reason=reason,
         explanation=explanation,
-        remedy=remedy or reason.remedy,
+        remedy=remedy or reason.remedy or USUAL.get(status, ""),
         fields=fields,
         details=details,
         form=form,

@@ -9,7 +9,7 @@ anew, and clients are told that all lists may have changed meanwhile.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from twisted.logger import Logger
 
 from agtphost.client.errors import ClientError
 from agtphost.client.mcp.addresses import Addresses
+from agtphost.client.reply import Reply
 from agtphost.client.requests import new_session_id
 from agtphost.mcp.link import Link, Operation
 from agtphost.mcp.messages import Fault, refused, unreachable
@@ -71,6 +72,16 @@ class _Turn:
     def __init__(self) -> None:
         self.begun: Deferred[None] = Deferred()
         self.work: Deferred[None] | None = None
+        self.asked: Deferred[Any] | None = None
+        """The request at the host that it is at."""
+
+        self.renewing = False
+
+    def renew(self) -> None:
+        """Ask anew."""
+        if self.asked is not None and not self.asked.called:
+            self.renewing = True
+            self.asked.cancel()
 
     def acknowledged(self) -> None:
         if not self.begun.called:
@@ -147,6 +158,11 @@ class Changes:
         self._watched.subtract(uris)
         self._watched = +self._watched
 
+    def renew(self) -> None:
+        """The host has another configuration: listen anew, to what there is now; its lists may be others too."""
+        if self._running is not None:
+            self._running.renew()
+
     def end(self) -> None:
         """Listen no more."""
         turn, self._running = self._running, None
@@ -188,7 +204,9 @@ class Changes:
         while True:
             pause = AFTER_FAILURE
             try:
-                reply = await self._link.execute(self._operation(wanted), lambda event: self._take(event, turn))
+                asking = self._link.execute(self._operation(wanted), lambda event: self._take(event, turn))
+                turn.asked = Deferred.fromCoroutine(_reply_of(asking))
+                reply = await turn.asked
                 if reply.ok:
                     pause = 0.0
                 else:
@@ -198,6 +216,10 @@ class Changes:
             except ClientError as error:
                 if turn.failed(unreachable(error)) and uris:
                     return
+            except CancelledError:
+                if not turn.renewing:
+                    raise
+                turn.renewing, pause = False, 0.0
             self._interrupted = True
             await deferLater(self._clock, pause)
             wanted = frozenset(self._watched) or uris
@@ -230,6 +252,10 @@ class Changes:
                 self.publish(Change(UPDATED, address))
         elif method in LISTS.values():
             self.publish(Change(method))
+
+
+async def _reply_of(asking: Awaitable[Reply]) -> Reply:
+    return await asking
 
 
 def _ended(failure: Any) -> None:

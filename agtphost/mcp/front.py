@@ -132,6 +132,8 @@ class FrontResource(Resource):
         for key in {key for key, _ in self._callers}:
             if former.holders.get(key) != facts.holders.get(key):
                 self._end(key)
+        for caller in self._callers.values():
+            caller.server.changes.renew()
 
     def stopped(self, agent_id: str) -> None:
         """An agent may do nothing any more: everything that it has open here ends."""

@@ -10,10 +10,11 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from agtphost.adapters.callers import owner_of
+from agtphost.adapters.mcp.bindings import resource_binding
 from agtphost.adapters.mcp.calls import streams
 from agtphost.adapters.mcp.notifications import NotificationQueue
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.subscribers import MOST, Subscriber
+from agtphost.adapters.mcp.subscribers import LIST_CHANGES, MOST, Subscriber
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import UpstreamFailure
@@ -25,6 +26,8 @@ LONGEST = 3600
 
 SHOWN = 1000
 """URIs of one subscription."""
+
+TOOLS = "notifications/tools/list_changed"
 
 Chosen = Sequence[tuple[McpServer, frozenset[str], frozenset[str]]]
 """Servers, with the lists and the resources of each."""
@@ -62,7 +65,7 @@ class Listening:
                 queue = NotificationQueue(context.emit, server.settings.name)
                 queues.append(queue)
                 instance = self._instance(server, agent_id, context.session_id)
-                subscriber = Subscriber(lists, uris, partial(_pass_on, queue.take))
+                subscriber = Subscriber(lists, uris, partial(_pass_on, queue.take, _Reach(context, server, self)))
                 instance.events.add(subscriber)
                 server.listeners.add(agent_id, subscriber)
                 subscribed.append((server, instance, subscriber))
@@ -123,5 +126,39 @@ class Listening:
                 timer.cancel()
 
 
-def _pass_on(take: Callable[[str, Mapping[str, Any]], None], method: str, params: Mapping[str, Any]) -> None:
+class _Reach:
+    """
+    What a listener may use of a server: a list that has nothing for it, before and after, has not changed for it.
+
+    :param context: the listener's call, by this handler.
+    """
+
+    def __init__(self, context: BuiltInContext, server: McpServer, handler: IBuiltInHandler) -> None:
+        self._context = context
+        self._handler = handler
+        self._server = server
+        self._before = {method: self._reaches(method) for method in LIST_CHANGES}
+
+    def concerns(self, method: str) -> bool:
+        """Whether a change is one for the listener."""
+        if method not in LIST_CHANGES:
+            return True
+        before, self._before[method] = self._before[method], self._reaches(method)
+        return before or self._before[method]
+
+    def _reaches(self, method: str) -> bool:
+        admits, server = self._context.admits, self._server
+        if method == TOOLS:
+            return any(admits(binding) for binding in server.catalogue.bindings.values())
+        kind = method.split("/")[1].removesuffix("s")
+        overrides = server.settings.resources if kind == "resource" else server.settings.prompts
+        ruled = (None, *(override for override in overrides.values() if override.enabled))
+        return any(admits(resource_binding(server, self._handler, kind, "", override)) for override in ruled)
+
+
+def _pass_on(
+    take: Callable[[str, Mapping[str, Any]], None], reach: _Reach, method: str, params: Mapping[str, Any]
+) -> None:
+    if not reach.concerns(method):
+        return
     take(method, {name: value for name, value in params.items() if name != "_meta"})
