@@ -170,7 +170,6 @@ class Dispatcher:
         exchange = Exchange(request, peer, time.time())
         if self._refusals is not None:
             refusal = self._refusals.counted(exchange, refusal)
-        log_unbelieved(exchange, refusal.cause)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     async def _admit(self, exchange: Exchange, interim: Interim | None) -> None:

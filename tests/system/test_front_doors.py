@@ -1,4 +1,4 @@
-"""The doors of the HTTP surfaces of one host: what they refuse and put on record, whom they tell of changes, reloads."""
+"""The doors of the HTTP surfaces of a host: what they refuse and put on record, whom they tell of changes, reloads."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Hearing:
 
 
 def test_changes_reach_whom_they_are_for(doors: Doors) -> None:
-    """An update reaches who watches that resource; a new tool who may call the server's; nobody else hears of either."""
+    """An update reaches who watches that resource, a new tool who may call the server; nobody else hears of either."""
 
     async def work() -> None:
         hears = {name: Hearing() for name in ("one", "two", "narrow")}
@@ -228,7 +228,7 @@ def test_changes_reach_whom_they_are_for(doors: Doors) -> None:
 
 
 def test_a_reload_keeps_sessions_and_shows_what_is_new(doors: Doors) -> None:
-    """A session lives on and is told of the new tool; the gateway and the registry have it; a token that went is 401."""
+    """A session lives on and is told of the new tool, which the gateway has too; a token that went is 401."""
     folder = doors.host.config.parent
     body, fields = modern("tools/list")
     with httpx.Client(timeout=20) as http:
