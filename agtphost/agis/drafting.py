@@ -250,13 +250,13 @@ class Named:
     """Why not the first word; empty where it is that."""
 
 
-def choose_method(name: str, said: str = "", *, reading: bool | None = None) -> Named:
+def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> Named:
     """
     The verb of a name: its first word, where that is one (AGIS v01 appendix C).
 
     :param name: ``book_reservation`` and ``bookReservation`` alike.
     :param said: what is said of it, whose first verb counts where the name has none.
-    :param reading: whether it changes nothing; None: nobody knows.
+    :param usual: the verb where neither has one.
     """
     known, found = words(), parts(name)
     first, rest = (found[0], tuple(found[1:])) if found else ("", ())
@@ -279,8 +279,8 @@ def choose_method(name: str, said: str = "", *, reading: bool | None = None) -> 
     whole = tuple(found)
     if verb is not None and fits(verb):
         return Named(method=verb, rest=whole, note=f"{name[:64]} begins with no verb; its description does")
-    method = "RETRIEVE" if reading else USUAL
-    return Named(method=method, rest=whole, note=f"neither {name[:64]} nor its description begins with a verb")
+    note = f"neither {name[:64] or 'a name'} nor its description begins with a verb"
+    return Named(method=usual, rest=whole, note=note)
 
 
 def fits(method: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from agtphost.agis.document import MAX_ENDPOINTS
 from agtphost.agis.drafting import (
+    USUAL,
     Drafted,
     Endpoints,
     choose_intent,
@@ -115,7 +116,8 @@ def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: set[str]
     hints = hints if isinstance(hints, Mapping) else {}
     reading = hints.get("readOnlyHint") if isinstance(hints.get("readOnlyHint"), bool) else None
     said = tool.get("description")
-    chosen = choose_method(name, said if isinstance(said, str) else "", reading=reading)
+    usual = "RETRIEVE" if reading else USUAL
+    chosen = choose_method(name, said if isinstance(said, str) else "", usual=usual)
     if chosen.note:
         notes.append(("method", chosen.note))
     path, why = choose_path(chosen.method, chosen.rest, _nouns(tool, service))

@@ -40,7 +40,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.mcp_servers`: MCP servers that a command line names, as ``host.toml`` says them
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
 - :mod:`.agis`: ``agtp agis``: AGIS documents examined and written canonically
-- :mod:`.agis_converting`: ``agtp agis to-mcp``, ``from-mcp``: documents of other kinds
+- :mod:`.agis_converting`: ``agtp agis to-mcp``, ``from-mcp``, ``to-openapi``, ``from-openapi``
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
 - :mod:`.page`: ``agtp page``: a link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have

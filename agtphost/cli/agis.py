@@ -30,7 +30,10 @@ def command() -> None:
     """Examine and convert AGIS documents."""
 
 
-for _command in (agis_converting.to_mcp, agis_converting.from_mcp):
+for _command in (
+    *(agis_converting.to_mcp, agis_converting.from_mcp),
+    *(agis_converting.to_openapi, agis_converting.from_openapi),
+):
     command.add_command(_command)
 
 

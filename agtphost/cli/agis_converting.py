@@ -146,6 +146,82 @@ def _of_one(tools: Any, server: str | None) -> tuple[Any, str]:
     return of_server(tools, chosen), chosen
 
 
+# OpenAPI
+
+
+@click.command("from-openapi")
+@click.argument("file")
+@_service_option
+@_address_option
+@_form_option
+@output_option
+@json_option
+def from_openapi(
+    file: str, service: str | None, address: str | None, form: str, output: Path | None, as_json: bool
+) -> None:
+    """
+    Make a document of the operations of an OpenAPI document, for review.
+
+    The operationId becomes the method, the path keeps its nouns, the summary is the intent, x-outcome the outcome,
+    parameters and requestBody the input, 200 the output, the refusals the errors, and the first tag the domain. What
+    was chosen rather than found stands in REVIEW comments; in JSON they go to standard error. FILE is OpenAPI 3.0 or
+    3.1, JSON or YAML; - is standard input. Nothing is fetched. The exit status is 1 if the document
+    does not conform.
+
+    \b
+    Examples:
+      agtp agis from-openapi petstore.yaml > petstore.agis
+      agtp agis from-openapi petstore.yaml --agtp agtp://pets.example.com | agtp agis validate -
+    """
+    from agtphost.agis import from_openapi as making
+    from agtphost.contract.openapi.importing import OpenAPIError
+
+    _check_address(address)
+    try:
+        found = making.read_openapi(read_octets(file))
+        drafted = making.from_openapi(found, service=service or "", agtp=address)
+    except OpenAPIError as error:
+        raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 are read, as JSON or YAML.") from None
+    said = "an OpenAPI document" if file == HERE else Path(file).name
+    _deliver_draft(drafted, said, form, output, as_json)
+
+
+@click.command("to-openapi")
+@click.argument("file")
+@click.option("--server-url", metavar="URL", help="Where an HTTP face of the service answers.")
+@output_option
+@json_option
+def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: bool) -> None:
+    """
+    Print a document as OpenAPI 3.1.
+
+    X-AGIS-Method names the method of each operation, and HTTP's own method carries it. What OpenAPI has no member for
+    stands in x-agis, so that from-openapi makes the same endpoints again; what it has otherwise is told on standard
+    error, and with --json beside the document. FILE is YAML or JSON; - is standard input.
+
+    \b
+    Examples:
+      agtp agis to-openapi service.agis -o openapi.json
+      agtp agis to-openapi service.agis --server-url https://api.example.com
+    """
+    from agtphost.agis import to_openapi as making
+    from agtphost.agis import validate
+
+    verdict = validate(read_octets(file))
+    if verdict.document is None or not verdict.conforms:
+        raise _refusal(file, verdict)
+    document, losses = making.to_openapi(verdict.document, server_url=server_url)
+    if as_json:
+        where = {"document": document} if output is None else {"file": str(output)}
+        if output is not None:
+            write_new(output, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
+        print_json({"operations": len(verdict.document.endpoints), "losses": [*losses], **where})
+        return
+    _deliver(document, output, as_json)
+    for loss in losses:
+        click.echo(visible(f"lost: {loss}"), err=True)
+
+
 # The notation of the draft's examples
 
 

@@ -25,7 +25,10 @@ from agtphost.contract.schema_keywords import DIALECT as DIALECT
 from agtphost.contract.schema_keywords import DRAFT_2019, escape
 from agtphost.contract.schema_rules import SchemaFault, Walk
 
-Role = Literal["input", "output", "tool"]
+Role = Literal["input", "output", "tool", "result"]
+
+_ANY_DRAFT = ("tool", "result")
+"""Schemas of others, of any supported draft."""
 
 MAX_FAULTS = 16
 """Faults reported for one instance."""
@@ -164,7 +167,8 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     :param schema: JSON as Python values.
     :param role: ``input`` must be a closed object (AGTP-API section 13.3);
         ``output`` is free to allow more than it declares; ``tool`` is an MCP
-        tool's schema of any supported draft, unknown keywords ignored.
+        tool's schema of any supported draft, unknown keywords ignored;
+        ``result`` is the same of what something answers, which need be no object.
     :param strict: of an ``output``: what it does not declare is a fault too.
     :param share: 2 allows half of the size, 4 a quarter: for schemas that are compiled while others wait.
     :raises SchemaError: with every fault found.
@@ -172,12 +176,12 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     if not isinstance(schema, Mapping):
         raise SchemaError([SchemaFault(pointer="", message="is not a schema object")])
     faults = [*_dialect_faults(schema, role), *_shape_faults(schema, role)]
-    walk = Walk(schema, closed=role != "tool", share=share)
+    walk = Walk(schema, closed=role not in _ANY_DRAFT, share=share)
     faults.extend(walk.faults)
     if faults:
         raise SchemaError(faults)
     cleaned = _closed(walk.cleaned) if strict else walk.cleaned
-    validator = _validator(cleaned, dialect_of(schema), asserting=role != "tool")
+    validator = _validator(cleaned, dialect_of(schema), asserting=role not in _ANY_DRAFT)
     return CompiledSchema(walk, schema, validator)
 
 
@@ -187,7 +191,7 @@ def dialect_of(schema: Mapping[str, Any]) -> str:
 
 
 def _dialect_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault]:
-    supported = DIALECTS.keys() if role == "tool" else (DIALECT,)
+    supported = DIALECTS.keys() if role in _ANY_DRAFT else (DIALECT,)
     if dialect_of(schema) not in supported:
         yield SchemaFault(pointer="/$schema", message=f"is not {' or '.join(supported)}")
 

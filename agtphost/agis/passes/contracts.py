@@ -11,7 +11,7 @@ from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.shorthand import is_shorthand, schema_of
-from agtphost.contract.schemas import SchemaError, compile_schema
+from agtphost.contract.schemas import Role, SchemaError, compile_schema
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
 _PARAMETER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
@@ -128,7 +128,8 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         yield subject.finding("8-schema", endpoint.name, at, message, "make several services of it")
         return
     try:
-        compile_schema(resolved(contract, shared.schemas, closed=name == "input"), role="tool")
+        role: Role = "tool" if name == "input" else "result"
+        compile_schema(resolved(contract, shared.schemas, closed=name == "input"), role=role)
     except SchemaError as error:
         for fault in error.faults[:MOST]:
             message = f"{name}{fault.pointer} {fault.message}"

@@ -373,7 +373,7 @@ class _Reader:
             if code in ("401", "403"):
                 # These are the binding's own upstream_authentication_failed.
                 continue
-            mapped[code] = _error_name(code)
+            mapped[code] = error_name(code)
         if mapped:
             self._losses["the bodies of error responses"] += len(mapped)
             self._reviews.append("[errors] named after the HTTP status; better names say what went wrong")
@@ -400,7 +400,8 @@ def _sentence(value: Any) -> str:
     return _line(value.strip().partition("\n\n")[0]) if isinstance(value, str) else ""
 
 
-def _error_name(code: str) -> str:
+def error_name(code: str) -> str:
+    """What a refusal is called that has a status alone: ``not_found``."""
     try:
         phrase = HTTPStatus(int(code)).phrase
     except ValueError:

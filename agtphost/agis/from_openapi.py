@@ -1,0 +1,273 @@
+"""A document of the operations of an OpenAPI document, with what a person has to look at (AGIS v01 appendix B)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from agtphost.agis.document import MAX_ENDPOINTS
+from agtphost.agis.drafting import (
+    Drafted,
+    Endpoints,
+    choose_intent,
+    choose_method,
+    choose_outcome,
+    choose_path,
+    draft,
+    is_address,
+    line_of,
+    path_fits,
+    reads,
+    slug,
+)
+from agtphost.agis.passes.completeness import CAPABILITIES, SURE
+from agtphost.agis.passes.contracts import GENERIC
+from agtphost.agis.reading import MAX_DEPTH, MAX_OCTETS, MAX_VALUES
+from agtphost.agis.to_openapi import OWN
+from agtphost.agis.words import parts, words
+from agtphost.contract.openapi.importing import HTTP_METHODS, OpenAPIError
+from agtphost.contract.openapi.names import choose_path as named_path
+from agtphost.contract.openapi.operation import Operation, error_name, read_operation
+from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
+from agtphost.contract.openapi.text import DocumentTextError, read_document
+from agtphost.contract.openapi.upstream import Facts
+from agtphost.vocabulary.catalog import Catalog
+
+USUAL = {"get": "RETRIEVE", "head": "CHECK", "options": "DESCRIBE", "put": "REPLACE", "patch": "MODIFY"}
+"""What is said where HTTP's method is all there is to go by."""
+
+OUTCOME = "x-outcome"
+"""The draft's member for outcomes (AGIS v01 appendix B)."""
+
+_VERSION = re.compile(r"3\.[01](?:\.[0-9]+)?(?:-[0-9A-Za-z.-]+)?", re.ASCII)
+_FROM_SCHEMAS = re.compile(r"\[(input|output)_schema\] (.*)", re.DOTALL)
+
+
+def read_openapi(octets: bytes) -> Any:
+    """
+    The values of an OpenAPI document.
+
+    :param octets: JSON or YAML, in which names may be numbers: ``200:`` is usual there.
+    :raises OpenAPIError: it cannot be read, or is larger than documents may be.
+    """
+    if len(octets) > MAX_OCTETS:
+        raise OpenAPIError(f"it has more than {MAX_OCTETS} octets")
+    try:
+        tree = read_document(octets)
+    except DocumentTextError as error:
+        raise OpenAPIError(str(error)) from None
+    level, values = [tree], 0
+    for _ in range(MAX_DEPTH + 1):
+        level = [item for item in level if isinstance(item, (dict, list))]
+        values += sum(map(len, level))
+        if values > MAX_VALUES:
+            raise OpenAPIError(f"it has more than {MAX_VALUES} values")
+        if not level:
+            return tree
+        level = [value for item in level for value in (item.values() if isinstance(item, dict) else item)]
+    raise OpenAPIError(f"it is nested more than {MAX_DEPTH} deep")
+
+
+def from_openapi(document: Any, *, service: str = "", agtp: str | None = None) -> Drafted:
+    """
+    A document of operations.
+
+    :param document: as :func:`read_openapi` gives it; nothing that it refers to elsewhere is fetched.
+    :param service: what the service is called; empty: the document's title.
+    :param agtp: its address; None: what the document says.
+    :raises OpenAPIError: it is no OpenAPI 3.0 or 3.1.
+    """
+    if not isinstance(document, Mapping):
+        raise OpenAPIError("it is not an object")
+    version = document.get("openapi")
+    if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
+        raise OpenAPIError(f"it is not OpenAPI 3.0 or 3.1, but says {str(document.get('swagger', version))[:40]!r}")
+    if not isinstance(document.get("paths", {}), Mapping):
+        raise OpenAPIError("paths is not an object")
+    return _Reading(document).drafted(service, agtp)
+
+
+class _Reading:
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._catalog = Catalog.load()
+        self._references = OpenAPIReferences(document)
+        self._converter = SchemaConverter(self._references)
+        self._made = Endpoints()
+        self._tags: Counter[str] = Counter()
+        self._skipped: list[str] = []
+
+    def drafted(self, service: str, agtp: str | None) -> Drafted:
+        operations = [*self._operations()]
+        if not operations:
+            raise OpenAPIError("it has no operations")
+        if len(operations) > MAX_ENDPOINTS:
+            raise OpenAPIError(f"it has {len(operations)} operations, and {MAX_ENDPOINTS} are the most")
+        for http, path, item in operations:
+            self._add(http, path, item)
+        own, about = _object(self._document, OWN), _object(self._document, "info")
+        title = service or line_of(about.get("title"), 200) or "service"
+        found = draft(
+            self._made.made,
+            self._made.reviews,
+            service=title,
+            agtp=agtp or self._address(own),
+            description=line_of(about.get("description")) or f"What {title} does",
+            version=line_of(about.get("version"), 64),
+            domain=slug(self._tags.most_common(1)[0][0]) if self._tags else "",
+        )
+        vocabulary = {name: value for name, value in _object(own, "vocabulary").items() if name != "declared_verbs"}
+        found.document["vocabulary"] |= vocabulary
+        if isinstance(own.get("data_manifest"), Mapping):
+            found.document["data_manifest"] = dict(own["data_manifest"])
+        return found
+
+    def _address(self, own: Mapping[str, Any]) -> str | None:
+        said = own.get("agtp")
+        if isinstance(said, str) and is_address(said):
+            return said
+        servers = self._document.get("servers")
+        first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], Mapping) else {}
+        try:
+            name = urlsplit(str(first.get("url", ""))).hostname
+        except ValueError:
+            name = None
+        return f"agtp://{name}" if name and is_address(f"agtp://{name}") else None
+
+    def _operations(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        for path, item in self._document.get("paths", {}).items():
+            members = self._references.follow(item)
+            yield from ((http, path, members) for http in HTTP_METHODS if isinstance(members.get(http), Mapping))
+
+    def _add(self, http: str, source: str, item: Mapping[str, Any]) -> None:
+        placed = named_path(http, source, self._catalog)
+        facts = Facts(
+            document=self._document,
+            references=self._references,
+            converter=self._converter,
+            http=http,
+            source_path=source,
+            path=placed,
+            item=item,
+        )
+        read, given = read_operation(facts), facts.operation
+        table = read.table("QUERY", "/", "retrieval")
+        own, notes = _object(given, OWN), [("source", f"{http.upper()} {line_of(source)}")]
+        method, path = _named(own) or self._name(http, read, placed.path, placed.action, notes)
+        path = self._made.alone(method, path)
+        semantic = dict(_object(own, "semantic")) or self._semantic(http, method, path, read, given, notes)
+        notes += [(found[1], found[2]) for each in read.reviews if (found := _FROM_SCHEMAS.fullmatch(each)) is not None]
+        errors = own.get("errors")
+        if not isinstance(errors, list):
+            errors = [*_errors(given, self._references)]
+            if errors:
+                notes.append(("errors", "named after the status; better names say what went wrong"))
+        tags = given.get("tags")
+        if isinstance(tags, list) and tags and line_of(tags[0], 100):
+            self._tags[line_of(tags[0], 100)] += 1
+        endpoint = {
+            "method": method,
+            "path": path,
+            "semantic": semantic,
+            "input": dict(read.input_schema),
+            "output": dict(table["output_schema"]),
+            "errors": errors,
+        }
+        self._made.add(endpoint, notes)
+
+    def _name(
+        self, http: str, read: Operation, path: str, action: str, notes: list[tuple[str, str]]
+    ) -> tuple[str, str]:
+        """Method and path: the verb of the operationId or of the summary, and nouns of the path."""
+        if action and words().is_verb(action):
+            method = action
+            notes.append(("method", f"{action} was the last segment of the path"))
+        else:
+            usual = USUAL.get(http) or ("REMOVE" if http == "delete" else "CREATE" if read.creates else "SUBMIT")
+            # Where there is no operationId, /getReport and /search-pets say what they do.
+            last = next((each for each in reversed(path.split("/")) if not each.startswith("{")), "")
+            name = read.operation_id or (last if len(parts(last)) > 1 else "")
+            chosen = choose_method(name, read.summary, usual=usual)
+            method = chosen.method
+            if chosen.note:
+                notes.append(("method", chosen.note))
+            elif reads(method) != (http in ("get", "head", "options")) and http != "post":
+                notes.append(("method", f"{method} is not what {http.upper()} usually does"))
+        segments: list[str] = []
+        for segment in path.split("/"):
+            if not segment:
+                continue
+            if segment.startswith("{") or path_fits(method, f"/{segment}"):
+                segments.append(segment)
+                continue
+            noun, _ = choose_path(method, parts(segment), ())
+            if noun != "/resource":
+                segments.append(noun.strip("/"))
+            elif slug(segment) and path_fits(method, f"/{slug(segment)}"):
+                segments.append(slug(segment))
+        found = f"/{'/'.join(segments)}"
+        if found == "/" or not any(not each.startswith("{") for each in segments):
+            noun, _ = choose_path(method, (), [*self._nouns(read)])
+            found = noun + (found if found != "/" else "")
+        if found != path:
+            notes.append(("path", f"it was {line_of(path)}"))
+        return method, found
+
+    def _nouns(self, read: Operation) -> Iterator[str]:
+        """What an operation on / acts on."""
+        yield from reversed(parts(read.operation_id)[1:])
+        yield line_of(_object(self._document, "info").get("title"), 100)
+
+    def _semantic(
+        self,
+        http: str,
+        method: str,
+        path: str,
+        read: Operation,
+        given: Mapping[str, Any],
+        notes: list[tuple[str, str]],
+    ) -> dict[str, Any]:
+        intent, why = choose_intent(method, path, given.get("summary") or given.get("description"))
+        if why:
+            notes.append(("intent", why))
+        outcome, why = choose_outcome(method, path, given.get(OUTCOME))
+        if why:
+            notes.append(("outcome", f"{why}; {OUTCOME} would say it"))
+        looks = http in ("get", "head", "options") or (http == "post" and reads(method))
+        impact = "informational" if looks else "irreversible" if http in ("post", "delete") else "reversible"
+        notes.append(("impact_tier", f"{impact}: a guess from {http.upper()}"))
+        capability = self._made.capability(method)
+        return {
+            "intent": intent,
+            "actor": "agent",
+            "outcome": outcome,
+            "capability": capability if capability in CAPABILITIES else "transaction",
+            "confidence_guidance": SURE if impact == "irreversible" else 0.6,
+            "impact_tier": impact,
+            "is_idempotent": http != "post" and http != "patch",
+        }
+
+
+def _named(own: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Method and path of what was exported from AGIS."""
+    method, path = own.get("method"), own.get("path")
+    return (method, path) if isinstance(method, str) and isinstance(path, str) else None
+
+
+def _errors(operation: Mapping[str, Any], references: OpenAPIReferences) -> Iterable[dict[str, str]]:
+    """What the refusals of an operation are called: after their status, with what the document says of them."""
+    responses = _object(operation, "responses")
+    for code in sorted(str(code) for code in responses):
+        if re.fullmatch(r"4[0-9]{2}", code) is None:
+            continue
+        name = error_name(code)
+        said = line_of(references.follow(responses.get(code)).get("description"))
+        yield {"name": name if name not in GENERIC else f"http_{code}", **({"description": said} if said else {})}
+
+
+def _object(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = table.get(name)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,111 @@
+"""
+A document as OpenAPI 3.1, for clients of HTTP (AGIS v01 section 10, AGIS v01 appendix B).
+
+As the transitional binding has it: ``X-AGIS-Method`` names the method, and
+HTTP's own is transport. What OpenAPI has no member for stands in ``x-agis``,
+from which ``from-openapi`` makes the same endpoints again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.agis.document import Document, Endpoint
+from agtphost.agis.drafting import reads
+from agtphost.agis.passes.contracts import error_names, resolved
+from agtphost.contract.openapi.export import OPENAPI
+from agtphost.contract.openapi.operations import Operations
+from agtphost.contract.openapi.placing import Verbs
+from agtphost.vocabulary import media_types
+
+OWN = "x-agis"
+"""The member that has what OpenAPI has no word for."""
+
+NAMESPACE = "X-AGIS-Namespace"
+
+_SAID = "Made from an AGIS document. X-AGIS-Method names what is done; HTTP's method carries it."
+_REFUSED = "422"
+
+
+def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """
+    A document of operations.
+
+    :param document: one that conforms.
+    :param server_url: where an HTTP face answers, if there is one.
+    :return: the document; and sentences that say what OpenAPI has otherwise.
+    """
+    members, vocabulary = document.members, document.vocabulary
+    operations = Operations(Verbs(own={}, reads=reads))
+    shared = members.get("schemas") or {}
+    for endpoint in document.endpoints:
+        operations.add(_entry(endpoint, shared, str(vocabulary.get("domain", ""))))
+    paths = operations.paths()
+    errors = {each.name: each.members["errors"] for each in document.endpoints}
+    for item in paths.values():
+        for operation in item.values():
+            _rewrite(operation, errors, vocabulary.get("namespace"))
+    info: dict[str, Any] = {
+        "title": members["service"],
+        "version": str(members.get("version") or vocabulary.get("version") or "1.0.0"),
+        "description": f"{members['description']}\n\n{_SAID}" if members.get("description") else _SAID,
+    }
+    found: dict[str, Any] = {"openapi": OPENAPI, "info": info}
+    if server_url is not None:
+        found["servers"] = [{"url": server_url}]
+    found["paths"] = paths
+    found["components"] = {"schemas": operations.schemas}
+    found[OWN] = {"agtp": members["agtp"], "vocabulary": dict(vocabulary)}
+    if "data_manifest" in members:
+        found[OWN]["data_manifest"] = members["data_manifest"]
+    losses = () if server_url is not None else ("no HTTP address is known: servers is left out",)
+    return found, (*losses, *operations.losses)
+
+
+def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[str, Any]:
+    """An endpoint as operations are made of."""
+    block = dict(endpoint.semantic)
+    return {
+        "method": endpoint.verb,
+        "path": endpoint.path,
+        "namespace": domain,
+        "description": block["intent"],
+        "semantic": {"is_idempotent": False, **block},
+        "input_schema": {"properties": {}, **resolved(endpoint.members["input"], shared, closed=True)},
+        "output_schema": resolved(endpoint.members["output"], shared, closed=False),
+        "errors": error_names(endpoint.members["errors"]) or [],
+    }
+
+
+def _rewrite(operation: dict[str, Any], errors: Mapping[str, Any], namespace: Any) -> None:
+    """An operation without what is this host's own: the result is the whole answer, and a refusal names its error."""
+    said = operation.pop("x-agtp")
+    listed = said if isinstance(said, list) else [said]
+    for each in listed:
+        each["errors"] = errors[f"{each['method']} {each['path']}"]
+    operation[OWN] = said
+    operation["x-outcome"] = "; or: ".join(dict.fromkeys(each["semantic"]["outcome"] for each in listed))
+    if namespace is not None:
+        operation.setdefault("parameters", []).append(
+            {"name": NAMESPACE, "in": "header", "required": False, "schema": {"type": "string", "enum": [namespace]}}
+        )
+    operation.pop("security", None)
+    given = operation["responses"]
+    (content,) = (value for kind, value in given["200"]["content"].items() if kind == media_types.AGTP_JSON)
+    result = content["schema"]["properties"]["result"]
+    operation["responses"] = {
+        "200": {"description": given["200"]["description"], "content": {media_types.JSON: {"schema": result}}}
+    }
+    if _REFUSED in given:
+        schema = {"type": "object", "properties": {"error": {"type": "string", "enum": _named(given[_REFUSED])}}}
+        operation["responses"][_REFUSED] = {
+            "description": given[_REFUSED]["description"],
+            "content": {media_types.JSON: {"schema": schema}},
+        }
+
+
+def _named(response: Mapping[str, Any]) -> list[str]:
+    (content,) = response["content"].values()
+    names: list[str] = content["schema"]["properties"]["reason"]["examples"]
+    return names
