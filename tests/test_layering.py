@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What agents are listed, by cards: it answers methods, from what adapters and the directory have.
     "registry": EVERYONE
     | {"audit", "config", "contract", "dispatch", "handlers", "identity", "methods", "search", "upstream", "wire"},
-    "client": EVERYONE | {"config", "contract", "upstream", "wire", "identity"},
+    "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
     "page": EVERYONE | {"http", "identity", "wire"},

@@ -21,6 +21,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.check`: ``agtp check``: everything that would keep a host from starting, at once
 - :mod:`.completing`: what a shell completes of the host that is at hand
 - :mod:`.completion`: ``agtp completion``: what a shell evaluates to complete commands
+- :mod:`.confirming`: asking before calls that cannot be undone
 - :mod:`.conformance`: ``agtp conformance``: a server examined from outside, requirement by requirement
 - :mod:`.contracts`: ``agtp contracts``: what was negotiated with a host
 - :mod:`.delegation`: ``agtp delegation``: the tokens that DELEGATE wants

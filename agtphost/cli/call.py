@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
+from agtphost.cli.confirming import confirming
 from agtphost.cli.exchange import called, connected, refusal, signing_keys, unsuccessful, verify
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
     envvar="TRACEPARENT",
     help="The trace that the call belongs to (W3C Trace Context); default: that of $TRACEPARENT.",
 )
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1),
+    metavar="0..1",
+    help="How sure you are that this call is what was wanted: less than it needs, or what cannot be undone, is asked.",
+)
+@click.option("--yes", is_flag=True, help="Somebody has agreed: do not ask before what cannot be undone.")
 @click.option("--verify", "verified", is_flag=True, help="Check the record: signature, hashes, identifiers.")
 @request_options
 @connection_options
@@ -47,6 +55,8 @@ def command(
     include: bool,
     headers: tuple[str, ...],
     traceparent: str | None,
+    confidence: float | None,
+    yes: bool,
     verified: bool,
     request: RequestOptions,
     where: Connection,
@@ -59,6 +69,10 @@ def command(
     text, KEY:=JSON any other value. Exit status 5 if a person has to approve
     the call first.
 
+    On a terminal it is asked before a call that cannot be undone, by what the host says of it in AGIS or in its
+    manifest; --yes has been asked. Where nobody can be asked the call is made, unless --confidence is given, as agents
+    give it: then what needs somebody's word is refused, and nothing is sent.
+
     \b
     Examples:
       agtp call - DISCOVER
@@ -67,6 +81,7 @@ def command(
       agtp call - INSPECT target=chain_head chain=host --verify -i
       agtp call - EXECUTE --data @request.json --idempotency-key order-7
       agtp call - REMOVE /files path=old.txt --wait-approval 600
+      agtp call - BOOK /room date=2026-12-01 guests:=2 --confidence 0.9
       agtp call - DISCOVER --traceparent 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
     """
     path = "/"
@@ -83,7 +98,9 @@ def command(
         options |= {"body": data_octets(data), "content_type": content_type or media_types.AGTP_JSON}
     given = parameters(words, param_file) or None
     target = resolve(where, uri)
-    with connected(target) as client:
+    if confidence is not None:
+        options["confidence"] = confidence
+    with connected(target, confirming(confidence, yes)) as client:
         reply = called(client, target, method, path, given, stream=request.follow(as_json), **options)
         if verified:
             verify(reply, signing_keys(target, client))

@@ -24,6 +24,7 @@ from agtphost.identity.keys import VerifyingKey
 
 if TYPE_CHECKING:
     from agtphost.client.approvals import PendingApproval
+    from agtphost.client.confirming import Confirm
     from agtphost.client.reply import Reply
     from agtphost.client.sync import Client
     from agtphost.client.verification import Verification
@@ -38,7 +39,7 @@ def failure_of(error: errors.ClientError) -> CommandError:
     kind: type[CommandError] = NoConnection
     if isinstance(error, errors.InvalidCall):
         kind = WrongInput
-    elif isinstance(error, errors.AgentGone):
+    elif isinstance(error, (errors.AgentGone, errors.NotConfirmed)):
         kind = HostRefused
     elif isinstance(error, errors.VerificationFailed):
         kind = Unverified
@@ -49,16 +50,20 @@ ANOTHER_VERSION = "Is this an AGTP host of the same version?"
 
 
 @contextmanager
-def connected(target: Target) -> Iterator[Client]:
+def connected(target: Target, confirm: Confirm | None = None) -> Iterator[Client]:
     """
     A client for one command.
 
+    :param confirm: asks about calls that cannot be undone; None: nobody is asked.
     :raises CommandError: in place of every error of the client's.
     """
     from agtphost.client.sync import Client
 
     try:
-        with Client(**target.client_options()) as client:
+        options = target.client_options()
+        if confirm is not None:
+            options["confirm"] = confirm
+        with Client(**options) as client:
             yield client
     except errors.ClientError as error:
         raise failure_of(error) from None

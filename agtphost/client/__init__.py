@@ -29,6 +29,8 @@ Calling AGTP hosts.
 - :mod:`.supported_methods`: what servers said they can do: the ``Supported-Methods`` of the first answer on a
   connection
 - :mod:`.mcp`: a host's tools, resources and prompts for agent frameworks that take a session of MCP
+- :mod:`.service_documents`: what a server says of its endpoints, examined before it is used; :mod:`.confirming`: asking
+  before what cannot be undone
 - :mod:`.purchasing`: :class:`Buyer`, who verifies a merchant before PURCHASE goes out
 """
 
@@ -38,6 +40,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agtphost.client.approvals import PendingApproval
+from agtphost.client.confirming import Consequence
 from agtphost.client.errors import (
     AgentGone,
     ApprovalRequired,
@@ -47,6 +50,7 @@ from agtphost.client.errors import (
     ClientError,
     ConnectionLost,
     InvalidCall,
+    NotConfirmed,
     ProtocolBroken,
     Timeout,
     TLSRefused,
@@ -75,10 +79,12 @@ __all__ = [
     "Client",
     "ClientError",
     "ConnectionLost",
+    "Consequence",
     "Counterparty",
     "CounterpartyUnverified",
     "Host",
     "InvalidCall",
+    "NotConfirmed",
     "PendingApproval",
     "ProtocolBroken",
     "Reply",

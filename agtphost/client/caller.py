@@ -14,11 +14,13 @@ from typing import Any, TypedDict, Unpack
 
 from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy, Bootstraps
 from agtphost.client.catalogs import Agreement
+from agtphost.client.confirming import Confirm, may_matter
 from agtphost.client.errors import AgentGone, VerificationFailed
 from agtphost.client.manifests import Manifests
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, Identity, PreparedCall, Scopes, parse_uri, prepare, with_field
 from agtphost.client.retries import RetryPolicy
+from agtphost.client.service_documents import ACCEPT, Definition
 from agtphost.client.supported_methods import SupportedMethods
 from agtphost.client.terminal import escape
 from agtphost.client.tls import TLSSettings, settings_of
@@ -36,6 +38,13 @@ MAX_GONE = 4096
 
 _LOOKS_AT_RETIRED = frozenset({"DISCOVER", "DESCRIBE", "INSPECT"})
 """Methods by which a retired agent's state can still be read (companion section 6.3)."""
+
+
+MAX_DEFINED = 64
+"""Servers whose endpoints are remembered, for a client that asks before calls."""
+
+DEFINITIONS_SECONDS = 300.0
+"""For how long."""
 
 
 Resolvers = str | AgtpUri | Sequence[str | AgtpUri] | None
@@ -66,6 +75,12 @@ class CallOptions(TypedDict, total=False):
 
     idempotent: bool | None
     """Whether the endpoint is known to be idempotent (``semantic.is_idempotent``); None: as its method is."""
+
+    confidence: float | None
+    """
+    From 0 to 1: how sure the caller is that this call is what was wanted. A client with ``confirm`` asks where that is
+    less than the endpoint needs; it is not sent.
+    """
 
 
 class ClientOptions(TypedDict, total=False):
@@ -119,6 +134,12 @@ class ClientOptions(TypedDict, total=False):
     plain_parameters: bool
     """Sends parameters at the top of the body, for servers that know no envelope."""
 
+    confirm: Confirm | None
+    """
+    Asks whether a call is to be made that cannot be undone, or of which the caller is less sure than it has to be
+    (:mod:`~agtphost.client.confirming`). None: nobody is asked.
+    """
+
 
 class Caller:
     """
@@ -129,6 +150,10 @@ class Caller:
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         self._plain = options.get("plain_parameters", False)
+        self.confirm = options.get("confirm")
+        self.definitions: OrderedDict[Destination, tuple[float, tuple[Definition, ...]]] = OrderedDict()
+        """What servers say of their endpoints, with until when that counts."""
+
         self.settings: TLSSettings = settings_of(options.get("trust"), options.get("cert"), options.get("key"))
         agent_id = options.get("agent_id")
         if agent_id is None:
@@ -183,6 +208,22 @@ class Caller:
         self.supported.warn(call)
         version = self._catalogs.get(call.destination) if self._catalogs else None
         return call if version is None else with_field(call, CATALOG_VERSION, version)
+
+    def asks_about(self, call: PreparedCall) -> bool:
+        """Whether somebody may have to agree to a call before it is made."""
+        return self.confirm is not None and (call.confidence is not None or may_matter(call.request.method))
+
+    def definitions_call(self, server: Destination) -> PreparedCall:
+        """The reading of what a server says of its endpoints, as this caller (AGIS v01 section 12)."""
+        uri = AgtpUri(form=Form.SERVER, host=server.host, port=server.port)
+        return self.prepare(uri, "DISCOVER", "/", None, headers=(("Accept", ACCEPT),))
+
+    def keep_definitions(
+        self, server: Destination, found: tuple[Definition, ...], now: float
+    ) -> tuple[Definition, ...]:
+        """Remember them for a while."""
+        keep(self.definitions, server, (now + DEFINITIONS_SECONDS, found), MAX_DEFINED)
+        return found
 
     def agreed(self, uri: str | AgtpUri, agreement: Agreement) -> str:
         """Remember the catalog version that calls to a server state from now on; returns it."""

@@ -9,6 +9,7 @@ so that it runs the same coroutines without a reactor.
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, nullcontext
@@ -19,14 +20,16 @@ from agtphost.client.approvals import WAIT, pause_after
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import Caller, CallOptions, ClientOptions, no_manifest, server_of
 from agtphost.client.catalogs import agree, check_versions
+from agtphost.client.confirming import consequence
 from agtphost.client.conversation import CLIENT_LIMITS
-from agtphost.client.errors import ConnectionLost, Timeout
+from agtphost.client.errors import ConnectionLost, NotConfirmed, Timeout, VerificationFailed
 from agtphost.client.locating import Ask, locating, question
 from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.resolution import Resolution, TrustPolicy, verifying
+from agtphost.client.service_documents import Definition, definitions_of
 from agtphost.client.verification import signing_keys_of
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
@@ -321,6 +324,8 @@ class Calls(Generic[L]):
         self, call: PreparedCall, stream: Stream | None, seconds: float | None, patience: float | None
     ) -> Reply:
         """A call, and while a person has not decided about it and there is patience left, the same call again."""
+        if self._caller.asks_about(call):
+            await self._agreed_to(call, seconds)
         if patience is None:
             return await self._perform(call, stream, seconds)
         waiting = Deadline(self._now, patience)
@@ -335,6 +340,35 @@ class Calls(Generic[L]):
                 return reply
             asked = pending.approval_id
             await self._sleep(min(pause_after(reply.retry_after), left))
+
+    async def _agreed_to(self, call: PreparedCall, seconds: float | None) -> None:
+        """
+        Have somebody agree to a call that needs it (AGIS v01 section 6).
+
+        :raises NotConfirmed: if nobody does.
+        """
+        found: tuple[Definition, ...] | None = None
+        unusable = ""
+        try:
+            found = await self._defined(call.destination, seconds)
+        except VerificationFailed as error:
+            unusable = f"nothing that the server says of it can be used: {error.explanation}"
+        asked = consequence(call.request.method, call.request.path, found, call.confidence, unusable)
+        if asked is None or self._caller.confirm is None:
+            return
+        answer = self._caller.confirm(asked)
+        if not (await answer if inspect.isawaitable(answer) else answer):
+            raise NotConfirmed(f"Nobody has agreed to {asked.method} {asked.path}: {asked.why}", "Nothing was sent.")
+
+    async def _defined(self, server: Destination, seconds: float | None) -> tuple[Definition, ...]:
+        """What a server says of its endpoints to this caller, from memory as long as that counts."""
+        known = self._caller.definitions.get(server)
+        if known is not None and self._now() < known[0]:
+            return known[1]
+        reply = await self._perform(self._caller.definitions_call(server), None, seconds)
+        if not reply.ok:
+            raise no_manifest(reply)
+        return self._caller.keep_definitions(server, definitions_of(reply), self._now())
 
     async def _perform(self, call: PreparedCall, stream: Stream | None, seconds: float | None) -> Reply:
         if self._caller.manifests.stale(call):

@@ -21,6 +21,7 @@ __all__ = [
     "ClientError",
     "ConnectionLost",
     "InvalidCall",
+    "NotConfirmed",
     "ProtocolBroken",
     "TLSRefused",
     "Timeout",
@@ -46,6 +47,10 @@ class ClientError(Exception):
 
 class InvalidCall(ClientError):
     """The call itself is wrong; nothing was sent."""
+
+
+class NotConfirmed(ClientError):
+    """Nobody has agreed to a call that needs it; nothing was sent."""
 
 
 class CannotConnect(ClientError):

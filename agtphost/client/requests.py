@@ -65,6 +65,9 @@ class PreparedCall:
     repeatable: bool
     """Whether carrying it out twice does no more than once."""
 
+    confidence: float | None = None
+    """How sure the caller is that it is what was wanted; None where it does not say."""
+
 
 def new_session_id() -> str:
     """A Session-ID nobody can guess: 256 random bits, base64url (AGTP-315)."""
@@ -105,6 +108,7 @@ def prepare(
     streaming: bool = False,
     anonymous: bool = False,
     idempotent: bool | None = None,
+    confidence: float | None = None,
     plain: bool = False,
 ) -> PreparedCall:
     """
@@ -117,8 +121,11 @@ def prepare(
     :param resolver: where Agent-IDs without a host are asked for.
     :param streaming: whether interim messages are asked for (``context.stream``).
     :param anonymous: leaves Agent-ID out.
+    :param confidence: from 0 to 1: how sure the caller is; it is not sent.
     :raises InvalidCall: for everything that cannot be sent.
     """
+    if confidence is not None and not 0 <= confidence <= 1:
+        raise InvalidCall(f"A confidence of {confidence} is none.", "It is a number from 0 to 1.")
     target = parse_uri(uri)
     place, addressee = _place(target, resolver)
     if session_id is None:
@@ -153,6 +160,7 @@ def prepare(
         agent_id=target.agent_id,
         addressee=addressee,
         repeatable=is_repeatable(method, keyed=keyed, idempotent=idempotent),
+        confidence=confidence,
     )
 
 
