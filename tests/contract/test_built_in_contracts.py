@@ -13,6 +13,7 @@ from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import CONTRACTS, contract_of
 from agtphost.contract.manifest import project_binding
 from agtphost.contract.manifest_validation import examine
+from agtphost.methods.standard.table import STANDARD
 from agtphost.vocabulary.catalog import Catalog
 from tests.methods.floor_hosts import FloorHost
 from tests.rows import each_row
@@ -89,6 +90,7 @@ def test_no_contract_is_of_nothing() -> None:
 def test_what_handlers_read_is_declared() -> None:
     """API-160, against drift: a parameter that a handler reads by name stands in a contract."""
     declared = {name for contract in CONTRACTS.values() for name in contract.takes} | {"proposal_id", "name", "server"}
+    declared |= {name for row in STANDARD.values() for name in row.parameters}
     home = Path(agtphost.__file__).parent
     files = [*(home / "methods").rglob("*.py"), *(home / "negotiation").glob("*.py")]
     read = {"".join(match): file.name for file in files for match in READ.findall(file.read_text(encoding="utf-8"))}
