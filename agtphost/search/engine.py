@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.index import OCTETS, Entry, Found, Index, Wanted
-from agtphost.search.vectors import VectorStore
+from agtphost.search.vectors import NoVectors, VectorStore
 from agtphost.vocabulary.newest import keep
 
 log = Logger()
@@ -84,6 +84,10 @@ class SearchEngine:
         """The engine that is configured."""
         engine: str = BM25 if self._embedder is None else self._embedder.engine
         return engine
+
+    def apart(self) -> SearchEngine:
+        """The same engine for texts of its callers: it keeps no vector of them longer than their index."""
+        return SearchEngine(self._run, self._clock, self._embedder, NoVectors())
 
     @staticmethod
     def index(entries: Sequence[Entry]) -> Index:

@@ -106,3 +106,16 @@ def _opened(path: Path | None) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+class NoVectors(VectorStore):
+    """Keeps nothing: for texts of callers, which are nobody's to remember."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def known(self, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        return {}
+
+    def keep(self, name: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Do not."""

@@ -1,0 +1,14 @@
+"""
+Standard methods that work on what their callers send, and change nothing: methods v01 sections 3.6, 4, 6.1 and 6.5.
+
+Each is a function from parameters to a result, bounded before it begins, and run off the reactor where it may take
+long; :mod:`.handlers` binds them.
+
+- :mod:`.material`: rows, texts and places of what callers send, within bounds
+- :mod:`.criteria`, :mod:`.queries`: conditions on a record, as an object and as JMESPath
+- :mod:`.formats`: JSON, JSON lines, YAML and CSV
+- :mod:`.filtering`: FILTER; :mod:`.ranking`: RANK; :mod:`.classifying`: CLASSIFY
+- :mod:`.statistics`: ANALYZE; :mod:`.formulas`: CALCULATE; :mod:`.scorecards`: EVALUATE; :mod:`.merging`: MERGE
+- :mod:`.mapping`: MAP; :mod:`.transforming`: TRANSFORM
+- :mod:`.currencies`: the codes of ISO 4217
+"""

@@ -1,0 +1,133 @@
+"""Data as JSON, JSON lines, YAML and CSV: read from text, and written to it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from agtphost.handlers import parameters
+from agtphost.methods.standard.pure.material import MAX_ROWS
+from agtphost.vocabulary import jsontext, yamltext
+
+FORMATS = ("json", "jsonl", "csv", "yaml")
+
+MAX_OCTETS = 1_048_576
+"""Of a text that is read, and of one that is written."""
+
+MAX_CELLS = 200_000
+"""Cells of a table: few lines with many columns, or many with few."""
+
+_YAML = yamltext.Bounds(octets=MAX_OCTETS, events=200_000)
+_DUMPER: Any = vars(yaml.cyaml).get("CSafeDumper", yaml.SafeDumper) if yaml.__with_libyaml__ else yaml.SafeDumper
+
+
+def read(source: str, form: str, name: str = "source") -> Any:
+    """
+    What a text says.
+
+    :param form: one of :data:`FORMATS`.
+    :param name: the parameter that it is in, for refusals.
+    :raises Refusal: 422 for a text that is not of that format, or too large.
+    """
+    octets = source.encode("utf-8", "surrogatepass")
+    if len(octets) > MAX_OCTETS:
+        raise parameters.invalid(name, f"{name} has more than {MAX_OCTETS} octets.", "Send it in parts.")
+    try:
+        match form:
+            case "json":
+                return jsontext.decode(octets)
+            case "jsonl":
+                return _lines(source)
+            case "yaml":
+                return yamltext.decode(octets, _YAML)
+            case _:
+                return _table(source)
+    except (jsontext.JSONTextError, yamltext.YAMLTextError, csv.Error, ValueError) as error:
+        raise parameters.invalid(
+            name, f"{name} is not {form}: {str(error)[:160]}.", f"Correct it, or the format: {', '.join(FORMATS)}."
+        ) from None
+
+
+def guessed(source: str) -> str:
+    """The format of a text that nobody said."""
+    begin = source.lstrip()[:1]
+    if begin in ("{", "["):
+        first, _, rest = source.strip().partition("\n")
+        if rest.strip() and first.rstrip().endswith("}") and rest.lstrip().startswith("{"):
+            return "jsonl"
+        return "json"
+    first = source.strip().partition("\n")[0]
+    return "csv" if "," in first and ": " not in first and not first.startswith("- ") else "yaml"
+
+
+def _lines(source: str) -> list[Any]:
+    lines = [line for line in source.splitlines() if line.strip()]
+    if len(lines) > MAX_ROWS:
+        raise ValueError(f"it has more than {MAX_ROWS} lines")
+    return [jsontext.decode(line.encode()) for line in lines]
+
+
+def _table(source: str) -> list[dict[str, str]]:
+    """Rows by the names in the first line; every cell is text, as CSV has it."""
+    rows = csv.reader(io.StringIO(source, newline=""), strict=True)
+    names = next(rows, None)
+    if not names or not all(names) or len({*names}) != len(names):
+        raise ValueError("its first line does not name each column once")
+    found: list[dict[str, str]] = []
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(names):
+            raise ValueError(f"line {rows.line_num} has {len(row)} cells, and the first one {len(names)}")
+        found.append(dict(zip(names, row, strict=True)))
+        if len(found) > MAX_ROWS or len(found) * len(names) > MAX_CELLS:
+            raise ValueError(f"it has more than {MAX_ROWS} lines or {MAX_CELLS} cells")
+    return found
+
+
+def written(value: Any, form: str, name: str = "data") -> Any:
+    """
+    A value in a format: JSON is the value itself, the others are text.
+
+    :raises Refusal: 422 for what the format cannot say, or says in too many octets.
+    """
+    if form == "json":
+        return value
+    if form == "yaml":
+        text = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+    elif form == "jsonl":
+        records = value if isinstance(value, list) else [value]
+        text = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    else:
+        text = _written_table(value, name)
+    if len(text) > MAX_OCTETS:
+        raise parameters.invalid(name, f"As {form} it has more than {MAX_OCTETS} characters.", "Send it in parts.")
+    return text
+
+
+def _written_table(value: Any, name: str) -> str:
+    records = value if isinstance(value, list) else [value]
+    if not all(isinstance(record, Mapping) for record in records):
+        raise parameters.invalid(
+            name, "A table is made of objects, and some of the data is none.", "Choose another format than csv."
+        )
+    columns = dict.fromkeys(column for record in records for column in record)
+    if len(columns) * len(records) > MAX_CELLS:
+        raise parameters.invalid(name, f"As a table it has more than {MAX_CELLS} cells.", "Choose jsonl.")
+    out = io.StringIO(newline="")
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows([_cell(record.get(column)) for column in columns] for record in records)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> str:
+    """What is no text is written as JSON has it, and nothing as nothing."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,117 @@
+"""
+JMESPath of callers, bounded: recipes are the operator's own, and these are anybody's.
+
+JMESPath has no loops, and yet ``[@,@][] | [@,@][]`` doubles what it finds with each part, ``join`` and ``to_string``
+write texts that grow as fast, and ``[*]`` after ``[*]`` reads everything once more. So an expression here has no part
+that makes more of a value than there was, and the steps of a whole call are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from agtphost import extras
+from agtphost.contract.recipes.expression import Expression, ExpressionError
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.vocabulary.reasons import Reason
+
+MAX_STEPS = 1_000_000
+"""Parts of expressions that are worked out in one call."""
+
+_MULTIPLYING = frozenset({"multi_select_list", "multi_select_dict", "key_val_pair"})
+_GROWING = frozenset({"join", "to_string", "merge", "to_array"})
+
+_Search = Callable[[Any], Any]
+
+
+class Query:
+    """
+    One expression, and what is left of its call's steps.
+
+    :param text: JMESPath.
+    :param name: the parameter that it is in, for refusals.
+    :raises Refusal: 422 for what is no JMESPath, or could grow; 503 where JMESPath is not installed.
+    """
+
+    def __init__(self, text: str, name: str, steps: int = MAX_STEPS) -> None:
+        if not extras.installed("jmespath"):
+            raise Refusal(Reason.PROVIDER_MISSING, f"JMESPath needs a package: {extras.missing('jmespath')}.")
+        self._name = name
+        self._left = steps
+        try:
+            Expression(text)
+        except ExpressionError as error:
+            raise parameters.invalid(name, f"{error}.", "JMESPath is described at jmespath.org.") from None
+        import jmespath
+
+        tree = jmespath.compile(text.strip()).parsed
+        for node in _nodes(tree):
+            if node["type"] in _MULTIPLYING or (node["type"] == "function_expression" and node["value"] in _GROWING):
+                raise parameters.invalid(
+                    name,
+                    "The expression makes more of a value than there was.",
+                    f"Leave out [a, b] and {{a: b}}, and the functions {', '.join(sorted(_GROWING))}.",
+                )
+        self._tree = tree
+        self._interpreter = _interpreter(self._count)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise parameters.invalid(
+                self._name, f"The expression takes more than {MAX_STEPS} steps.", "Send less, or a simpler expression."
+            )
+
+    def value(self, record: Any) -> Any:
+        """
+        What it finds in a value.
+
+        :raises Refusal: 422 where values do not suit the functions that are called, or the steps are used up.
+        """
+        from jmespath.exceptions import JMESPathError
+
+        try:
+            return self._interpreter.visit(self._tree, record)
+        except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            said = str(error).partition("\n")[0][:160]
+            raise parameters.invalid(
+                self._name, f"The expression cannot be worked out: {said}.", "Correct it, or the data."
+            ) from None
+
+    def holds(self, record: Any) -> bool:
+        """Whether it finds something true: not null, false, or empty (JMESPath's own reading)."""
+        found = self.value(record)
+        return found is not None and found is not False and found not in ("", [], {})
+
+
+def predicate(text: str, name: str) -> Callable[[Any], bool]:
+    """
+    A condition on one record: ``price < `200```, or the filter of a list, ``[?price < `200`]``.
+
+    :raises Refusal: see :class:`Query`.
+    """
+    text = text.strip()
+    if text.startswith("[?") and text.endswith("]"):
+        text = text[2:-1]
+    return Query(text, name).holds
+
+
+def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(child for child in node["children"] if isinstance(child, Mapping))
+
+
+def _interpreter(count: Callable[[], None]) -> Any:
+    from jmespath.visitor import TreeInterpreter
+
+    class Counting(TreeInterpreter):  # type: ignore[misc]
+        def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
+            count()
+            return super().visit(node, *args, **kwargs)
+
+    return Counting()

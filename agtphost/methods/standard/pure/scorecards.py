@@ -1,0 +1,222 @@
+"""EVALUATE: a target against a scorecard, with a score and a reason for each criterion (methods v01 section 4.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.handlers import parameters
+from agtphost.methods.cognitive.relevance import said_in
+from agtphost.methods.standard.pure import criteria as conditions
+from agtphost.methods.standard.pure import material
+from agtphost.search.words import terms
+
+MAX_CRITERIA = 100
+RUBRIC = (("excellent", 0.85), ("good", 0.7), ("fair", 0.5), ("poor", 0.0))
+_WAYS = ("best", "values", "keywords", "meets", "scale")
+
+EXAMPLE = 'Send [{"name": "price", "best": 1000, "worst": 5000}, {"name": "references", "scale": 10}].'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """What one criterion came to."""
+
+    value: float
+    """From 0 to 1."""
+
+    why: str
+
+
+def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The result of EVALUATE.
+
+    :param call: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the target that it
+        is about (its name, where that is missing) and one way to score it: ``best`` and ``worst`` (numbers),
+        ``scale`` (the largest number), ``values`` (scores from 0 to 1 by value), ``keywords`` (the share of them that
+        is said), ``meets`` (criteria as of FILTER, for the whole target); ``weights`` by name; ``rubric``: labels
+        with the least composite that earns them.
+    :raises Refusal: 422 for anything else.
+    """
+    target = material.given(call, "target")
+    if isinstance(target, str):
+        target = {"text": material.text(call, "target")}
+    if not isinstance(target, Mapping):
+        raise parameters.invalid("target", "target is neither an object nor a text.", "Send one of them.")
+    listed = _criteria(call)
+    weights = _weights(call, [name for name, _ in listed])
+    rubric = _rubric(call)
+    scores = []
+    composite = 0.0
+    for name, criterion in listed:
+        found = _scored(target, name, criterion)
+        composite += weights[name] * found.value
+        label = _label(found.value, rubric)
+        scores.append(
+            {
+                "criterion": name,
+                "score": round(found.value, 4),
+                "weight": round(weights[name], 4),
+                "label": label,
+                "rationale": found.why,
+            }
+        )
+    composite = round(composite, 4)
+    return {
+        "scores": scores,
+        "composite": composite,
+        "label": _label(composite, rubric),
+        "rationale": _narrative(scores, composite, _label(composite, rubric)),
+    }
+
+
+def _criteria(call: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    said = material.given(call, "criteria")
+    if isinstance(said, Mapping):
+        members = [(str(name), each if isinstance(each, Mapping) else {"scale": each}) for name, each in said.items()]
+    elif isinstance(said, list):
+        members = [
+            (each, {}) if isinstance(each, str) else (each.get("name"), each) if isinstance(each, Mapping) else ("", {})
+            for each in said
+        ]
+    else:
+        members = []
+    names = [name for name, _ in members]
+    if not 0 < len(members) <= MAX_CRITERIA or not all(
+        isinstance(name, str) and 0 < len(name) <= 128 for name in names
+    ):
+        raise _malformed(f"criteria is no list of 1 to {MAX_CRITERIA} criteria with names.")
+    if len({*names}) != len(names):
+        raise _malformed("criteria has a name twice.")
+    return members
+
+
+def _malformed(what: str) -> Exception:
+    return parameters.invalid("criteria", what, EXAMPLE)
+
+
+def _weights(call: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+    """Shares of the composite, which come to 1."""
+    said = call.get("weights")
+    if said is None:
+        return {name: 1 / len(names) for name in names}
+    if isinstance(said, list):
+        said = dict(zip(names, said, strict=False)) if len(said) == len(names) else None
+    if not isinstance(said, Mapping) or not {*said} <= {*names}:
+        raise parameters.invalid("weights", "weights names what is no criterion.", "Give a number for each criterion.")
+    numbers = {name: material.number(said.get(name, 0 if said else 1)) for name in names}
+    total = sum(value or 0.0 for value in numbers.values())
+    if any(value is None or value < 0 for value in numbers.values()) or not total:
+        raise parameters.invalid("weights", "A weight is negative or no number, or all are 0.", "Send 3, 2, 1.")
+    return {name: (value or 0.0) / total for name, value in numbers.items()}
+
+
+def _rubric(call: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Labels with the least score that earns them, the best first."""
+    said = call.get("rubric")
+    if said is None:
+        return list(RUBRIC)
+    if isinstance(said, Mapping):
+        pairs = [(name, material.number(least)) for name, least in said.items()]
+    elif isinstance(said, list) and all(isinstance(each, Mapping) for each in said):
+        pairs = [(each.get("label"), material.number(each.get("min"))) for each in said]
+    else:
+        pairs = []
+    found = [(name, least) for name, least in pairs if isinstance(name, str) and name and least is not None]
+    if not found or len(found) != len(pairs) or len(found) > MAX_CRITERIA:
+        raise parameters.invalid("rubric", "rubric is no object of least scores by label.", 'Send {"good": 0.7}.')
+    return sorted(found, key=lambda each: -each[1])
+
+
+def _label(score: float, rubric: Sequence[tuple[str, float]]) -> str:
+    return next((label for label, least in rubric if score >= least), rubric[-1][0])
+
+
+def _scored(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any]) -> Score:
+    ways = [way for way in _WAYS if way in criterion]
+    if len(ways) > 1 or not criterion.keys() <= {"name", "member", "worst", "description", *_WAYS}:
+        raise _malformed(f"The criterion {name[:64]!r} has more than one way to be scored, or members of none.")
+    if ways == ["meets"]:
+        holds = conditions.compiled(criterion["meets"], "criteria")(target)
+        return Score(value=float(holds), why=f"The target {'meets' if holds else 'does not meet'} what is asked.")
+    member = criterion.get("member", name)
+    if not material.is_place(member):
+        raise _malformed(f"The criterion {name[:64]!r} is about no member.")
+    value = material.at(target, member)
+    if value is material.MISSING and ways == ["keywords"]:
+        value = target
+    if value is material.MISSING or value is None:
+        return Score(value=0.0, why=f"The target does not say {member[:64]!r}.")
+    match ways:
+        case ["best"]:
+            return _between(name, value, criterion)
+        case ["values"]:
+            return _listed(name, value, criterion["values"])
+        case ["keywords"]:
+            return _said(name, value, criterion["keywords"])
+        case _:
+            return _scaled(name, value, criterion.get("scale", 1))
+
+
+def _between(name: str, value: Any, criterion: Mapping[str, Any]) -> Score:
+    best, worst = material.number(criterion["best"]), material.number(criterion.get("worst"))
+    if best is None or worst is None or best == worst:
+        raise _malformed(f"The criterion {name[:64]!r} has no best and worst that are different numbers.")
+    found = material.number(value)
+    if found is None:
+        return Score(value=0.0, why="The target says no number.")
+    score = max(0.0, min(1.0, (found - worst) / (best - worst)))
+    return Score(value=score, why=f"{found:g} lies {score:.0%} of the way from {worst:g}, the worst, to {best:g}.")
+
+
+def _listed(name: str, value: Any, values: Any) -> Score:
+    if not isinstance(values, Mapping) or not 0 < len(values) <= MAX_CRITERIA:
+        raise _malformed(f"The criterion {name[:64]!r} has no scores by value.")
+    numbers = {said: material.number(score) for said, score in values.items()}
+    if any(score is None or not 0 <= score <= 1 for score in numbers.values()):
+        raise _malformed(f"The criterion {name[:64]!r} has scores that are not from 0 to 1.")
+    said = str(value).lower() if isinstance(value, bool) else str(value)
+    score = numbers.get(said)
+    if score is None:
+        return Score(value=0.0, why=f"{said[:64]!r} is none of {', '.join(map(repr, values))[:200]}.")
+    return Score(value=score, why=f"{said[:64]!r} counts {score:g}.")
+
+
+def _said(name: str, value: Any, keywords: Any) -> Score:
+    if not isinstance(keywords, list) or not 0 < len(keywords) <= MAX_CRITERIA or not all(map(_is_text, keywords)):
+        raise _malformed(f"The criterion {name[:64]!r} has no list of keywords.")
+    there = {*terms(said_in(value)[: material.MAX_TEXT])}
+    found = [word for word in keywords if {*terms(word)} and {*terms(word)} <= there]
+    missing = [word for word in keywords if word not in found]
+    why = f"It says {len(found)} of {len(keywords)} keywords"
+    return Score(
+        value=len(found) / len(keywords), why=f"{why}; not {', '.join(missing)[:200]}." if missing else f"{why}."
+    )
+
+
+def _scaled(name: str, value: Any, scale: Any) -> Score:
+    most = material.number(scale)
+    if most is None or most <= 0:
+        raise _malformed(f"The criterion {name[:64]!r} has a scale that is no number above 0.")
+    if isinstance(value, bool):
+        return Score(value=float(value), why=f"The target says {str(value).lower()}.")
+    found = material.number(value)
+    if found is None:
+        return Score(value=0.0, why="The target says no number.")
+    return Score(value=max(0.0, min(1.0, found / most)), why=f"{found:g} of {most:g}.")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 128
+
+
+def _narrative(scores: Sequence[Mapping[str, Any]], composite: float, label: str) -> str:
+    order = sorted(scores, key=lambda each: -each["score"] * each["weight"])
+    best, worst = order[0], max(scores, key=lambda each: (1 - each["score"]) * each["weight"])
+    text = f"The target comes to {composite:.2f} of 1, which is {label}."
+    text += f" Most comes from {best['criterion']} ({best['score']:.2f}): {best['rationale']}"
+    if worst["score"] < 1 and worst is not best:
+        text += f" Most is lost at {worst['criterion']} ({worst['score']:.2f}): {worst['rationale']}"
+    return text
