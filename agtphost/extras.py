@@ -24,6 +24,9 @@ PACKAGES = {
     "tokenizers": "semantic",
     "wordllama": "semantic",
     "onnxruntime": "onnx",
+    "phonenumbers": "methods",
+    "babel": "methods",
+    "pint": "methods",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""

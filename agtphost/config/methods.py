@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from agtphost.config.values import Section
+from agtphost.vocabulary import formulas
 from agtphost.vocabulary.catalog import Catalog
 
 EVERY: Final = "*"
@@ -41,6 +43,21 @@ def _standard(value: Any) -> str | tuple[str, ...]:
     return tuple(value)
 
 
+def _formulas(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a table of formulas")
+    for name, formula in value.items():
+        if not formulas.is_id(name):
+            raise ValueError(f"holds {str(name)[:40]!r}, which is no name of 1 to 64 letters, digits, dots and hyphens")
+        if not isinstance(formula, Mapping):
+            raise ValueError(f'holds {name!r}, which is no formula such as {{ op = "negate", args = [1] }}')
+        try:
+            formulas.checked(formula)
+        except formulas.FormulaError as error:
+            raise ValueError(f"holds {name!r}, which cannot be worked out: {error}") from None
+    return value
+
+
 class MethodsSection(Section):
     """
     ``[methods]``: the standard methods that this host answers on ``/`` (``docs/standard-methods``). A change of it is
@@ -52,6 +69,9 @@ class MethodsSection(Section):
     Names of standard methods, ``"*"`` for all fifty, or ``"reading"`` for those that change nothing and may be
     repeated. The others are in no list, and 405.
     """
+
+    formulas: Annotated[Mapping[str, Any], BeforeValidator(_formulas)] = Field(default_factory=dict)
+    """Formulas that CALCULATE knows by name, each a tree as its callers send (``docs/data-methods``)."""
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -15,11 +15,12 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.methods.standard import checking, transacting
 from agtphost.methods.standard.parts import Handlers, Parts
+from agtphost.methods.standard.pure import handlers as pure
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
-FAMILIES: Final[Sequence[Handlers]] = (checking.handlers, transacting.handlers)
+FAMILIES: Final[Sequence[Handlers]] = (checking.handlers, transacting.handlers, pure.handlers)
 """What makes the built-ins, family by family."""
 
 ELSEWHERE: Final = frozenset({"QUOTE", "RESUME"})

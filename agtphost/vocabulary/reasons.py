@@ -143,6 +143,8 @@ class Reason(StrEnum):
     NOT_FOUND = "not-found", 404, "AGTP-API section 6.1", "Nothing that the caller can call is registered under that path."
     NOTHING_TO_CHECK = "nothing-to-check", 404, "methods v01 section 8.9", "What is to be checked is nothing that this host knows, or shows to the caller.", "Name an Agent-ID, a hosted agent, server.tool, a server, card:ID, store or witness."
     PROVIDER_MISSING = "provider-missing", 503, "methods v01 section 1.4", "The method is on, and nothing stands behind it that could do it.", "The operator binds an endpoint to the method on /: a function, a recipe, an MCP tool or an HTTPS service."
+    MERGE_CONFLICT = "merge-conflict", 409, "methods v01 section 6.1", "The sources say different things, and it was asked to settle that by hand.", "Send conflict_resolution with fields, or choose another strategy."
+    CONFIDENCE_TOO_LOW = "confidence-too-low", 422, "methods v01 section 4.7", "No prediction is as sure as confidence_floor asks.", "Ask for less, or send more to go by."
     PROCEDURE_UNREGISTERED = "procedure-unregistered", 404, "core v08 section 7.4.2", "No registry of procedures stands behind this RUN, and without one nothing is run.", "The operator lists the procedures as values of procedure_id in the input schema."
 
     # Handlers and the host.

@@ -13,4 +13,5 @@ is 503 until there is one.
 - :mod:`.cancellation`: CANCEL
 - :mod:`.logging`: LOG
 - :mod:`.signing`: SIGN
+- :mod:`.pure`: methods that work on what their callers send, and keep nothing
 """

@@ -4,11 +4,12 @@ Standard methods that work on what their callers send, and change nothing: metho
 Each is a function from parameters to a result, bounded before it begins, and run off the reactor where it may take
 long; :mod:`.handlers` binds them.
 
-- :mod:`.material`: rows, texts and places of what callers send, within bounds
+- :mod:`.material`: rows and texts of what callers send, within bounds
 - :mod:`.criteria`, :mod:`.queries`: conditions on a record, as an object and as JMESPath
-- :mod:`.formats`: JSON, JSON lines, YAML and CSV
+- :mod:`.formats`: JSON, JSON lines, YAML and CSV; :mod:`.dates`: dates as people write them
+- :mod:`.languages`: BCP 47; :mod:`.currencies`: the codes of ISO 4217
 - :mod:`.filtering`: FILTER; :mod:`.ranking`: RANK; :mod:`.classifying`: CLASSIFY
-- :mod:`.statistics`: ANALYZE; :mod:`.formulas`: CALCULATE; :mod:`.scorecards`: EVALUATE; :mod:`.merging`: MERGE
-- :mod:`.mapping`: MAP; :mod:`.transforming`: TRANSFORM
-- :mod:`.currencies`: the codes of ISO 4217
+- :mod:`.statistics`: ANALYZE; :mod:`.calculating`: CALCULATE; :mod:`.scorecards`: EVALUATE; :mod:`.merging`: MERGE
+- :mod:`.mapping`: MAP; :mod:`.transforming`: TRANSFORM; :mod:`.normalizing`: NORMALIZE
+- :mod:`.extraction`: EXTRACT; :mod:`.validating`: VALIDATE; :mod:`.templates`: GENERATE without a model
 """

@@ -87,8 +87,8 @@ def _label(member: Any) -> Label:
     )
     if not sound:
         raise _malformed("taxonomy has a label without a name, or with keywords that are no texts.")
-    words = (terms(spoken(name)), *(terms(word) for word in keywords))
-    return Label(name=name, description=description, keywords=tuple({tuple(each): None for each in words if each}))
+    words = (terms(spoken(str(name))), *(terms(word) for word in keywords))
+    return Label(name=str(name), description=description, keywords=tuple({tuple(each): None for each in words if each}))
 
 
 def index_of(labels: Sequence[Label]) -> list[Entry]:

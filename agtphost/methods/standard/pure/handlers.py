@@ -14,9 +14,9 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import (
+    calculating,
     classifying,
     filtering,
-    formulas,
     mapping,
     material,
     merging,
@@ -248,7 +248,7 @@ class Validate:
             raise Refusal(error.reason) from None
         if binding.absent:
             found.errors.append({"path": "", "message": "nobody provides it yet", "rule": "provider-missing"})
-        if binding.deprecated is not None:
+        if (binding.details or {}).get("deprecated"):
             found.warnings.append({"path": "", "message": "the endpoint is deprecated", "rule": "deprecated"})
         semantic = (binding.details or {}).get("semantic", {})
         if isinstance(semantic, Mapping) and semantic.get("impact") == "irreversible":
@@ -260,7 +260,7 @@ def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
     """The built-ins of this package, by method."""
     aside = parts.aside
     engine = parts.search.apart()
-    calculator = formulas.Calculator(parts.config.methods.formulas)
+    calculator = calculating.Calculator(parts.config.methods.formulas)
     return {
         "ANALYZE": Pure(statistics.analyzed, aside),
         "EXTRACT": Pure(extracted, aside, long=True),

@@ -264,7 +264,7 @@ def read(said: Any) -> FieldMap:
     else:
         triples, preserve = [], False
     fields = tuple(
-        (source, target, kind)
+        (str(source), str(target), str(kind))
         for source, target, kind in triples
         if material.is_place(source) and material.is_place(target) and kind in ("", *TYPES)
     )

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
+from agtphost.vocabulary.places import MISSING as MISSING
+from agtphost.vocabulary.places import at as at
+from agtphost.vocabulary.places import is_place as is_place
+from agtphost.vocabulary.places import put as put
 
 MAX_ROWS = 10_000
 """Rows, items or records of one call."""
 
 MAX_TEXT = 200_000
 """Characters of a text of one call."""
-
-MAX_DEPTH = 16
-"""Names of a place such as ``order.customer.city``."""
-
-_PLACE = re.compile(r"[^.\s][^.]{0,127}(?:\.[^.]{1,128})*")
-
-MISSING: Any = object()
-"""What is at a place that a value does not have."""
 
 
 def given(call: Mapping[str, Any], name: str) -> Any:
@@ -77,37 +72,6 @@ def flag(call: Mapping[str, Any], name: str) -> bool:
 def share(call: Mapping[str, Any], name: str, default: float) -> float:
     """An optional number from 0 to 1."""
     return parameters.fraction(call, name) if call.get(name) is not None else default
-
-
-def is_place(value: Any) -> bool:
-    """Whether it is names with dots between them."""
-    return isinstance(value, str) and value.count(".") < MAX_DEPTH and _PLACE.fullmatch(value) is not None
-
-
-def at(value: Any, place: str) -> Any:
-    """
-    What stands at a place; :data:`MISSING` where there is nothing.
-
-    A member whose name has the dots itself comes first.
-    """
-    if isinstance(value, Mapping) and place in value:
-        return value[place]
-    for name in place.split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            return MISSING
-        value = value[name]
-    return value
-
-
-def put(into: dict[str, Any], place: str, value: Any) -> bool:
-    """Write a value to a place, and make what is above it; False where something else stands in the way."""
-    *above, last = place.split(".")
-    for name in above:
-        into = into.setdefault(name, {})
-        if not isinstance(into, dict):
-            return False
-    into[last] = value
-    return True
 
 
 def number(value: Any) -> float | None:

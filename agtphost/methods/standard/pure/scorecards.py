@@ -74,11 +74,16 @@ def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def _criteria(call: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     said = material.given(call, "criteria")
+    members: list[tuple[str, Mapping[str, Any]]]
     if isinstance(said, Mapping):
         members = [(str(name), each if isinstance(each, Mapping) else {"scale": each}) for name, each in said.items()]
     elif isinstance(said, list):
         members = [
-            (each, {}) if isinstance(each, str) else (each.get("name"), each) if isinstance(each, Mapping) else ("", {})
+            (each, {})
+            if isinstance(each, str)
+            else (each.get("name", ""), each)
+            if isinstance(each, Mapping)
+            else ("", {})
             for each in said
         ]
     else:
@@ -214,7 +219,8 @@ def _is_text(value: Any) -> bool:
 
 def _narrative(scores: Sequence[Mapping[str, Any]], composite: float, label: str) -> str:
     order = sorted(scores, key=lambda each: -each["score"] * each["weight"])
-    best, worst = order[0], max(scores, key=lambda each: (1 - each["score"]) * each["weight"])
+    best = order[0]
+    worst = max(order[1:], key=lambda each: (1 - each["score"]) * each["weight"], default=best)
     text = f"The target comes to {composite:.2f} of 1, which is {label}."
     text += f" Most comes from {best['criterion']} ({best['score']:.2f}): {best['rationale']}"
     if worst["score"] < 1 and worst is not best:

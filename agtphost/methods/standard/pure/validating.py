@@ -22,9 +22,9 @@ from agtphost.contract.manifest_validation import examine
 from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.methods.standard.pure import criteria, formulas, material
+from agtphost.methods.standard.pure import criteria, material
 from agtphost.methods.standard.pure.transforming import callers_schema
-from agtphost.vocabulary import tomltext
+from agtphost.vocabulary import formulas, tomltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 

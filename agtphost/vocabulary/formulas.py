@@ -1,5 +1,5 @@
 """
-CALCULATE: formulas as trees over decimal numbers (methods v01 section 4.10).
+Formulas as trees over decimal numbers: what CALCULATE works out (methods v01 section 4.10).
 
 ::
 
@@ -31,9 +31,7 @@ from decimal import (
 )
 from typing import Any
 
-from agtphost.errors import Refusal
-from agtphost.handlers import parameters
-from agtphost.methods.standard.pure import currencies, material
+from agtphost.vocabulary import places
 
 DIGITS = 50
 LARGEST = 300
@@ -44,6 +42,9 @@ MAX_NODES = 256
 MAX_DEPTH = 24
 MAX_STEPS = 200_000
 """Parts that are worked out in one call, those of lists once for each member."""
+
+MAX_MEMBERS = 10_000
+"""Of a list that an operation goes over."""
 
 MAX_POWER = 1_000
 """The largest exponent of ``power``."""
@@ -113,12 +114,12 @@ def _product(values: Sequence[Decimal]) -> Decimal:
     return result
 
 
-def rounded(value: Decimal, places: int, how: str = ROUND_HALF_UP) -> Decimal:
+def rounded(value: Decimal, digits: int, how: str = ROUND_HALF_UP) -> Decimal:
     """A number with so many decimal places."""
     try:
-        return value.quantize(Decimal(1).scaleb(-places), rounding=how)
+        return value.quantize(Decimal(1).scaleb(-digits), rounding=how)
     except InvalidOperation:
-        raise FormulaError(f"the number has more than {DIGITS} digits with {places} decimal places") from None
+        raise FormulaError(f"the number has more than {DIGITS} digits with {digits} decimal places") from None
 
 
 def _places(values: Sequence[Decimal]) -> int:
@@ -195,7 +196,7 @@ class _Check:
         elif node.keys() == {"const"}:
             decimal(node["const"])
         elif node.keys() == {"var"}:
-            if not material.is_place(node["var"]):
+            if not places.is_place(node["var"]):
                 raise FormulaError("a variable has no name")
         else:
             self._operation(node, depth)
@@ -205,7 +206,7 @@ class _Check:
         if name not in OPERATIONS:
             raise FormulaError(f"{str(name)[:32]!r} is no operation; there are {', '.join(OPERATIONS)}")
         if "over" in node:
-            if node.keys() != {"op", "over", "of"} or name not in _LISTS or not material.is_place(node["over"]):
+            if node.keys() != {"op", "over", "of"} or name not in _LISTS or not places.is_place(node["over"]):
                 raise FormulaError(f"over and of stand together, with {', '.join(sorted(_LISTS))} alone")
             self.tree(node["of"], depth + 1)
             return
@@ -259,8 +260,8 @@ class _Work:
     @staticmethod
     def _found(place: str, scopes: Sequence[Mapping[str, Any]]) -> Any:
         for scope in scopes:
-            found = material.at(scope, place)
-            if found is not material.MISSING:
+            found = places.at(scope, place)
+            if found is not places.MISSING:
                 return found
         raise FormulaError(f"inputs has no {place[:64]!r}", "inputs")
 
@@ -277,7 +278,7 @@ class _Work:
         name = node["op"]
         if "over" in node:
             members = self._found(node["over"], scopes)
-            if not isinstance(members, list) or not 0 < len(members) <= material.MAX_ROWS:
+            if not isinstance(members, list) or not 0 < len(members) <= MAX_MEMBERS:
                 raise FormulaError(f"{node['over'][:64]!r} is no list with members", "inputs")
             inner = [({"item": member} if not isinstance(member, Mapping) else member) for member in members]
             values = [_number(self.value(node["of"], (member, *scopes))) for member in inner]
@@ -306,75 +307,3 @@ def worked_out(formula: Any, inputs: Mapping[str, Any]) -> Value:
         except DecimalException as error:
             said = "a number becomes too large" if isinstance(error, Overflow) else "an operation has no result"
             raise FormulaError(said, "inputs") from None
-
-
-class Calculator:
-    """
-    Answers CALCULATE.
-
-    :param formulas: those that the operator registered, by their names.
-    """
-
-    def __init__(self, formulas: Mapping[str, Any]) -> None:
-        self._formulas = formulas
-
-    def calculated(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """
-        The result of CALCULATE.
-
-        :param call: ``expression``, a tree or the name of a registered formula; ``inputs``; ``precision``, decimal
-            places; ``currency``, which says how many there are where ``precision`` does not.
-        :raises Refusal: 422 for everything that cannot be worked out.
-        """
-        formula, name = self._formula(material.given(call, "expression"))
-        inputs = material.given(call, "inputs")
-        if not isinstance(inputs, Mapping):
-            raise parameters.invalid("inputs", "inputs is no object.", 'Send inputs as {"price": "19.90"}.')
-        places = parameters.start(call, "precision", MAX_PRECISION) if call.get("precision") is not None else None
-        currency = _currency(call)
-        if currency and places is None:
-            places = currencies.PLACES[currency]
-        try:
-            checked(formula)
-            found = worked_out(formula, inputs)
-            with localcontext(context()):
-                output = found if isinstance(found, bool) else _shown(found, places)
-        except FormulaError as error:
-            raise parameters.invalid(error.parameter, f"{error}.".capitalize(), "Correct it.") from None
-        result: dict[str, Any] = {"inputs": inputs, "formula": formula, "value": output}
-        if name:
-            result["formula_id"] = name
-        if currency:
-            result["currency"] = currency
-        return result
-
-    def _formula(self, expression: Any) -> tuple[Any, str]:
-        if isinstance(expression, Mapping):
-            return expression, ""
-        if is_id(expression) and expression in self._formulas:
-            return self._formulas[expression], str(expression)
-        raise _no_formula(expression, list(self._formulas))
-
-
-def _no_formula(expression: Any, known: Sequence[str]) -> Refusal:
-    named = f"Registered are {', '.join(sorted(known)[:16])}." if known else "No formula is registered here."
-    said = "expression is neither a formula nor the name of a registered one; texts are never worked out."
-    example = 'Send {"op": "add", "args": [{"var": "a"}, 1]}.'
-    return parameters.invalid("expression", said, f"{example} {named}")
-
-
-def _currency(call: Mapping[str, Any]) -> str:
-    code = call.get("currency")
-    if code is None:
-        return ""
-    if not isinstance(code, str) or code not in currencies.PLACES:
-        raise parameters.invalid("currency", "currency is no code of ISO 4217.", "Send one such as EUR.")
-    return code
-
-
-def _shown(value: Decimal, places: int | None) -> str:
-    """A number as text, all of its digits written out."""
-    if places is not None:
-        return format(rounded(value, places), "f")
-    value = value.normalize() if value else Decimal(0)
-    return format(value, "f")

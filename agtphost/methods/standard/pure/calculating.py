@@ -1,0 +1,84 @@
+"""CALCULATE: formulas of callers, and those that the operator registered (methods v01 section 4.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
+from typing import Any
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.methods.standard.pure import currencies, material
+from agtphost.vocabulary.formulas import MAX_PRECISION, FormulaError, checked, context, is_id, rounded, worked_out
+
+
+class Calculator:
+    """
+    Answers CALCULATE.
+
+    :param formulas: those that the operator registered, by their names.
+    """
+
+    def __init__(self, formulas: Mapping[str, Any]) -> None:
+        self._formulas = formulas
+
+    def calculated(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        The result of CALCULATE.
+
+        :param call: ``expression``, a tree or the name of a registered formula; ``inputs``; ``precision``, decimal
+            places; ``currency``, which says how many there are where ``precision`` does not.
+        :raises Refusal: 422 for everything that cannot be worked out.
+        """
+        formula, name = self._formula(material.given(call, "expression"))
+        inputs = material.given(call, "inputs")
+        if not isinstance(inputs, Mapping):
+            raise parameters.invalid("inputs", "inputs is no object.", 'Send inputs as {"price": "19.90"}.')
+        places = parameters.start(call, "precision", MAX_PRECISION) if call.get("precision") is not None else None
+        currency = _currency(call)
+        if currency and places is None:
+            places = currencies.PLACES[currency]
+        try:
+            checked(formula)
+            found = worked_out(formula, inputs)
+            with localcontext(context()):
+                output = found if isinstance(found, bool) else _shown(found, places)
+        except FormulaError as error:
+            raise parameters.invalid(error.parameter, f"{error}.".capitalize(), "Correct it.") from None
+        result: dict[str, Any] = {"inputs": inputs, "formula": formula, "value": output}
+        if name:
+            result["formula_id"] = name
+        if currency:
+            result["currency"] = currency
+        return result
+
+    def _formula(self, expression: Any) -> tuple[Any, str]:
+        if isinstance(expression, Mapping):
+            return expression, ""
+        if is_id(expression) and expression in self._formulas:
+            return self._formulas[expression], str(expression)
+        raise _no_formula(expression, list(self._formulas))
+
+
+def _no_formula(expression: Any, known: Sequence[str]) -> Refusal:
+    named = f"Registered are {', '.join(sorted(known)[:16])}." if known else "No formula is registered here."
+    said = "expression is neither a formula nor the name of a registered one; texts are never worked out."
+    example = 'Send {"op": "add", "args": [{"var": "a"}, 1]}.'
+    return parameters.invalid("expression", said, f"{example} {named}")
+
+
+def _currency(call: Mapping[str, Any]) -> str:
+    code = call.get("currency")
+    if code is None:
+        return ""
+    if not isinstance(code, str) or code not in currencies.PLACES:
+        raise parameters.invalid("currency", "currency is no code of ISO 4217.", "Send one such as EUR.")
+    return code
+
+
+def _shown(value: Decimal, places: int | None) -> str:
+    """A number as text, all of its digits written out."""
+    if places is not None:
+        return format(rounded(value, places), "f")
+    value = value.normalize() if value else Decimal(0)
+    return format(value, "f")
