@@ -228,6 +228,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _CALL: frozenset(
         {
+            "methods.standard.pure.extraction:_Extraction.confidence",
             "adapters.a2a.fronted:FrontedTasks._calls",
             "adapters.a2a.fronted:FrontedTasks._withdrawn",
             "adapters.mcp.attendance:Attendance._pending_calls",
@@ -297,6 +298,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.pacing:Pacing._waiting",
             "dispatch.sessions:SessionRegistry._agents",
             "dispatch.gates.limits:RateGate._logged",
+            "methods.standard.pure.extraction:_compiled",
+            "methods.standard.pure.normalizing:_registry",
         }
     ),
     _START: frozenset(

@@ -202,8 +202,12 @@ def test_documentation_is_generated(standard: Standard) -> None:
     source = {"openapi": "3.1.0", "info": {"title": "Rooms", "version": "1"}, "paths": {"/rooms": {"post": operation}}}
     found = standard.result("GENERATE", {"output_type": "markdown", "source": source})
     assert found["output_type"] == "markdown"
-    assert all(part in found["content"] for part in ("## POST `/rooms`", "| dry | query | boolean | no |", '"guests": 1'))
-    assert standard.result("GENERATE", {"output_type": "html", "source": source})["content"].startswith("<h1>Rooms</h1>")
+    assert all(
+        part in found["content"] for part in ("## POST `/rooms`", "| dry | query | boolean | no |", '"guests": 1')
+    )
+    assert standard.result("GENERATE", {"output_type": "html", "source": source})["content"].startswith(
+        "<h1>Rooms</h1>"
+    )
     reply = standard.ask("GENERATE", {"output_type": "code", "source": source})
     assert (reply.status, reply.reason) == (503, "provider-missing")
 

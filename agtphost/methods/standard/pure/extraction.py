@@ -127,6 +127,7 @@ def _told(value: Any) -> Iterator[str]:
 
 @cache
 def _compiled(pattern: str) -> Any:
+    """One of this module's own; those of callers are not kept."""
     return _expression(pattern)
 
 
@@ -214,7 +215,7 @@ class _Extraction:
         return Found(value=candidates[0][1], confidence=FORM if len(candidates) == 1 else AMONG)
 
     def _matches(self, pattern: str) -> Iterator[Any]:
-        for count, match in enumerate(_compiled(pattern).finditer(self._text)):
+        for count, match in enumerate(_expression(pattern).finditer(self._text)):
             if count >= MAX_FOUND:
                 return
             yield match

@@ -9,7 +9,6 @@ set: ``json-schema`` (the target is a schema itself), ``endpoint``, ``agis``, ``
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +23,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import criteria, material
 from agtphost.methods.standard.pure.transforming import callers_schema
-from agtphost.vocabulary import formulas, tomltext
+from agtphost.vocabulary import formulas, jsontext, tomltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 
@@ -165,7 +164,7 @@ def _decoded(target: Any) -> Any:
     if not isinstance(target, str):
         return target
     try:
-        return json.loads(_text(target))
+        return jsontext.decode(_text(target).encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise parameters.invalid("target", f"target is no JSON: {str(error)[:100]}.", "Send JSON.") from None
 
