@@ -42,6 +42,8 @@ The ``agtp`` command: interface section 2.
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
 - :mod:`.agis`: ``agtp agis``: AGIS documents examined and written canonically
 - :mod:`.agis_converting`: ``agtp agis to-mcp``, ``from-mcp``, ``to-openapi``, ``from-openapi``
+- :mod:`.agis_publishing`: ``agtp agis import``, ``export``, ``publish``: documents and the endpoints of a host
+- :mod:`.importing`: declarations for review; :mod:`.own_endpoints`: what the files of a host declare
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
 - :mod:`.page`: ``agtp page``: a link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have

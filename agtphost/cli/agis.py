@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agtphost.cli import agis_converting
+from agtphost.cli import agis_converting, agis_publishing
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput
 from agtphost.cli.local_files import read_octets
@@ -33,6 +33,7 @@ def command() -> None:
 for _command in (
     *(agis_converting.to_mcp, agis_converting.from_mcp),
     *(agis_converting.to_openapi, agis_converting.from_openapi),
+    *(agis_publishing.import_, agis_publishing.export, agis_publishing.publish),
 ):
     command.add_command(_command)
 

@@ -59,7 +59,7 @@ def to_mcp(file: str, original_names: bool, output: Path | None, as_json: bool) 
 
     verdict = validate(read_octets(file))
     if verdict.document is None or not making.may_be_tools(verdict):
-        raise _refusal(file, verdict)
+        raise refusal_of(file, verdict)
     _deliver(making.to_mcp(verdict.document, original=original_names), output, as_json)
 
 
@@ -160,7 +160,7 @@ def from_openapi(
     file: str, service: str | None, address: str | None, form: str, output: Path | None, as_json: bool
 ) -> None:
     """
-    Make a document of the operations of an OpenAPI document, for review.
+    Make a document of an OpenAPI document, for review.
 
     The operationId becomes the method, the path keeps its nouns, the summary is the intent, x-outcome the outcome,
     parameters and requestBody the input, 200 the output, the refusals the errors, and the first tag the domain. What
@@ -209,7 +209,7 @@ def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: 
 
     verdict = validate(read_octets(file))
     if verdict.document is None or not verdict.conforms:
-        raise _refusal(file, verdict)
+        raise refusal_of(file, verdict)
     document, losses = making.to_openapi(verdict.document, server_url=server_url)
     if as_json:
         where = {"document": document} if output is None else {"file": str(output)}
@@ -272,7 +272,7 @@ def _read(name: str, octets: bytes) -> Tree:
         raise WrongInput(f"{name}:{line}:{column}: {error.reason}", "JSON or YAML is wanted.") from None
 
 
-def _refusal(file: str, verdict: Verdict) -> HostRefused:
+def refusal_of(file: str, verdict: Verdict) -> HostRefused:
     """Say every error of a document; what it ends with."""
     _tell_errors(file, verdict)
     return HostRefused(f"{file} does not conform, so nothing is made of it", "agtp agis validate lists every finding.")

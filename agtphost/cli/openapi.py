@@ -10,26 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.configured import find_config, load_config
-from agtphost.cli.failures import NoConnection, WrongInput, local_file, misconfigured
+from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.importing import deliver
 from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.progress import counted
+from agtphost.cli.own_endpoints import own_endpoints
 from agtphost.cli.target import address_of, resolve
 from agtphost.client.errors import InvalidCall
-from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.catalog import Catalog, CatalogError
 
 if TYPE_CHECKING:
     from agtphost.config import Config
     from agtphost.contract.openapi.export import Exported
-    from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
-
-NOT_LOADED = (
-    "As they are, the host loads none of these files. Confirm what the REVIEW lines of an endpoint say, set the "
-    "environment variables that its [handler] headers name, and rename it to .toml."
-)
 
 
 @click.group()
@@ -75,79 +69,7 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
         raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
     except (DocumentTextError, OpenAPIError) as error:
         raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 can be imported, as JSON or YAML.") from None
-    if stubs is not None:
-        imported = _with_stubs(imported, stubs)
-    if out is not None:
-        _write(imported, out)
-    if as_json:
-        print_json(_summary(imported, out))
-    else:
-        _print(imported, out)
-
-
-def _with_stubs(imported: Imported, module: Path) -> Imported:
-    """Write the module, and return the endpoints that its functions answer."""
-    from agtphost.contract.openapi.stubs import with_stubs
-
-    if module.suffix != ".py" or not module.stem.isidentifier():
-        raise WrongInput(f"{module} is not the name of a Python module", "Such as handlers_shop.py.")
-    rehosted, source = with_stubs(imported, module.stem)
-    write_new(module, source.encode("utf-8"))
-    return rehosted
-
-
-def _write(imported: Imported, out: Path) -> None:
-    """All files or, where one exists already, none."""
-    targets = [(out / endpoint.file, endpoint.text(imported.title)) for endpoint in imported.endpoints]
-    present = [path for path, _ in targets if path.exists()]
-    if present:
-        count = f" and {len(present) - 1} more" if len(present) > 1 else ""
-        raise WrongInput(f"{present[0]} exists{count}", "Choose another directory, or move them away.")
-    with local_file(out, doing="written"):
-        out.mkdir(parents=True, exist_ok=True)
-    for path, text in counted(targets, "declarations written", len(targets)):
-        write_new(path, text.encode("utf-8"))
-
-
-def _members(endpoint: ImportedEndpoint) -> dict[str, Any]:
-    return {
-        "source": endpoint.source,
-        "method": endpoint.method,
-        "path": endpoint.path,
-        "file": endpoint.file,
-        "review": list(endpoint.reviews),
-        "lost": list(endpoint.losses),
-    }
-
-
-def _summary(imported: Imported, out: Path | None) -> dict[str, Any]:
-    return {
-        "title": imported.title,
-        "openapi": imported.version,
-        "directory": None if out is None else str(out),
-        "loadable": False,
-        "note": NOT_LOADED,
-        "endpoints": [_members(endpoint) for endpoint in imported.endpoints],
-        "renamed_paths": [{"from": old, "to": new} for old, new in imported.renamed],
-        "lost": dict(imported.losses),
-        "skipped": list(imported.skipped),
-    }
-
-
-def _print(imported: Imported, out: Path | None) -> None:
-    click.echo(visible(f"{imported.title} (OpenAPI {imported.version})"))
-    for endpoint in imported.endpoints:
-        click.echo(visible(f"  {endpoint.source} -> {endpoint.method} {endpoint.path}"))
-        for review in endpoint.naming:
-            click.echo(visible(f"    review {review}"))
-    reviews = sum(len(endpoint.reviews) for endpoint in imported.endpoints)
-    click.echo(f"{len(imported.endpoints)} endpoints, {reviews} points to review")
-    for what, count in imported.losses.items():
-        click.echo(visible(f"lost: {what} ({count})"))
-    for skipped in imported.skipped:
-        click.echo(visible(f"skipped: {skipped}"))
-    click.echo(f"written to {out}" if out is not None else "nothing written: name a directory with --out")
-    click.echo(NOT_LOADED)
+    deliver(imported, "openapi", out, stubs, as_json)
 
 
 # export
@@ -241,20 +163,10 @@ def _link(config: Config) -> str:
 
 def _manifest_of(config: Config) -> dict[str, Any]:
     """What a host would publish of its operator's endpoints; dates and version are the host's to give."""
-    from agtphost.contract.declaration import Rules
-    from agtphost.contract.loading import load_endpoints
     from agtphost.contract.manifest import Disclosure, Policies, ServerFacts, build_manifest
     from agtphost.contract.policy import MethodPolicy
 
-    try:
-        catalog = Catalog.load(config.catalog.path)
-    except CatalogError as error:
-        raise WrongInput(f"the method catalog is wrong: {error}") from None
-    rules = Rules(catalog=catalog, custom=config.policies.methods.custom)
-    folder = config.endpoints.directory
-    endpoints, problems = ([], []) if folder is None else load_endpoints(folder, rules)
-    if problems:
-        raise misconfigured(ConfigurationError(problems))
+    catalog, endpoints = own_endpoints(config)
     unknown = "1970-01-01T00:00:00Z"
     return build_manifest(
         ServerFacts(

@@ -72,7 +72,7 @@ def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
     """
     if config.agis == AgisSection() or not endpoints:
         return []
-    problems = list(_problems(config, endpoints))
+    problems = list(problems_of(config, endpoints))
     if config.agis.publish:
         return problems
     for problem in problems:
@@ -80,7 +80,8 @@ def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
     return []
 
 
-def _problems(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
+def problems_of(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
+    """Every rule of AGIS that an endpoint breaks, with its file; there has to be an endpoint."""
     from agtphost.agis.endpoints import exported
     from agtphost.agis.findings import Severity
     from agtphost.agis.service import examined

@@ -103,7 +103,7 @@ def endpoints(
     folder = config.endpoints.directory
     if folder is None and given is None:
         return [], [], settling.settle(read, (), rules.reserved, problems)[0]
-    _make_importable(config)
+    make_importable(config)
     find = resolve if given is None else given.find
     rules = replace(rules, hints=lambda dotted: hints_of(dotted, find))
     declared, wrong = ([], []) if folder is None else load_endpoints(folder, rules)
@@ -154,7 +154,7 @@ def _agent_ids(endpoint: Endpoint, directory: IAgentDirectory) -> Iterator[str]:
         yield agent.agent_id
 
 
-def _make_importable(config: Config) -> None:
+def make_importable(config: Config) -> None:
     """Functions are looked for in the operator's directories first."""
     for path in config.endpoints.python_path:
         if str(path) not in sys.path:
@@ -165,7 +165,7 @@ def overrides(config: Config, problems: list[Problem], given: Given | None = Non
     """The built-ins that the operator answers himself, by path (AGTP-API section 5.9)."""
     find = resolve if given is None else given.find
     if config.policies.builtins:
-        _make_importable(config)
+        make_importable(config)
     found: dict[str, IHandler] = {}
     for path, dotted in config.policies.builtins.items():
         try:

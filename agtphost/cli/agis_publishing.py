@@ -1,0 +1,190 @@
+"""``agtp agis import``, ``export`` and ``publish``: documents and the endpoints of a host (AGIS v01, AGTP-API)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.agis_converting import refusal_of
+from agtphost.cli.colour import Verdict as Colour
+from agtphost.cli.colour import echo
+from agtphost.cli.configured import find_config, load_config, require_config
+from agtphost.cli.exchange import connected, require_success
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.importing import deliver
+from agtphost.cli.local_files import output_option, read_octets, write_new
+from agtphost.cli.options import HERE, Connection, connection_options, json_option
+from agtphost.cli.output import print_json, visible
+from agtphost.cli.own_endpoints import own_endpoints
+from agtphost.cli.target import resolve
+from agtphost.vocabulary.catalog import Catalog, CatalogError
+
+if TYPE_CHECKING:
+    from agtphost.agis.document import Document
+    from agtphost.config import Config
+
+UNPUBLISHED = "unpublished"
+"""The version of what no host has counted."""
+
+TO_PUBLISH = "Say publish = true in [agis], and agtp reload: the host then starts with nothing else."
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints here.")
+@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Its methods.")
+@click.option("--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Write functions that answer, too.")
+@json_option
+def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool) -> None:
+    """
+    Make endpoint declarations of an AGIS document, for review.
+
+    FILE is YAML or JSON, and conforms; - is standard input. confidence_guidance
+    becomes confidence, impact_tier impact, and input the input_schema. The
+    declarations are written as .toml.review, which no host loads before they are
+    renamed; what a person has to decide stands in REVIEW lines. Without --out they
+    are only summarized. With --stubs, a module with the functions they name is
+    written.
+
+    \b
+    Examples:
+      agtp agis import service.agis --out endpoints
+      agtp agis export agtp://agents.example.com | agtp agis import - --json
+      agtp agis import service.agis --out endpoints --stubs handlers_service.py
+    """
+    from agtphost.agis import validate
+    from agtphost.agis.endpoints import imported
+
+    verdict = validate(read_octets(file))
+    if verdict.document is None or not verdict.conforms:
+        raise refusal_of(file, verdict)
+    try:
+        catalog = Catalog.load(catalog_file)
+    except CatalogError as error:
+        raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
+    deliver(imported(verdict.document, catalog), "agis", out, stubs, as_json)
+
+
+@click.command()
+@click.argument("uri", required=False, metavar="[URI]")
+@click.option("--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Default: yaml.")
+@click.option("--built-ins", is_flag=True, help="Of a host: also the protocol's own endpoints.")
+@output_option
+@connection_options
+def export(uri: str | None, form: str, built_ins: bool, output: Path | None, where: Connection, as_json: bool) -> None:
+    """
+    Print the AGIS document of a host.
+
+    With a URI, or - for the configured host, what the caller may call, as the host says it; it is examined, and one
+    that does not conform is refused. Without one, every endpoint of the files of --config host.toml, or of the
+    host.toml found here, the host running or not. What cannot be said in AGIS is left out, and told on standard
+    error.
+
+    \b
+    Examples:
+      agtp agis export --config host.toml -o service.agis
+      agtp agis export - --as demo
+      agtp agis export agtp://agents.example.com --to json | agtp agis validate -
+    """
+    from agtphost.agis import normal
+
+    config = find_config(where) if uri is None else None
+    left_out: Mapping[str, str]
+    if config is not None:
+        document, left_out = _of_files(load_config(config))
+    else:
+        document = normal.normal(_fetched(where, uri or HERE, built_ins))
+        left_out = dict.fromkeys(document.get("left_out", ()), "the host says no more of it")
+    text = normal.as_json(document) if form == "json" else normal.as_yaml(document)
+    if output is not None:
+        write_new(output, text.encode("utf-8"))
+    if as_json:
+        found = {"document": document} if output is None else {"file": str(output)}
+        print_json({"endpoints": len(document["endpoints"]), "left_out": left_out, **found})
+        return
+    if output is None:
+        click.echo(text, nl=False)
+    for name, why in left_out.items():
+        click.echo(visible(f"left out: {name}: {why}"), err=True)
+    target = "" if output is None else f", written to {output}"
+    click.echo(f"{len(document['endpoints'])} endpoints{target}", err=True)
+
+
+@click.command(epilog="Exit status: 0 the document conforms, 1 it does not, 2 wrong usage.")
+@click.option("--check", is_flag=True, help="Look at the files alone; the host need not run.")
+@connection_options
+def publish(check: bool, where: Connection, as_json: bool) -> None:
+    """
+    Examine the AGIS document that a host would publish.
+
+    Each endpoint that breaks a rule is told with its file, its line and the rule: with [agis] publish = true it keeps
+    the host from starting, and else it is left out of the documents. Without --check, the running host is asked for
+    its document as well, which has to conform.
+
+    \b
+    Examples:
+      agtp agis publish --check
+      agtp agis publish --config host.toml --as demo
+    """
+    from agtphost.host.agis import problems_of
+
+    config = require_config(where, "publishing")
+    _, endpoints = own_endpoints(config)
+    problems = list(problems_of(config, endpoints)) if endpoints else []
+    served = None
+    if not check and not problems:
+        document = _fetched(where, HERE, False)
+        served = {"agtp": str(document.members["agtp"]), "endpoints": len(document.endpoints)}
+    if as_json:
+        told = [{"file": each.file, "line": each.line, "message": each.message, "hint": each.hint} for each in problems]
+        answer = {"conforms": not problems, "publish": config.agis.publish, "endpoints": len(endpoints)}
+        print_json({**answer, "problems": told, "served": served})
+    else:
+        for problem in problems:
+            echo(visible(str(problem)), Colour.BAD)
+        _tell(config, len(endpoints), len(problems), served)
+    if problems:
+        click.get_current_context().exit(1)
+
+
+def _tell(config: Config, endpoints: int, problems: int, served: Mapping[str, Any] | None) -> None:
+    if problems:
+        echo(f"{endpoints} endpoints, {problems} findings: the document does not conform", Colour.BAD)
+        return
+    echo(f"{endpoints} endpoints: the document conforms", Colour.GOOD)
+    if served is not None:
+        click.echo(visible(f"{served['agtp']} answers a document of {served['endpoints']} endpoints, which conforms"))
+    if not config.agis.publish:
+        click.echo(TO_PUBLISH)
+
+
+def _fetched(where: Connection, uri: str, built_ins: bool) -> Document:
+    """The document of a host for this caller, which conforms."""
+    from agtphost.client.service_documents import document_of
+
+    target = resolve(where, uri)
+    asked = {"format": "agis", **({"built_ins": True} if built_ins else {})}
+    with connected(target) as client:
+        return document_of(require_success(client.call(target.uri, "DISCOVER", "/", asked)))
+
+
+def _of_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """The document of what the files declare, and what is not in it, with the rule that it breaks."""
+    from agtphost.agis.endpoints import exported
+    from agtphost.agis.service import Unpublishable, own
+    from agtphost.host.agis import root_of, service_of
+
+    _, endpoints = own_endpoints(config)
+    if not endpoints:
+        raise WrongInput(f"{config.file} declares no endpoints", "Without one there is no AGIS document.")
+    try:
+        found = own(
+            service_of(config, root_of(config), UNPUBLISHED), [exported(each.projection()) for each in endpoints]
+        )
+    except Unpublishable as error:
+        raise WrongInput(f"no AGIS document can be made: {error}", "agtp agis publish --check tells more.") from None
+    document = {name: value for name, value in found.document.items() if name != "left_out"}
+    return document, {name: f"{each.message} ({each.rule.name})" for name, each in found.left_out.items()}

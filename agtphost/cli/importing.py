@@ -1,0 +1,106 @@
+"""Declarations for review, made of documents of another kind: written, and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.local_files import write_new
+from agtphost.cli.output import print_json, visible
+from agtphost.cli.progress import counted
+
+if TYPE_CHECKING:
+    from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
+
+NOT_LOADED = (
+    "As they are, the host loads none of these files. Confirm what the REVIEW lines of an endpoint say, set the "
+    "environment variables that its [handler] headers name, and rename it to .toml."
+)
+
+TITLES = {"openapi": "OpenAPI", "agis": "AGIS"}
+"""Of the kinds of documents, which ``--json`` has a member for."""
+
+
+def deliver(imported: Imported, kind: str, out: Path | None, stubs: Path | None, as_json: bool) -> None:
+    """
+    Write declarations where a directory is named, and say what was made of what.
+
+    :param kind: one of :data:`TITLES`.
+    :param stubs: a module of functions that answer instead, which is written too.
+    """
+    if stubs is not None:
+        imported = _with_stubs(imported, stubs)
+    if out is not None:
+        _write(imported, out)
+    if as_json:
+        print_json(_summary(imported, kind, out))
+    else:
+        _print(imported, kind, out)
+
+
+def _with_stubs(imported: Imported, module: Path) -> Imported:
+    """Write the module, and return the endpoints that its functions answer."""
+    from agtphost.contract.openapi.stubs import with_stubs
+
+    if module.suffix != ".py" or not module.stem.isidentifier():
+        raise WrongInput(f"{module} is not the name of a Python module", "Such as handlers_shop.py.")
+    rehosted, source = with_stubs(imported, module.stem)
+    write_new(module, source.encode("utf-8"))
+    return rehosted
+
+
+def _write(imported: Imported, out: Path) -> None:
+    """All files or, where one exists already, none."""
+    targets = [(out / endpoint.file, endpoint.text(imported.title)) for endpoint in imported.endpoints]
+    present = [path for path, _ in targets if path.exists()]
+    if present:
+        count = f" and {len(present) - 1} more" if len(present) > 1 else ""
+        raise WrongInput(f"{present[0]} exists{count}", "Choose another directory, or move them away.")
+    with local_file(out, doing="written"):
+        out.mkdir(parents=True, exist_ok=True)
+    for path, text in counted(targets, "declarations written", len(targets)):
+        write_new(path, text.encode("utf-8"))
+
+
+def _members(endpoint: ImportedEndpoint) -> dict[str, Any]:
+    return {
+        "source": endpoint.source,
+        "method": endpoint.method,
+        "path": endpoint.path,
+        "file": endpoint.file,
+        "review": list(endpoint.reviews),
+        "lost": list(endpoint.losses),
+    }
+
+
+def _summary(imported: Imported, kind: str, out: Path | None) -> dict[str, Any]:
+    return {
+        "title": imported.title,
+        kind: imported.version,
+        "directory": None if out is None else str(out),
+        "loadable": False,
+        "note": NOT_LOADED,
+        "endpoints": [_members(endpoint) for endpoint in imported.endpoints],
+        "renamed_paths": [{"from": old, "to": new} for old, new in imported.renamed],
+        "lost": dict(imported.losses),
+        "skipped": list(imported.skipped),
+    }
+
+
+def _print(imported: Imported, kind: str, out: Path | None) -> None:
+    click.echo(visible(f"{imported.title} ({TITLES[kind]} {imported.version})"))
+    for endpoint in imported.endpoints:
+        click.echo(visible(f"  {endpoint.source} -> {endpoint.method} {endpoint.path}"))
+        for review in endpoint.naming:
+            click.echo(visible(f"    review {review}"))
+    reviews = sum(len(endpoint.reviews) for endpoint in imported.endpoints)
+    click.echo(f"{len(imported.endpoints)} endpoints, {reviews} points to review")
+    for what, count in imported.losses.items():
+        click.echo(visible(f"lost: {what} ({count})"))
+    for skipped in imported.skipped:
+        click.echo(visible(f"skipped: {skipped}"))
+    click.echo(f"written to {out}" if out is not None else "nothing written: name a directory with --out")
+    click.echo(NOT_LOADED)

@@ -1,0 +1,45 @@
+"""The endpoints that the files of a host declare, the host running or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.errors import ConfigurationError
+from agtphost.vocabulary.catalog import Catalog, CatalogError
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+    from agtphost.contract.endpoint import Endpoint
+    from agtphost.contract.hints import HintsOf
+
+
+def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
+    """
+    The host's catalog, and its operator's endpoints.
+
+    :raises CommandError: with everything that is wrong with them.
+    """
+    from agtphost.contract.declaration import Rules
+    from agtphost.contract.loading import load_endpoints
+
+    try:
+        catalog = Catalog.load(config.catalog.path)
+    except CatalogError as error:
+        raise WrongInput(f"the method catalog is wrong: {error}") from None
+    rules = Rules(catalog=catalog, custom=config.policies.methods.custom, hints=_hints(config))
+    folder = config.endpoints.directory
+    endpoints, problems = ([], []) if folder is None else load_endpoints(folder, rules)
+    if problems:
+        raise misconfigured(ConfigurationError(problems))
+    return catalog, endpoints
+
+
+def _hints(config: Config) -> HintsOf:
+    """What functions say of their endpoints, found as the host finds them."""
+    from agtphost.handlers.endpoint import hints_of
+    from agtphost.handlers.function import resolve
+    from agtphost.host.bindings import make_importable
+
+    make_importable(config)
+    return lambda dotted: hints_of(dotted, resolve)
