@@ -50,16 +50,26 @@ _TOKENS = {
 """How each writes that the token is to be put in, so that no file has it."""
 
 
-def file_of(client: str, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+def file_of(
+    client: str,
+    project: Path | None,
+    environ: Mapping[str, str],
+    platform: str = sys.platform,
+    *,
+    started: bool = True,
+) -> Path:
     """
     The file that a client reads its servers from.
 
     :param client: of :data:`CLIENTS`.
     :param project: a directory that is opened in it; None: what counts for all of the user's.
+    :param started: whether it starts the server; one that runs is in another file of Claude's.
     """
     if project is not None:
         return project / _PROJECT_FILES[client]
     home = environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home())
+    if client == "claude" and not started:
+        return Path(home, ".claude.json")
     templates = _USER_FILES[client]
     return Path(
         templates.get(platform, templates["linux"]).format(
@@ -122,13 +132,29 @@ def http_entry(client: str, name: str, url: str, token: bool, asks: str = "agtp 
     :param token: whether it demands one.
     :param asks: who demands it.
     """
+    return _document(client, name, url_entry(client, url, token), inputs=inputs_of(client, asks) if token else [])
+
+
+def url_entry(client: str, url: str, token: bool) -> dict[str, Any]:
+    """The entry itself, of a server that runs already."""
     # Cursor tells a URL by its member, and has no type for it.
-    entry: dict[str, Any] = {"url": url} if client == "cursor" else {"type": "http", "url": url}
-    if not token:
-        return _document(client, name, entry)
-    entry["headers"] = {"Authorization": f"Bearer {_TOKENS[client]}"}
-    asked = {"type": "promptString", "id": _INPUT, "description": f"Token of {asks}", "password": True}
-    return _document(client, name, entry, inputs=[asked] if client == "vscode" else [])
+    made: dict[str, Any] = {"url": url} if client == "cursor" else {"type": "http", "url": url}
+    if token:
+        made["headers"] = {"Authorization": f"Bearer {_TOKENS[client]}"}
+    return made
+
+
+def inputs_of(client: str, asks: str) -> list[dict[str, Any]]:
+    """What a client is told beside an entry with a token, so that it asks its user for that."""
+    if client != "vscode":
+        return []
+    return [{"type": "promptString", "id": _INPUT, "description": f"Token of {asks}", "password": True}]
+
+
+def has_token(client: str, entry: Any) -> bool:
+    """Whether an entry is of a server that runs already, and has the place of a token as they are written here."""
+    headers = entry.get("headers") if isinstance(entry, dict) and isinstance(entry.get("url"), str) else None
+    return isinstance(headers, dict) and headers.get("Authorization") == f"Bearer {_TOKENS[client]}"
 
 
 def _document(client: str, name: str, entry: dict[str, Any], inputs: Sequence[dict[str, Any]] = ()) -> str:

@@ -245,16 +245,14 @@ def _config_for(
 def _print_front(client: str | None, server: str | None, where: Connection, as_json: bool) -> None:
     """What to paste for the front of a host of this machine."""
     from agtphost.bridge import client_config
+    from agtphost.cli.client import fronts
 
     if client is None:
         raise WrongInput("--front is for --print-config", "The host itself serves [mcp.front]; no bridge has to run.")
     config = require_config(where, "the entry of its front")
-    given = config.mcp.front
-    if given.listen is None:
-        raise WrongInput("the configuration has no [mcp.front]", 'Add [mcp.front] with listen = "ssl:8443".')
-    url = given.reached(config.host.server_id) + (given.path if server is None else f"{given.path}/{server}")
+    url = fronts.address_of(config, server)
     name, file = server or client_config.NAME, client_config.WHERE_HTTP[client]
-    text = client_config.http_entry(client, name, url, not given.anonymous, "the MCP front")
+    text = client_config.http_entry(client, name, url, not config.mcp.front.anonymous, fronts.ASKS)
     _print(client, text, file, as_json)
 
 

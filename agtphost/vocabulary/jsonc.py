@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -161,6 +162,28 @@ def put(text: str, table: str, name: str, value: Any) -> str:
         return _with_member(text, inner, name, value)
     written = _written(text, value, _indent_at(text, present.start))
     return text[: present.node.start] + written + text[present.node.end :]
+
+
+def include(text: str, table: str, value: Mapping[str, Any], key: str) -> str:
+    """
+    The text with an object in its list ``table``, which is made where it is missing.
+
+    :param key: the member that tells objects of the list apart: where one has the same, nothing changes.
+    :raises JSONCError: the text is not such a document.
+    """
+    if not text.strip("\ufeff \t\r\n"):
+        return json.dumps({table: [value]}, indent=2) + "\n"
+    root = parse(text)
+    _require_object(text, root, "the whole")
+    if table not in root.members:
+        return _with_member(text, root, table, [value])
+    inner = root.members[table].node
+    if not isinstance(inner.value, list):
+        raise JSONCError(f"{table} is not a list", text.count("\n", 0, inner.start) + 1)
+    if any(isinstance(each, dict) and each.get(key) == value[key] for each in inner.value):
+        return text
+    first = inner.start + 1
+    return text[:first] + json.dumps(value, ensure_ascii=False) + (", " if inner.value else "") + text[first:]
 
 
 def remove(text: str, table: str, name: str) -> str:

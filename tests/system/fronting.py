@@ -88,6 +88,9 @@ class Porter:
             return
         ways = [asyncio.ensure_future(self._requests(reader, back)), asyncio.ensure_future(_octets(there, writer))]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        if not ways[1].done():
+            # Who asked and says no more still waits for its answer, which comes later over TLS than over TCP.
+            await asyncio.wait(ways[1:], timeout=5)
         for way in ways:
             way.cancel()
         for each in (writer, back):

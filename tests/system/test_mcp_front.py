@@ -18,7 +18,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from agtphost.bridge import client_config
 from agtphost.identity.encoding import decode_padded
+from agtphost.vocabulary import jsonc
 from tests.npm import document, node
 from tests.rows import each_row
 from tests.system.bridging import fixture
@@ -324,6 +326,35 @@ def test_what_to_paste_into_a_client_leads_to_the_front(name: str, fronted: Fron
     assert entry["headers"]["Authorization"].startswith("Bearer ${")
     with httpx.Client() as http:
         assert http.post(entry["url"], json=HANDSHAKE, headers=fronted.fields("one")).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["claude", "vscode", "cursor"])
+def test_a_client_is_connected_to_the_front(name: str, fronted: Fronted, tmp_path: Path) -> None:
+    """Its file gets the address and the place of a token, and nothing else changes; the entry goes as it came."""
+    file = client_config.file_of(name, tmp_path, {})
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{\n  // mine\n  "inputs": [{"id": "other"}],\n}\n')
+    words = ("--front", "--server", "fixture", "--project", str(tmp_path))
+    tried = fronted.host.agtp_json("client", "connect", name, *words, "--dry-run")
+    assert tried["changed"] and "fixture" not in file.read_text()
+    told = fronted.host.agtp_json("client", "connect", name, *words)
+    assert told["clients"] == ["one", "two"] and Path(told["backup"]).exists()
+    written = jsonc.parse(file.read_text()).value
+    entry = written[client_config.MEMBER[name]]["fixture"]
+    assert entry == told["entry"] and "// mine" in file.read_text() and token_of("one") not in file.read_text()
+    place = entry["headers"]["Authorization"].removeprefix("Bearer ")
+    asked = [each["id"] for each in written["inputs"]]
+    assert "other" in asked and (name != "vscode" or f"${{input:{asked[0]}}}" == place)
+    with httpx.Client() as http:
+        assert http.post(entry["url"], json=HANDSHAKE, headers=fronted.fields("one")).status_code == 200
+    assert not fronted.host.agtp_json("client", "connect", name, *words)["changed"]
+    listed = fronted.host.agtp_json("client", "ls", "--project", str(tmp_path))
+    assert [(each["name"], each["host"]) for each in listed if each["file"] == str(file)] == [("fixture", entry["url"])]
+    assert fronted.host.agtp("client", "disconnect", name, *words[1:]).returncode == 2, "it is no bridge"
+    assert fronted.host.agtp_json("client", "disconnect", name, *words)["changed"]
+    assert "fixture" not in file.read_text()
+    missing = fronted.host.agtp("client", "connect", name, "--front", "--server", "none", "--project", str(tmp_path))
+    assert missing.returncode == 2 and "It has: " in missing.stderr
 
 
 def test_a_front_is_asked_for_where_there_is_one(fronted: Fronted) -> None:

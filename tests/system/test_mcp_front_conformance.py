@@ -43,6 +43,7 @@ CASES = (
     ("modern", "2026-07-28", "token", 37),
     ("modern", "2025-11-25", "certificate", 30),
     ("handshake", "2025-11-25", "token", 30),
+    ("modern", "2026-07-28", "certificate", 37),
 )
 """What the server behind the host speaks, the revision, the suite's credential, and its scenarios."""
 

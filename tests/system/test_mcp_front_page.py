@@ -20,6 +20,7 @@ CONFIG, CALL, CURL = "[mcp.front]", '{"jsonrpc": "2.0", "id": 1, "method": "tool
 def plain(text: str, port: int) -> list[str]:
     """The lines of an output; identifiers, which differ from run to run, and the port aside."""
     text = re.sub(r"\b[0-9a-f]{64}\b", "ID", text.replace(str(port), PORT))
+    text = re.sub(r"/\S+/\.cursor/", "/home/me/.cursor/", text)
     return [line.rstrip() for line in re.sub(r'"version":"[^"]+"', '"version":""', text).splitlines()]
 
 

@@ -1,7 +1,8 @@
 """
-``agtp client``: MCP clients on this machine that reach a host by the bridge.
+``agtp client``: MCP clients on this machine that reach a host, by the bridge or by its front.
 
 - :mod:`.commands`: the group: connect, disconnect, ls
 - :mod:`.agents`: an agent of least rights for each of them: issued, admitted, retired
+- :mod:`.fronts`: the host's own MCP front in such a file, which needs no bridge and no agent of the client's own
 - :mod:`.entries`: the entry in a client's own file, changed with a backup and nothing else touched
 """

@@ -13,7 +13,7 @@ import click
 
 from agtphost.bridge import client_config
 from agtphost.cli.agent.admitting import admit
-from agtphost.cli.client import agents
+from agtphost.cli.client import agents, fronts
 from agtphost.cli.client.entries import ClientFile, is_bridge, option_of
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import CommandError, WrongInput
@@ -45,9 +45,9 @@ class Place:
             raise WrongInput(f"{name!r} is no name: 1 to 32 letters, digits, '-' and '_'")
         return name
 
-    def read(self, client: str) -> ClientFile:
-        """The client's file."""
-        path = self.file or client_config.file_of(client, self.project, os.environ)
+    def read(self, client: str, *, started: bool = True) -> ClientFile:
+        """The client's file; ``started``: where those servers are that it starts."""
+        path = self.file or client_config.file_of(client, self.project, os.environ, started=started)
         return ClientFile.read(client, path.absolute())
 
 
@@ -66,11 +66,14 @@ _config = click.option("--config", type=HOST_TOML, metavar="FILE", help="The hos
 @command.command()
 @_client
 @click.option("--as", "identity", metavar="AGENT", help="Be this agent; made if there is none of the name.")
+@click.option("--front", is_flag=True, help="By [mcp.front] of the host, with a token; needs no bridge.")
 @_place_options
 @_dry
 @_config
 @json_option
-def connect(client: str, identity: str | None, place: Place, dry: bool, config: Path | None, as_json: bool) -> None:
+def connect(
+    client: str, identity: str | None, front: bool, place: Place, dry: bool, config: Path | None, as_json: bool
+) -> None:
     """
     Write the host into a client's own configuration file.
 
@@ -82,13 +85,22 @@ def connect(client: str, identity: str | None, place: Place, dry: bool, config: 
 
     claude is the desktop application; with --project, the .mcp.json that Claude Code reads.
 
+    With --front the entry has the address of the host's own MCP front, and the place of a token, which stays out of the
+    file; the token says which agent calls. claude is Claude Code then.
+
     \b
     Examples:
       agtp client connect vscode
       agtp client connect claude --server files --dry-run
       agtp client connect cursor --project . --config work
+      agtp client connect cursor --front --server files
     """
     settings = require_config(Connection(config=config), "a client")
+    if front:
+        if identity is not None:
+            raise WrongInput("--as is for the bridge", "At the front the token says who calls: see [[http.client]].")
+        fronts.connect(place.read(client, started=False), place.name, settings, place.server, dry, as_json)
+        return
     file = place.read(client)
     name, entries = place.name, file.entries()
     present = entries.get(name)
@@ -170,39 +182,43 @@ def _retired(entry: Mapping[str, Any], settings: Any, purpose: agents.Purpose) -
 
 @command.command()
 @_client
+@click.option("--front", is_flag=True, help="The entry of a front, where the client has those.")
 @_place_options
 @click.option("--keep-agent", is_flag=True, help="Do not revoke the agent that was made for the entry.")
 @_dry
 @json_option
-def disconnect(client: str, place: Place, keep_agent: bool, dry: bool, as_json: bool) -> None:
+def disconnect(client: str, front: bool, place: Place, keep_agent: bool, dry: bool, as_json: bool) -> None:
     """
     Remove the host from a client's configuration file.
 
     The agent that was made for the entry is revoked. Nothing but the entry is removed, and only if it starts the bridge
-    of a host. Where there is none, nothing happens.
+    of a host, or with --front is an address. Where there is none, nothing happens.
 
     \b
     Examples:
       agtp client disconnect vscode
       agtp client disconnect claude --server files --dry-run
+      agtp client disconnect cursor --front
     """
-    file = place.read(client)
+    file = place.read(client, started=not front)
     name = place.name
     entry = file.entries().get(name)
     answer: dict[str, Any] = {"client": client, "file": str(file.path), "name": name, "changed": entry is not None}
     if entry is None:
         print_json(answer) if as_json else click.echo(f"{visible(str(file.path))} has no server named {name}")
         return
-    if not is_bridge(entry):
+    addressed = isinstance(entry, dict) and isinstance(entry.get("url"), str)
+    if not (addressed if front else is_bridge(entry)):
         raise WrongInput(f"{name} in {file.path} is no host of AGTP", "`agtp client ls` lists those that are.")
     text = file.with_entry(name, None)
     if dry:
         _show(answer, file.difference(text), as_json)
         return
     backup = file.write(text)
-    ended = "" if keep_agent else _ended(entry, agents.Purpose(client=client, file=str(file.path), entry=name))
+    ended = "" if keep_agent or front else _ended(entry, agents.Purpose(client=client, file=str(file.path), entry=name))
     if as_json:
-        print_json({**answer, "backup": str(backup), "agent": option_of(entry, "--as"), "told": ended})
+        agent = None if front else option_of(entry, "--as")
+        print_json({**answer, "backup": str(backup), "agent": agent, "told": ended})
         return
     click.echo(f"removed {name} from {visible(str(file.path))}\nbackup {visible(str(backup))}")
     if ended:
@@ -232,8 +248,10 @@ def ls(project: Path, as_json: bool) -> None:
     """
     listed = []
     for client in client_config.CLIENTS:
-        for where in (None, project):
-            path = client_config.file_of(client, where, os.environ).absolute()
+        places = [client_config.file_of(client, where, os.environ).absolute() for where in (None, project)]
+        if client == "claude":
+            places.append(client_config.file_of(client, None, os.environ, started=False).absolute())
+        for path in places:
             try:
                 entries = ClientFile.read(client, path).entries()
             except CommandError as error:
@@ -243,11 +261,11 @@ def ls(project: Path, as_json: bool) -> None:
                 {
                     "client": client,
                     "name": name,
-                    "agent": option_of(entry, "--as"),
-                    "host": option_of(entry, "--config") or entry["args"][1],
+                    "agent": option_of(entry, "--as") if is_bridge(entry) else "",
+                    "host": (option_of(entry, "--config") or entry["args"][1]) if is_bridge(entry) else entry["url"],
                     "file": str(path),
                 }
                 for name, entry in entries.items()
-                if is_bridge(entry)
+                if is_bridge(entry) or client_config.has_token(client, entry)
             ]
     print_entries(listed, ("client", "name", "agent", "host", "file"), as_json)

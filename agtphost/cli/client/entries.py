@@ -88,6 +88,17 @@ class ClientFile:
         except jsonc.JSONCError as error:
             raise self._unreadable(error) from None
 
+    def asking(self, text: str, asked: Mapping[str, Any]) -> str:
+        """
+        A text of it with one more thing that the client asks its user for.
+
+        :raises WrongInput: there is no room for that in it.
+        """
+        try:
+            return jsonc.include(text, "inputs", asked, "id")
+        except jsonc.JSONCError as error:
+            raise self._unreadable(error) from None
+
     def difference(self, text: str) -> str:
         """What a change changes, for people."""
         name = str(self.path)
