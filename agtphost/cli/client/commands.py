@@ -140,19 +140,24 @@ def connect(
     answer["narrowed"] = answer["narrowed"] and running
     if as_json:
         print_json(answer)
-        return
-    click.echo(f"{'wrote' if answer['changed'] else 'unchanged:'} {visible(str(file.path))}: {name}")
-    if backup is not None:
-        click.echo(f"backup {visible(str(backup))}")
-    click.echo(f"agent {label}{' (new)' if new else ''}: {', '.join(answer['scopes'])}")
+    else:
+        _tell(answer, former, place.server)
+
+
+def _tell(answer: Mapping[str, Any], former: str, server: str | None) -> None:
+    """What was done."""
+    click.echo(f"{'wrote' if answer['changed'] else 'unchanged:'} {visible(answer['file'])}: {answer['name']}")
+    if answer["backup"] is not None:
+        click.echo(f"backup {visible(answer['backup'])}")
+    click.echo(f"agent {answer['agent']}{' (new)' if answer['agent_is_new'] else ''}: {', '.join(answer['scopes'])}")
     if former:
         click.echo(former)
-    if running:
-        click.echo(f"The host takes calls of it{f', to {place.server} alone' if answer['narrowed'] else ''}.")
+    if answer["host_runs"]:
+        click.echo(f"The host takes calls of it{f', to {server} alone' if answer['narrowed'] else ''}.")
     else:
         click.echo("Start the host; it admits the agent then.")
-        if place.server is not None:
-            click.echo(f"Then say this again: the host has to run to grant the agent {place.server} alone.")
+        if server is not None:
+            click.echo(f"Then say this again: the host has to run to grant the agent {server} alone.")
 
 
 def _same_host(entry: Mapping[str, Any], file: Path) -> bool:
