@@ -72,7 +72,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "http",
     }
     # `agtp check` rehearses a start with the host's own code: one list of what can be in the way, and not two.
-    | {"host", "mcp"},
+    # `agtp agis validate --similarity` measures by the models that searches have.
+    | {"host", "mcp", "search"},
     "host": EVERYONE
     | {"agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {

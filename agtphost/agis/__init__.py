@@ -1,10 +1,33 @@
-"""
+'''
 AGIS: documents that describe a service in verbs, paths and statements (AGIS v01).
 
 ``validate`` examines a text of YAML or JSON in the draft's eight passes and
 tells every finding with its rule, its line and what to write instead;
-``normal`` writes a document in its canonical form. Nothing here needs a host
-or a reactor.
+:mod:`.normal` writes a document in its canonical form. Nothing here needs a
+host or a reactor::
+
+    >>> from agtphost.agis import validate
+    >>> verdict = validate(b"""
+    ... agis: "1.0"
+    ... service: Users
+    ... agtp: agtp://users.example.com
+    ... description: Who is who.
+    ... version: 1.0.0
+    ... vocabulary: {declared_verbs: [GET], domain: directory}
+    ... endpoints:
+    ...   GET /getUser:
+    ...     semantic: {intent: Gets a user, actor: agent, outcome: The user is returned}
+    ...     input: {type: object}
+    ...     output: {type: object}
+    ...     errors: [user_not_found]
+    ... """)
+    >>> verdict.conforms
+    False
+    >>> for finding in verdict.findings:
+    ...     print(f"{finding.line}: {finding.rule.name}: {finding.message}; try: {finding.fix}")
+    9: AGIS-P3-http-method: GET is a method of HTTP, which an agent takes for HTTP's; try: FETCH or RETRIEVE
+    9: AGIS-P4-case: 'getUser' is not in lower case with hyphens between its words; try: get-user
+    9: AGIS-P4-method-in-path: 'getUser' repeats the method GET; try: /user
 
 - :mod:`.reading`, :mod:`.document`: a text as values with their places; the endpoints of either shape
 - :mod:`.words`: verbs, their forms and what they do; ``words.toml`` has the lists
@@ -20,7 +43,7 @@ or a reactor.
 - :mod:`.report`: findings as text, JSON, JUnit and SARIF
 - :mod:`.endpoints`: endpoints of AGTP-API as those of AGIS, and the way back
 - :mod:`.service`: a service's own document, which conforms; :mod:`.summary`: ``/.well-known/agis.json``
-"""
+'''
 
 from agtphost.agis.findings import Finding, Rule, Severity
 from agtphost.agis.validation import Verdict, validate, validate_value

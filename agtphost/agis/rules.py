@@ -52,6 +52,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     ("5-instruction", _ERROR, "14", "Intent and outcome describe, and instruct nobody."),
     ("6-contradiction", _ERROR, "6.3", "An intent does not contradict the method."),
     ("6-doubtful", _WARNING, "6.3", "An intent says what the method says."),
+    ("6-dissimilar", _WARNING, "9", "An intent is near its method, as a model of language measures it."),
     ("6-internal", _ERROR, "6.1", "An intent tells the agent's goal, and not what the system does inside."),
     ("7-missing", _ERROR, "8.2", "The vocabulary declares its verbs."),
     ("7-undeclared", _ERROR, "8.2 (a)", "Every method is declared."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agtphost.agis.document import Document, endpoints
@@ -15,6 +16,7 @@ from agtphost.agis.passes import (
     method_class,
     method_syntax,
     path_syntax,
+    similarity,
     structural,
     vocabulary,
 )
@@ -55,18 +57,19 @@ class Verdict:
         return self.document is not None and all(each.severity is not Severity.ERROR for each in self.findings)
 
 
-def validate(octets: bytes, *, level: int = 1) -> Verdict:
+def validate(octets: bytes, *, level: int = 1, similar: similarity.Similarity | None = None) -> Verdict:
     """
     Examine the text of a document.
 
     :param octets: YAML or JSON.
     :param level: 1 or 2 (AGIS v01 section 3).
+    :param similar: measures intents against methods as well.
     """
     try:
         tree = read(octets)
     except Unreadable as error:
         return Verdict(findings=(_unreadable(error),), document=None)
-    return validate_tree(tree, level=level)
+    return validate_tree(tree, level=level, similar=similar)
 
 
 def validate_value(root: Any, *, level: int = 1) -> Verdict:
@@ -74,7 +77,7 @@ def validate_value(root: Any, *, level: int = 1) -> Verdict:
     return validate_tree(Tree(root=root), level=level)
 
 
-def validate_tree(tree: Tree, *, level: int = 1) -> Verdict:
+def validate_tree(tree: Tree, *, level: int = 1, similar: similarity.Similarity | None = None) -> Verdict:
     """The same of values that were read."""
     if level not in (1, 2):
         raise ValueError("level is neither 1 nor 2")
@@ -83,7 +86,10 @@ def validate_tree(tree: Tree, *, level: int = 1) -> Verdict:
         return Verdict(findings=tuple(found), document=None)
     document = Document(tree=tree, endpoints=tuple(endpoints(tree.root)))
     subject = Subject(document=document, level=level)
-    for check in LATER:
+    checks = [*LATER]
+    if similar is not None:
+        checks.append(partial(similarity.check, similarity=similar))
+    for check in checks:
         for finding in check(subject):
             found.append(finding)
             if len(found) >= MOST:

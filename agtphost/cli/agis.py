@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agtphost.cli import agis_converting, agis_publishing
+from agtphost.cli.agis_similarity import similarity
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput
 from agtphost.cli.local_files import read_octets
@@ -54,11 +55,32 @@ for _command in (
     metavar="RULE=REASON",
     help="Leave the warnings of a rule out, for a reason that is printed; errors stay.",
 )
+@click.option(
+    "--similarity",
+    "thresholds",
+    metavar="WARN,FAIL",
+    help="Measure intents against methods, too; the draft has 0.3,0.1. Wants the extra `semantic`.",
+)
+@click.option("--similarity-fails", is_flag=True, help="What is below FAIL does not conform; without, it warns.")
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Folder of a sentence transformer (model.onnx, tokenizer.json) for --similarity.",
+)
 @click.option("--strict", is_flag=True, help="Exit status 1 for warnings, too.")
 @click.option("-v", "--verbose", is_flag=True, help="Every pass of each document, notes, and what is suppressed.")
 @json_option
 def validate(
-    files_: Sequence[str], level: str, form: str, suppress: Sequence[str], strict: bool, verbose: bool, as_json: bool
+    files_: Sequence[str],
+    level: str,
+    form: str,
+    suppress: Sequence[str],
+    thresholds: str | None,
+    similarity_fails: bool,
+    model: Path | None,
+    strict: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """
     Examine AGIS documents in the draft's eight passes.
@@ -78,9 +100,12 @@ def validate(
     from agtphost.agis import validate as examine
 
     reasons = _reasons(suppress)
+    if thresholds is None and (similarity_fails or model is not None):
+        raise WrongInput("--similarity-fails and --model are for --similarity", "Add --similarity 0.3,0.1.")
+    similar = None if thresholds is None else similarity(thresholds, model, fails=similarity_fails)
     examined = []
     for name in files_:
-        verdict = examine(read_octets(name), level=int(level))
+        verdict = examine(read_octets(name), level=int(level), similar=similar)
         left_out = [
             replace(each, reason=reasons[each.rule.name])
             for each in verdict.findings

@@ -232,7 +232,7 @@ class Walk:
                     place.cost.keyword(keyword, value)
                 if keyword == "pattern" and isinstance(value, str):
                     place.cost.expression(value, self._states.get(value, 0), self._automata.get(value))
-                if keyword != "format" or value in ASSERTED_FORMATS:
+                if keyword != "format" or not isinstance(value, str) or value in ASSERTED_FORMATS:
                     cleaned[keyword] = value
             elif keyword in moving_of(self._dialect):
                 cleaned[keyword] = value

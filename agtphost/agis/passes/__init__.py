@@ -8,4 +8,5 @@ one examination tells everything.
 - :mod:`.subject`: what they are given
 - :mod:`.structural`, :mod:`.method_syntax`, :mod:`.method_class`, :mod:`.path_syntax`: passes 1 to 4
 - :mod:`.completeness`, :mod:`.consistency`, :mod:`.vocabulary`, :mod:`.contracts`: passes 5 to 8
+- :mod:`.similarity`: what pass 6 says of embeddings, where it is asked for
 """

@@ -16,6 +16,10 @@ _SHORTEST = 4
 """Letters of a word that is looked for in another."""
 
 
+_LONGEST = 40
+"""Letters of what may be two words."""
+
+
 def check(subject: Subject) -> Iterator[Finding]:
     """What is wrong with the methods."""
     for endpoint in subject.document.endpoints:
@@ -67,6 +71,8 @@ def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
 
 def _two_words(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     verb, known = endpoint.verb, subject.words
+    if len(verb) > _LONGEST:
+        return
     for length in range(_SHORTEST, len(verb) - _SHORTEST + 1):
         first, second = verb[:length], verb[length:]
         if first in known.verbs and (second in known.things or second in known.nouns_too):

@@ -1,0 +1,56 @@
+"""``agtp agis validate --similarity``: its thresholds, and the model that measures (AGIS v01 section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agtphost import extras
+from agtphost.cli.failures import WrongInput
+
+if TYPE_CHECKING:
+    from agtphost.agis.passes.similarity import Similarity
+
+_NEEDED = ("numpy", "safetensors", "tokenizers", "wordllama")
+
+
+def similarity(thresholds: str, model: Path | None, *, fails: bool) -> Similarity:
+    """
+    What an examination measures by.
+
+    :param thresholds: ``0.3,0.1``: what is warned of, and what fails.
+    :param model: a folder with a sentence transformer; None: the static vectors of the extra ``semantic``.
+    :param fails: whether the second one refuses.
+    """
+    from agtphost.agis.passes.similarity import Similarity
+
+    try:
+        warn, fail = (float(part) for part in thresholds.split(","))
+        sound = -1 <= fail <= warn <= 1
+    except ValueError:
+        sound = False
+    if not sound:
+        raise WrongInput(f"--similarity: {thresholds} is not two numbers", "The draft has --similarity 0.3,0.1.")
+    needed = (*_NEEDED, "onnxruntime") if model is not None else _NEEDED
+    absent = next((package for package in needed if not extras.installed(package)), None)
+    if absent is not None:
+        raise WrongInput(f"--similarity: {absent} is not installed", f"{extras.remedy(absent)} brings it.")
+    return Similarity(measure=_measure(model), warn=warn, fail=fail if fails else None)
+
+
+def _measure(folder: Path | None) -> Callable[[Sequence[tuple[str, str]]], Sequence[float]]:
+    from agtphost.search.engine import EmbedderError
+    from agtphost.search.models import OnnxModel, StaticVectors, unit
+
+    model = OnnxModel(folder) if folder is not None else StaticVectors()
+    try:
+        model.load()
+    except EmbedderError as error:
+        raise WrongInput(f"--similarity: {error}", "Name a folder with model.onnx and tokenizer.json.") from None
+
+    def measure(pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        methods, intents = zip(*pairs, strict=True)
+        return [float(each) for each in (unit(model.vectors(methods)) * unit(model.vectors(intents))).sum(axis=1)]
+
+    return measure
