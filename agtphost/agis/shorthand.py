@@ -108,7 +108,7 @@ def _property(text: str) -> tuple[str, dict[str, Any]]:
 
 def _described(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return dict(value) if _KEYWORDS & value.keys() or not value else schema_of(value, closed=False)
+        return schema_of(value, closed=False) if value and is_shorthand(value) else dict(value)
     if isinstance(value, list):
         return {"type": "array"}
     return _kind(str(value)) if isinstance(value, str) else {}
