@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mcp": EVERYONE | {"client", "http", "identity", "protocols", "wire"},
     "bridge": EVERYONE | {"client", "contract", "http", "identity", "mcp", "protocols"},
     # Documents of a grammar: nothing of a host is in them but how its contracts are checked.
-    "agis": EVERYONE | {"contract"},
+    "agis": EVERYONE | {"contract", "search"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
     "cli": EVERYONE
     | {

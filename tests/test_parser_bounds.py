@@ -324,7 +324,7 @@ READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext agis/normal methods/discovery/publishing contract/openapi/text"
     " methods/standard/pure/formats",
     "cbor2": "identity/cose",
-    "tomllib": "vocabulary/tomltext agis/words",
+    "tomllib": "vocabulary/tomltext agis/matching agis/words",
     "zipfile": "identity/packages identity/issuing",
     "xml": "agis/report",
 }
@@ -340,6 +340,7 @@ COMMANDS = ("cli/", "conformance/")
 LOADS = {
     "adapters/mcp/long_lines",  # in the table
     "agis/passes/structural",  # what ships beside it
+    "agis/matching",  # what ships beside it
     "agis/words",  # what ships beside it
     "audit/retention",  # what it wrote itself, in the same line
     "contract/openapi/text",

@@ -29,6 +29,9 @@ from agtphost.vocabulary.catalog import Catalog
 SOMEWHERE = "agtp://agents.example.com"
 """The address of a service that has none yet."""
 
+DRAFT = "1.0.0-draft"
+"""The version of a service that has none yet."""
+
 INSTEAD = {
     "GET": "RETRIEVE",
     "POST": "SUBMIT",
@@ -145,7 +148,7 @@ def draft(
     A document of endpoints.
 
     :param agtp: None where nobody has said where the service will be.
-    :param version: of the service; empty: ``0.1.0``, for review.
+    :param version: of the service; empty: :data:`DRAFT`.
     :param domain: empty: the service's name, for review.
     """
     said = [*reviews]
@@ -159,7 +162,7 @@ def draft(
         "service": service,
         "agtp": agtp or SOMEWHERE,
         "description": description,
-        "version": version or "0.1.0",
+        "version": version or DRAFT,
         "vocabulary": {
             "declared_verbs": [*dict.fromkeys(endpoint["method"] for endpoint in endpoints)],
             "domain": domain,

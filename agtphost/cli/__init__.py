@@ -42,6 +42,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
 - :mod:`.agis`: ``agtp agis``: AGIS documents examined and written canonically
 - :mod:`.agis_similarity`: what its ``--similarity`` measures by
+- :mod:`.agis_matching`: ``agtp agis map`` and ``match``: what a service can do, and what somebody's words mean
 - :mod:`.agis_converting`: ``agtp agis to-mcp``, ``from-mcp``, ``to-openapi``, ``from-openapi``
 - :mod:`.agis_publishing`: ``agtp agis import``, ``export``, ``publish``: documents and the endpoints of a host
 - :mod:`.importing`: declarations for review; :mod:`.own_endpoints`: what the files of a host declare

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agtphost.cli import agis_converting, agis_publishing
+from agtphost.cli import agis_converting, agis_matching, agis_publishing
 from agtphost.cli.agis_similarity import similarity
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput
@@ -35,6 +35,7 @@ for _command in (
     *(agis_converting.to_mcp, agis_converting.from_mcp),
     *(agis_converting.to_openapi, agis_converting.from_openapi),
     *(agis_publishing.import_, agis_publishing.export, agis_publishing.publish),
+    *(agis_matching.map_, agis_matching.match),
 ):
     command.add_command(_command)
 

@@ -43,11 +43,11 @@ _address_option = click.option("--agtp", "address", metavar="URI", help="Where t
 @json_option
 def to_mcp(file: str, original_names: bool, output: Path | None, as_json: bool) -> None:
     """
-    Print the tools of a document, as tools/list has them.
+    Print the tools of a document.
 
-    A tool's name is mcp_tool_name, or else the method and the first segment of the path; its description is the
-    intent, with parameter_hints; its inputSchema is the input. Output, errors, confidence and state_transition
-    have no counterpart and are left out. FILE is YAML or JSON; - is standard input.
+    As tools/list has them. A tool's name is mcp_tool_name, or else the method and the first segment of the path; its
+    description is the intent, with parameter_hints; its inputSchema is the input. Output, errors, confidence and
+    state_transition have no counterpart and are left out. FILE is YAML or JSON; - is standard input.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def from_mcp(
     as_json: bool,
 ) -> None:
     """
-    Make a document of an MCP server's tools, for review.
+    Make a document of an MCP server's tools.
 
     FILE is what tools/list answered, and - is standard input. With a URI, or with - and --server, the tools are
     those of an MCP server that a host has, and nothing is read from standard input. A tool's first word becomes the
@@ -275,7 +275,7 @@ def _read(name: str, octets: bytes) -> Tree:
 def refusal_of(file: str, verdict: Verdict) -> HostRefused:
     """Say every error of a document; what it ends with."""
     _tell_errors(file, verdict)
-    return HostRefused(f"{file} does not conform, so nothing is made of it", "agtp agis validate lists every finding.")
+    return HostRefused(f"{file} does not conform, so nothing of it is used", "agtp agis validate lists every finding.")
 
 
 def _tell_errors(file: str, verdict: Verdict) -> None:

@@ -311,6 +311,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _UNUSED: frozenset(
         {
+            "agis.matching:synonyms",
             "agis.passes.structural:_validator",
             "agis.passes.structural:schema",
             "agis.reading:_Marking._marks",

@@ -1,0 +1,181 @@
+"""``agtp agis map``, ``match``: what a service can do, and what of it somebody's words mean (AGIS v01 section 12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.agis_converting import SCHEME, refusal_of
+from agtphost.cli.exchange import connected, failure_of, require_success
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.local_files import read_octets
+from agtphost.cli.options import HERE, Connection, connection_options
+from agtphost.cli.output import print_fields, print_json, print_table, visible
+from agtphost.cli.target import resolve
+from agtphost.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from agtphost.agis.document import Document, Endpoint
+    from agtphost.agis.matching import Match, ServiceMap
+
+MOST = 50
+"""Matches that are printed at the most."""
+
+
+@click.command("map")
+@click.argument("source", metavar="URI|-|FILE")
+@connection_options
+def map_(source: str, where: Connection, as_json: bool) -> None:
+    """
+    Show what a service can do, by its AGIS document.
+
+    The document is that of a host, - being the configured one, or a FILE. It is examined before any of it is used:
+    of one that does not conform nothing is shown, and the exit status is not 0. The verbs that the vocabulary declares
+    come first, then every endpoint with its intent, its consequences and how sure a caller should be.
+
+    \b
+    Examples:
+      agtp agis map -
+      agtp agis map agtp://agents.example.com --json
+      agtp agis map service.agis
+    """
+    found = _map(source, where)
+    members, vocabulary = found.document.members, found.document.vocabulary
+    classes = [str(each["class"]) for each in found.document.data_classes]
+    if as_json:
+        print_json(
+            {
+                "service": members["service"],
+                "agtp": members["agtp"],
+                "domain": vocabulary.get("domain"),
+                "namespace": vocabulary.get("namespace"),
+                "negotiable": vocabulary.get("negotiable", False),
+                "data_classes": classes,
+                "verbs": {verb: [each.path for each in using] for verb, using in found.verbs.items()},
+                "endpoints": [_members(found, each) for each in found.document.endpoints],
+            }
+        )
+        return
+    fields: list[tuple[str, Any]] = [("service", members["service"]), ("agtp", members["agtp"])]
+    fields += [(name, vocabulary[name]) for name in ("domain", "namespace") if name in vocabulary]
+    fields.append(("verbs", ", ".join(found.verbs)))
+    if vocabulary.get("negotiable") is True:
+        fields.append(("negotiable", ", ".join(classes)))
+    print_fields(fields)
+    rows = [
+        (
+            each.verb,
+            each.path,
+            str(each.semantic.get("impact_tier", "")),
+            _number(each.semantic.get("confidence_guidance")),
+            str(each.semantic["intent"]),
+        )
+        for each in found.document.endpoints
+    ]
+    print_table(("METHOD", "PATH", "IMPACT", "SURE", "INTENT"), rows)
+
+
+@click.command(epilog="Exit status: 0 an endpoint matches surely enough, 1 none does: ask a person, 2 wrong usage.")
+@click.argument("source", metavar="URI|-|FILE")
+@click.argument("instruction")
+@click.option("--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="No more than these.")
+@connection_options
+def match(source: str, instruction: str, limit: int, where: Connection, as_json: bool) -> None:
+    """
+    Say which endpoints of a service an instruction may mean.
+
+    The verb of INSTRUCTION is compared with the methods, its other words with the nouns of the paths, and all of it
+    with the intents; each endpoint has the three scores and what they come to, best first. That is compared with how
+    sure the service says that a caller should be, and with 0.85 for what cannot be undone: where it is less, or where
+    two answer alike, a person should be asked first. The document is that of a host, - being the configured one, or
+    a FILE, and is examined before any of it is used.
+
+    \b
+    Examples:
+      agtp agis match - "read the file"
+      agtp agis match agtp://agents.example.com "schedule a meeting" --json
+      agtp agis match service.agis "book a table for four" --limit 1
+    """
+    if not instruction.strip():
+        raise WrongInput("the instruction is empty", 'Say what is wanted, such as "schedule a meeting".')
+    found = _map(source, where)
+    matches = found.match(instruction, limit=limit)
+    sure = bool(matches) and not matches[0].escalate
+    if as_json:
+        told = [_matched(found, each) for each in matches]
+        print_json({"instruction": instruction, "sure": sure, "matches": told})
+    elif not matches:
+        click.echo("nothing that the service can do has a word of it; agtp agis map shows what it can", err=True)
+    else:
+        print_table(("METHOD", "PATH", "CONFIDENCE", "BY METHOD", "BY PATH", "BY INTENT", "NEEDED"), map(_row, matches))
+        best = matches[0]
+        said = f"{best.endpoint.name}: {best.endpoint.semantic['intent']}"
+        click.echo(visible(said) if sure else visible(f"ask a person before {said} ({best.escalate})"))
+    if not sure:
+        click.get_current_context().exit(1)
+
+
+def _map(source: str, where: Connection) -> ServiceMap:
+    from agtphost.agis.matching import ServiceMap
+
+    hosted = source == HERE or source.startswith(SCHEME)
+    return ServiceMap(document=_hosted(source, where) if hosted else _read(source))
+
+
+def _hosted(source: str, where: Connection) -> Document:
+    """The document of a host; one that does not conform is no discovery (AGIS v01 section 12)."""
+    from agtphost.client.service_documents import document_of
+
+    target = resolve(where, source)
+    with connected(target) as client:
+        reply = require_success(client.call(target.uri, "DESCRIBE", "/", {"format": "agis"}))
+    try:
+        return document_of(reply)
+    except ClientError as error:
+        raise failure_of(error) from None
+
+
+def _read(file: str) -> Document:
+    from agtphost.agis import validate
+
+    verdict = validate(read_octets(file))
+    if verdict.document is None or not verdict.conforms:
+        raise refusal_of(file, verdict)
+    return verdict.document
+
+
+def _members(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
+    """An endpoint of the map, for machines."""
+    return {
+        "method": endpoint.verb,
+        "path": endpoint.path,
+        "qualified": found.qualified(endpoint),
+        **{
+            name: endpoint.semantic[name]
+            for name in ("intent", "outcome", "capability", "impact_tier", "confidence_guidance", "is_idempotent")
+            if name in endpoint.semantic
+        },
+    }
+
+
+def _matched(found: ServiceMap, each: Match) -> dict[str, Any]:
+    return {
+        "method": each.endpoint.verb,
+        "path": each.endpoint.path,
+        "qualified": found.qualified(each.endpoint),
+        "intent": each.endpoint.semantic["intent"],
+        "confidence": each.confidence,
+        "scores": {"method": each.method, "path": each.path, "intent": round(each.intent, 3)},
+        "needed": each.needed,
+        "ask": each.escalate or None,
+    }
+
+
+def _row(each: Match) -> tuple[str, ...]:
+    scores = (each.confidence, each.method, each.path, each.intent, each.needed)
+    return (each.endpoint.verb, each.endpoint.path, *(f"{score:.2f}" for score in scores))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, (int, float)) else ""

@@ -1,0 +1,154 @@
+"""A document as a map, and what of it an instruction means: the draft's steps in their order (AGIS v01 section 12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agtphost.agis.illustrative import from_illustrative
+from agtphost.agis.matching import Match, ServiceMap
+from agtphost.agis.validation import validate_value
+from agtphost.cli.root import agtp
+from tests.agis.documents import DOCUMENT, changed
+
+
+def endpoint(method: str, path: str, intent: str, **semantic: Any) -> dict[str, Any]:
+    """One of a document."""
+    block = {"intent": intent, "actor": "agent", "outcome": "It is done", "confidence_guidance": 0.7, **semantic}
+    return {
+        "method": method,
+        "path": path,
+        "semantic": block,
+        "input": {"type": "object"},
+        "output": {"type": "object"},
+        "errors": [],
+    }
+
+
+CALENDAR = {
+    "agis": "1.0",
+    "service": "Calendar",
+    "agtp": "agtp://calendar.example.com",
+    "vocabulary": {"declared_verbs": ["SCHEDULE", "BOOK", "FIND", "CANCEL"], "namespace": "calendar"},
+    "endpoints": [
+        endpoint("CANCEL", "/event", "Cancels an event of the calendar"),
+        endpoint("FIND", "/event", "Finds events of the calendar"),
+        endpoint("BOOK", "/room", "Books a room of the office"),
+        endpoint("SCHEDULE", "/event", "Schedules a meeting on behalf of the agent"),
+    ],
+}
+
+
+def map_of(root: Any) -> ServiceMap:
+    """The map of a document that conforms."""
+    verdict = validate_value(root)
+    assert verdict.conforms and verdict.document is not None, verdict.findings
+    return ServiceMap(document=verdict.document)
+
+
+def draft(name: str) -> ServiceMap:
+    """One of the draft's documents."""
+    return map_of(from_illustrative((Path(__file__).parent / "drafts" / f"{name}.txt").read_bytes()).root)
+
+
+MEANT = {
+    "schedule a meeting for Thursday": "SCHEDULE /event",
+    "please arrange an appointment": "SCHEDULE /event",
+    "Could you find my meetings?": "FIND /event",
+    "I would like to book a room": "BOOK /room",
+    "reserve the conference room": "BOOK /room",
+    "cancel the meeting": "CANCEL /event",
+    "CANCELLED EVENTS": "CANCEL /event",
+}
+"""Instructions to the calendar, and what they mean."""
+
+
+def test_what_is_meant() -> None:
+    """The draft's own instruction among them; the verb counts more than what else is said."""
+    calendar = map_of(CALENDAR)
+    found = {said: calendar.match(said)[0].endpoint.name for said in MEANT}
+    assert found == MEANT
+    assert draft("restaurant").match("book a table for four")[0].endpoint.name == "BOOK /reservation"
+    assert draft("restaurant").match("find me a restaurant")[0].endpoint.name == "FIND /restaurants"
+    assert draft("patients").match("admit the patient")[0].endpoint.name == "ADMIT /patient"
+    assert draft("finance").match("send money to Bob")[0].endpoint.name == "TRANSFER /funds"
+
+
+def test_each_step_has_its_score() -> None:
+    """Methods, then nouns, then statements; together they are how sure the choice is."""
+    best, *others = map_of(CALENDAR).match("schedule a meeting")
+    assert (best.method, best.path, best.intent, best.confidence) == (1.0, 0.7, 1.0, 0.91)
+    assert not best.escalate and all(each.confidence < best.confidence for each in others)
+    assert {each.endpoint.name: each.method for each in others}["BOOK /room"] == 0.8
+    assert map_of(CALENDAR).match("paint the weather") == []
+    assert map_of(CALENDAR).match("schedule a meeting", limit=1) == [best]
+
+
+def test_the_map() -> None:
+    """The vocabulary comes first, then its endpoints; methods have their namespace."""
+    calendar = map_of(CALENDAR)
+    assert list(calendar.verbs) == CALENDAR["vocabulary"]["declared_verbs"]  # type: ignore[index]
+    assert [each.path for each in calendar.verbs["SCHEDULE"]] == ["/event"]
+    assert calendar.qualified(calendar.verbs["BOOK"][0]) == "calendar.BOOK"
+    plain = map_of(DOCUMENT)
+    assert plain.qualified(plain.document.endpoints[0]) == "BOOK"
+
+
+def first(*semantic: tuple[str, Any]) -> Match:
+    """How the one endpoint of a document answers ``book the table``."""
+    return map_of(changed(*((f"endpoints.0.semantic.{name}", value) for name, value in semantic))).match(
+        "book the table"
+    )[0]
+
+
+def test_confidence_is_compared_with_guidance() -> None:
+    """What a service asks for, and at least .85 of what cannot be undone; two that answer alike are for a person."""
+    assert first().confidence == 0.91 and first().needed == 0.9 and not first().escalate
+    assert "0.91 is less than 0.95" in first(("confidence_guidance", 0.95)).escalate
+    assert first(("confidence_guidance", 0.1)).needed == 0.1
+    assert first(("confidence_guidance", 0.1), ("impact_tier", "irreversible")).needed == 0.85
+    twins = {**CALENDAR, "endpoints": [endpoint("BOOK", f"/{room}", "Books it") for room in ("east", "west")]}
+    twins["vocabulary"] = {"declared_verbs": ["BOOK"]}
+    one, two = map_of(twins).match("book something")
+    assert one.alike and two.alike and "another endpoint" in one.escalate
+    assert map_of(twins).match("book something", limit=1)[0].alike
+
+
+def agis(*words: str, text: str | None = None) -> Result:
+    """What the command does."""
+    return CliRunner().invoke(agtp, ["agis", *words], input=text, prog_name="agtp")
+
+
+@pytest.fixture()
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A document that conforms, and one that does not."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "calendar.agis").write_text(json.dumps(CALENDAR))
+    (tmp_path / "broken.agis").write_text(json.dumps(changed(("endpoints.0.method", "GET"))))
+    yield tmp_path
+
+
+def test_the_commands(files: Path) -> None:
+    """Of files; the exit status says whether somebody should be asked."""
+    done = agis("match", "calendar.agis", "schedule a meeting")
+    assert done.exit_code == 0 and "SCHEDULE /event: Schedules a meeting" in done.output
+    told = json.loads(agis("match", "calendar.agis", "schedule a meeting", "--json").output)
+    assert told["sure"] and told["matches"][0]["qualified"] == "calendar.SCHEDULE"
+    assert told["matches"][0]["scores"] == {"method": 1.0, "path": 0.7, "intent": 1.0}
+    done = agis("match", "calendar.agis", "delete the event")
+    assert done.exit_code == 1 and "ask a person before" in done.output
+    done = agis("match", "calendar.agis", "paint the weather")
+    assert done.exit_code == 1 and "nothing that the service can do" in done.output
+    assert agis("match", "calendar.agis", " ").exit_code == 2
+    done = agis("map", "calendar.agis")
+    assert done.exit_code == 0 and "SCHEDULE, BOOK, FIND, CANCEL" in done.output
+    told = json.loads(agis("map", "calendar.agis", "--json").output)
+    assert [each["path"] for each in told["endpoints"]] == ["/event", "/event", "/room", "/event"]
+    for words in (("map", "broken.agis"), ("match", "broken.agis", "book")):
+        done = agis(*words)
+        assert done.exit_code == 1 and "AGIS-P3-http-method" in done.output
