@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 PAYMENT = "payments:purchase"
 """The scope that every PURCHASE needs; without it 455."""
 
+ACTIVATION = "activation:run"
+"""The same of every RUN."""
+
+DEMANDED: Mapping[str, str] = {"PURCHASE": PAYMENT, "RUN": ACTIVATION}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
@@ -164,10 +169,11 @@ class Binding:
         )
 
     def __post_init__(self) -> None:
-        if self.method == "PURCHASE":
-            # Nobody can bind it without (methods v01 sections 5.7 and 10.1).
-            if PAYMENT not in self.required_scopes:
-                object.__setattr__(self, "required_scopes", (*self.required_scopes, PAYMENT))
+        demanded = DEMANDED.get(self.method)
+        if demanded is not None:
+            # Nobody can bind it without (methods v01 sections 5.7, 8.8 and 10.1).
+            if demanded not in self.required_scopes:
+                object.__setattr__(self, "required_scopes", (*self.required_scopes, demanded))
             object.__setattr__(self, "scope_status", Status.SCOPE_VIOLATION)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from agtphost.config.approvals import HIDDEN, ApprovalsSection
+from agtphost.config.approvals import ApprovalsSection
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import COUNTERPARTY
+from agtphost.dispatch.masking import visible
 from agtphost.errors import Refusal
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.peer import Withdrawable
@@ -84,11 +85,11 @@ def shown_of(exchange: Exchange, document: Mapping[str, Any], policy: ApprovalsS
     given = _plain(exchange.input)
     if policy.show is None:
         hidden: list[str] = []
-        shown = _visible(given, "", hidden)
+        shown = visible(given, "", hidden)
     else:
         shown = {name: value for name, value in given.items() if name in policy.show}
         hidden = [name for name in given if name not in policy.show]
-    beside = _visible(_plain(binding.beside), "", [])
+    beside = visible(_plain(binding.beside), "", [])
     if len(jsontext.encode([shown, beside])) > MOST_SHOWN or len(hidden) > MOST_HIDDEN:
         raise Refusal(Reason.TOO_LONG_TO_SHOW, details={"limit": MOST_SHOWN, "unit": "octets"})
     certificate = exchange.peer.certificate
@@ -120,22 +121,6 @@ def shown_of(exchange: Exchange, document: Mapping[str, Any], policy: ApprovalsS
 
 MOST_HIDDEN = 256
 """Members of one input that are not shown."""
-
-
-def _visible(value: Any, place: str, hidden: list[str]) -> Any:
-    """The value without members whose names say that they are secret, which are told by where they are."""
-    if isinstance(value, dict):
-        found = {}
-        for name, inner in value.items():
-            where = f"{place}.{name}" if place else name
-            if any(word in name.lower() for word in HIDDEN):
-                hidden.append(where)
-            else:
-                found[name] = _visible(inner, where, hidden)
-        return found
-    if isinstance(value, list):
-        return [_visible(inner, f"{place}[{at}]", hidden) for at, inner in enumerate(value)]
-    return value
 
 
 def _plain(value: Any) -> Any:

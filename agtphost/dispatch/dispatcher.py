@@ -440,10 +440,14 @@ class Dispatcher:
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
         if exchange.approval is not None and not outcome.continuation:
             draft.changes = (*draft.changes, *exchange.approval.finishing())
+        follow = None
         if outcome.continuation:
             draft.reservation = None
         else:
             draft.began = exchange.now
+            follow = exchange.peer.follow
+            if follow is not None:
+                draft.changes = (*draft.changes, *follow.changes(int(outcome.status), outcome.reason, outcome.body))
         try:
             sealed = await self._ledger.submit(draft)
         except Stopped as error:
@@ -463,6 +467,8 @@ class Dispatcher:
             return self._undurable(exchange, response_id, draft.began)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
+        if follow is not None:
+            follow.kept()
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:

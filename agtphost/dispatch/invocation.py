@@ -15,7 +15,7 @@ from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import Peer
+from agtphost.identity.peer import Following, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -132,13 +132,24 @@ class Invocation:
         :return: the ``result`` of its response body.
         :raises Refusal: with the status and reason of a response outside 2xx.
         """
-        return _result(await self.ask(method, path, input))
+        return result_of(await self.ask(method, path, input))
 
-    async def ask(self, method: str, path: str, input: Mapping[str, Any], relay: Interim | None = None) -> Response:
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        input: Mapping[str, Any],
+        relay: Interim | None = None,
+        *,
+        key: str = "",
+        follow: Following | None = None,
+    ) -> Response:
         """
         Call another endpoint of this host, and have its answer whatever it is.
 
         :param relay: gets its interim messages, which it is asked for then.
+        :param key: an Idempotency-Key of the caller's; empty for none.
+        :param follow: what becomes true with the record of the call.
         :raises Refusal: calls inside calls go too deep.
         """
         peer = self._exchange.peer
@@ -154,9 +165,10 @@ class Invocation:
             acting_principal=self._exchange.acting_principal,
             approved=self._approved(),
             granted="" if self._exchange.granted is None else self._exchange.granted.token,
+            follow=follow,
         )
         kept = COUNTERPARTY if method == "PURCHASE" else ()
-        request = self._request(method, path, input, kept=kept, stream=relay is not None)
+        request = self._request(method, path, input, kept=kept, stream=relay is not None, key=key)
         response = await self._dispatcher.dispatch(request, inner, relay)
         audit_id = response.headers.get("audit-id")
         if audit_id is not None:
@@ -223,6 +235,7 @@ class Invocation:
             delegation=lineage,
             acting_principal=exchange.acting_principal,
             approved="",
+            follow=None,
         )
         kept = (*BOUNDS, *COUNTERPARTY[:-1]) if method == "PURCHASE" else BOUNDS
         request = self._request(method, path, input, lineage.scope, session_id, kept)
@@ -242,6 +255,7 @@ class Invocation:
         kept: Sequence[str] = (),
         *,
         stream: bool = False,
+        key: str = "",
     ) -> Request:
         exchange = self._exchange
         fields = [("Content-Type", media_types.AGTP_JSON)]
@@ -251,17 +265,15 @@ class Invocation:
         for name, value in (("Task-ID", exchange.task_id), ("Session-ID", session_id or exchange.session_id)):
             if value is not None:
                 fields.append((name, value))
+        if key:
+            fields.append(("Idempotency-Key", key))
         if exchange.call.trace is not None:
             fields.extend(exchange.call.trace.fields)
         for name in kept:
             bound = exchange.request.headers.get(name.lower())
             if bound is not None:
                 fields.append((name, bound))
-        said = {"method": method, "parameters": dict(input)}
-        body = jsontext.encode({**said, "context": {"stream": True}} if stream else said)
-        path, _, query = self._addressed(path).partition("?")
-        line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
-        return Request(method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line)
+        return inner_request(method, self._addressed(path), input, fields, stream=stream)
 
     def _addressed(self, path: str) -> str:
         """The path at the agent that the present request addresses by its own path, if it does."""
@@ -270,6 +282,21 @@ class Invocation:
         if own or exchange.agent is None or not exchange.request.path.startswith("/agents/"):
             return path
         return f"/agents/{exchange.agent.name}{path}"
+
+
+def inner_request(
+    method: str, path: str, input: Mapping[str, Any], fields: Sequence[tuple[str, str]], *, stream: bool = False
+) -> Request:
+    """
+    A request that this host makes of itself in a caller's name.
+
+    :param fields: the header.
+    """
+    said = {"method": method, "parameters": dict(input)}
+    body = jsontext.encode({**said, "context": {"stream": True}} if stream else said)
+    path, _, query = path.partition("?")
+    line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
+    return Request(method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line)
 
 
 def _require_room(peer: Peer) -> None:
@@ -293,7 +320,12 @@ def _held(status: int, body: Any) -> dict[str, Any]:
     return {name: body[name] for name in names if name in body} if awaits_approval(status, body) else {}
 
 
-def _result(response: Response) -> Mapping[str, Any]:
+def result_of(response: Response) -> Mapping[str, Any]:
+    """
+    What an answer gives.
+
+    :raises Refusal: with its status and reason, where it is outside 2xx or waits for a person.
+    """
     body = jsontext.decode(response.body) if response.body else {}
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
     if succeeded and not awaits_approval(response.status, body):

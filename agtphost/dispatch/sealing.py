@@ -19,7 +19,9 @@ from agtphost.audit.keyed import read_unkept
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.input_shape import shape_of
+from agtphost.contract.method_parameters import PROCEDURE
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.masking import visible
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
 from agtphost.dispatch.ruling import Ruling
 from agtphost.dispatch.standing import standing
@@ -370,10 +372,34 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
         payload["action_id"] = new_id(exchange.now)
     if binding.extra:
         _extend(payload, binding.extra)
+    if binding.method == "RUN" and exchange.input:
+        _extend(payload, {"procedure": _procedure(exchange)})
     if binding.input_schema is not None and binding.tier != "A":
         shape = shape_of(binding.input_schema.schema, exchange.input)
         if shape:
             _extend(payload, {"input_shape": shape})
+
+
+LONGEST_INPUT = 4_096
+"""Octets of the input of a procedure, as it stands in the record; of a longer one there is the hash."""
+
+
+def _procedure(exchange: Exchange) -> dict[str, object]:
+    """What was run, by whom, and with what (methods v01 section 10.3)."""
+    hidden: list[str] = []
+    given = visible({name: value for name, value in exchange.input.items() if name != PROCEDURE}, "", hidden)
+    octets = jsontext.encode(given)
+    procedure: dict[str, object] = {
+        PROCEDURE: str(exchange.input.get(PROCEDURE, ""))[:128],
+        "agent_id": "" if exchange.caller is None else exchange.caller.agent_id,
+    }
+    if len(octets) <= LONGEST_INPUT:
+        procedure["input"] = given
+    else:
+        procedure["input_hash"], procedure["input_octets"] = sha256(octets).hexdigest(), len(octets)
+    if hidden:
+        procedure["hidden"] = [name[:64] for name in hidden[:64]]
+    return procedure
 
 
 def _name(exchange: Exchange, payload: dict[str, object]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred, fail, succeed
@@ -15,7 +15,6 @@ from twisted.python.failure import Failure
 from agtphost.contract.recipes.expression import ExpressionError
 from agtphost.contract.recipes.recipe import Step
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.status import Status
 
@@ -60,14 +59,21 @@ class StepFailed(Exception):
         return self.status in PASSING or self.reason in PASSING_ERRORS
 
 
+class Calls(Protocol):
+    """What a step needs of the call that it is made in; every :class:`EndpointContext` has it."""
+
+    deadline: float
+    invoke: Callable[[str, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+
 class StepCall:
     """
     One step for one caller.
 
-    :param context: of the endpoint that the recipe answers.
+    :param context: of the endpoint that the recipe answers, or of what else has steps.
     """
 
-    def __init__(self, step: Step, context: EndpointContext, clock: IReactorTime) -> None:
+    def __init__(self, step: Step, context: Calls, clock: IReactorTime) -> None:
         self._step = step
         self._context = context
         self._clock = clock

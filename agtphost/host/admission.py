@@ -16,6 +16,7 @@ from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.gates.action import ActionGate
 from agtphost.dispatch.gates.granted import GrantedGate
 from agtphost.dispatch.gates.limits import RateGate
+from agtphost.dispatch.gates.procedure import ProcedureGate
 from agtphost.dispatch.gates.plugin import OperatorGate, placed
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.order import Collaborators, gates
@@ -100,7 +101,7 @@ def admitting(
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
             principal=principals.gate,
             rate=rate,
-            bounds=(*bounds(config, bound), *methods.delegating.gates),
+            bounds=(*bounds(config, bound), *methods.delegating.gates, ProcedureGate(evidence.held)),
             sessions=methods.floor.gate,
             merchant=purchase.gate,
             ledger=evidence.ledger,

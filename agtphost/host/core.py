@@ -59,6 +59,7 @@ class Core:
     def announce(self) -> None:
         """Every response carries the version of what can be called here, from now on."""
         self.shown.publication.announce_to(self.admission.sealer.announce)
+        self.on.lasting.workflows.turn_to(self.admission.dispatcher, self.on.registry.match)
 
 
 def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:

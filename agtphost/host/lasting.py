@@ -32,6 +32,7 @@ from agtphost.host.searching import Searching
 from agtphost.host.standing import StandingDirectory
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
+from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.methods.reload import ReloadRequests
 from agtphost.negotiation.lasting import Lasting as Negotiations
 from agtphost.page.entrance import Entrance
@@ -73,6 +74,9 @@ class Lasting:
     searching: Searching
     """What searches, and the vectors that it has."""
 
+    workflows: Workflows
+    """Chains and schedules on their way."""
+
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
         """
@@ -89,6 +93,7 @@ class Lasting:
         traffic = Traffic(seconds)
         evidence.ledger.watch(traffic.saw)
         directory = StandingDirectory(loaded.directory)
+        aside = partial(deferToThreadPool, reactor, reactor.getThreadPool())
         return cls(
             directory=directory,
             continuations=Continuations(now=seconds),
@@ -107,5 +112,6 @@ class Lasting:
             principals=Principals(reactor),
             reloads=ReloadRequests(),
             cards=KeptCards.of(held, evidence.ledger, reactor, seconds),
-            searching=Searching(reactor, partial(deferToThreadPool, reactor, reactor.getThreadPool())),
+            searching=Searching(reactor, aside),
+            workflows=Workflows(held, evidence.ledger, reactor, seconds, aside),
         )

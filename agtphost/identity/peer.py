@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import IntEnum
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from agtphost.identity.delegation import Lineage
@@ -145,6 +145,20 @@ class Withdrawable:
         return bool(stops)
 
 
+class Following(Protocol):
+    """What changes in the transaction of a call's record, besides what the call itself changes."""
+
+    def changes(self, status: int, reason: str, body: bytes) -> tuple[Any, ...]:
+        """
+        The state items, :class:`agtphost.audit.drafts.Change`; asked again where the answer becomes another one.
+
+        :param body: of the answer that is about to be sealed.
+        """
+
+    def kept(self) -> None:
+        """They are durable."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Peer:
     """One connection's other end. ``greeted`` and ``leaving`` are the only members that change."""
@@ -196,6 +210,9 @@ class Peer:
 
     approved: str = ""
     """With ``internal``: the approval of the recipe that the call is a step of, which is for it too; else empty."""
+
+    follow: Following | None = field(default=None, repr=False, compare=False)
+    """With ``internal``: what becomes true with the record of this very call, as the end of a workflow's step does."""
 
     greeted: bool = field(default=False)
     """Whether a response with Supported-Methods went out on this connection."""

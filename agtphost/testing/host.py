@@ -144,6 +144,7 @@ class MemoryHost:
         core = compose(on, self.upstreams(on), factory)
         core.announce()
         evidence.ledger.start()
+        on.lasting.workflows.start()
         return core
 
     def foundation(self, on: Foundation) -> Foundation:

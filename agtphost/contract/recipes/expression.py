@@ -51,7 +51,7 @@ class Expression:
     :raises ExpressionError: for what is too long, malformed, or calls a function that JMESPath does not have.
     """
 
-    __slots__ = ("_compiled", "names", "text")
+    __slots__ = ("_compiled", "names", "spread", "text")
 
     def __init__(self, text: str) -> None:
         text = text.strip()
@@ -72,6 +72,9 @@ class Expression:
         _check(tree, text)
         self.names = frozenset(_roots(tree))
         """The names that it looks up in the scope."""
+
+        self.spread = sum(1 for node in _nodes(tree) if node["type"] in _SPREADING or node.get("value") in _GATHERING)
+        """Parts that give more than they were given: one inside another, they would grow without bound."""
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
@@ -121,6 +124,11 @@ def _check(tree: Mapping[str, Any], text: str) -> None:
             variadic = bool(wanted) and wanted[-1].get("variadic", False)
             if given < len(wanted) or (given > len(wanted) and not variadic):
                 raise ExpressionError(f"{text[:64]!r} calls {name} with {given} arguments, not {len(wanted)}")
+
+
+_SPREADING = frozenset({"multi_select_list", "multi_select_dict"})
+_GATHERING = frozenset({"join", "map", "merge"})
+"""Functions that do the same; as the name of a member, one counts as well."""
 
 
 def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

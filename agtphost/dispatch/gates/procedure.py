@@ -1,0 +1,48 @@
+"""What every RUN is held to, on the built-in and on an operator's own endpoint: core v08 section 7.4.2, methods v01 10.3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from zope.interface import implementer
+
+from agtphost.audit.state import StateTable
+from agtphost.contract.method_parameters import PROCEDURE
+from agtphost.dispatch import generated_code
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.iagtp import IGate
+from agtphost.vocabulary.reasons import Reason
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
+
+
+@implementer(IGate)
+class ProcedureGate:
+    """
+    RUN runs what stands in a registry, with input that is an object, and with no code that nobody has looked at.
+
+    What it is named by that is no name at all, a command for example, is refused as malformed by the schema.
+    """
+
+    name = "procedure"
+
+    def __init__(self, held: StateTable) -> None:
+        self._held = held
+
+    def check(self, exchange: Exchange) -> None:
+        binding = exchange.binding
+        if binding is None or binding.method != "RUN" or binding.input_schema is None:
+            return
+        given = exchange.input
+        known = binding.input_schema.schema.get("properties", {}).get(PROCEDURE, {})
+        registered = known.get("enum", [known["const"]] if "const" in known else None)
+        named = given.get(PROCEDURE)
+        if registered and isinstance(named, str) and _NAME.fullmatch(named) and named not in registered:
+            raise Refusal(Reason.PROCEDURE_UNKNOWN, details={"parameter": PROCEDURE})
+        if "input" in given and not isinstance(given["input"], Mapping):
+            raise parameters.invalid("input", "input is no object: RUN takes no free-form text.", "Send an object.")
+        if not binding.approval:
+            generated_code.require_clear(self._held, given)

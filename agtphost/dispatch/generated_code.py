@@ -1,0 +1,78 @@
+"""
+The mark of code that GENERATE made and nobody has looked at (methods v01 sections 4.12 and 10.4).
+
+GENERATE leaves the digest of its code (:func:`marked`), VALIDATE that finds the code sound takes it away
+(:func:`cleared`), and no RUN gets a text that bears one, unless a person approves that very call
+(:class:`agtphost.dispatch.gates.procedure.ProcedureGate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateTable
+from agtphost.errors import Refusal
+from agtphost.vocabulary.reasons import Reason
+
+MARK: Final = "generated-code"
+"""The kind of state item: digests of code that nobody has looked at."""
+
+KEPT: Final = 30 * 86_400
+"""Seconds that a mark lasts."""
+
+def digest(code: str) -> str:
+    """What a piece of code is known by: blank lines and the spaces that lines end with make no other one of it."""
+    lines = (line.rstrip() for line in code.replace("\r\n", "\n").split("\n"))
+    return sha256("\n".join(line for line in lines if line).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def marked(code: str, owner: str, now: float) -> Change:
+    """
+    What GENERATE commits with its answer, where ``output_type`` is ``code``.
+
+    :param owner: whose doing it is (``context.owner``).
+    :param now: seconds since the epoch.
+    """
+    known = digest(code)
+    value = {"sha256": known, "made_at": int(now)}
+    return Change(kind=MARK, key=known, value=value, owner=owner, expires_at=int((now + KEPT) * 1000))
+
+
+def cleared(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
+    """
+    What VALIDATE commits with its answer where all that it was given is sound.
+
+    :param looked_at: everything that was found sound.
+    """
+    found = {digest(text) for text in texts(looked_at)}
+    items = (held.get(MARK, each) for each in sorted(found))
+    return tuple(Change(kind=MARK, key=item.key, value=None, owner=item.owner) for item in items if item is not None)
+
+
+def require_clear(held: StateTable, value: Any) -> None:
+    """
+    What RUN is given holds no code that GENERATE made and nobody looked at.
+
+    :raises Refusal: 403.
+    """
+    for text in texts(value):
+        if held.get(MARK, digest(text)) is not None:
+            raise Refusal(Reason.GENERATED_CODE)
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text in a JSON value that says anything; of members' names, the long ones."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            if each.strip():
+                yield each
+        elif isinstance(each, Mapping):
+            waiting.extend(each.values())
+            waiting.extend(name for name in each if len(name) > 64)
+        elif isinstance(each, list):
+            waiting.extend(each)

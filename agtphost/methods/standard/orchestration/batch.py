@@ -1,0 +1,112 @@
+"""
+BATCH: methods v01 section 8.2.
+
+Each call is made as the caller would make it, with every gate and a record of its own; together they are given no more
+than it has. Eight are made at a time, or one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredList
+from zope.interface import implementer
+
+from agtphost.dispatch.invocation import result_of
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.standard.orchestration import calls
+from agtphost.methods.standard.orchestration.calls import Ordered
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
+
+MOST: Final = 100
+AT_ONCE: Final = 8
+PARALLEL, SEQUENTIAL = "parallel", "sequential"
+
+
+@implementer(IBuiltInHandler)
+class Batch:
+    """Answers BATCH."""
+
+    kind = "built_in"
+    timeout = 120.0
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Make the calls.
+
+        :raises Refusal: 422 for calls that cannot be made, and without ``partial_success`` where one of them failed.
+        """
+        owner_of(context)
+        given = context.input
+        entries = calls.listed(given, "calls", MOST)
+        ordered = [calls.ordered(entry, "calls", number) for number, entry in enumerate(entries, 1)]
+        mode = parameters.choice(given, "execution_mode", (PARALLEL, SEQUENTIAL), PARALLEL)
+        partial = given.get("partial_success", False)
+        if not isinstance(partial, bool):
+            raise parameters.invalid("partial_success", "It is neither true nor false.", "Send true or false.")
+        making = _Making(context, ordered, partial=partial)
+        outcomes = await making.make(1 if mode == SEQUENTIAL else AT_ONCE)
+        failed = sum(1 for outcome in outcomes if not outcome["ok"])
+        extra = {"batch": {"calls": len(outcomes), "failed": failed}}
+        result = {"outcomes": outcomes, "succeeded": len(outcomes) - failed, "failed": failed}
+        if failed and not partial:
+            raise Refusal(Reason.BATCH_FAILED, details=result, extra=extra)
+        return Answer(result=result, extra=extra)
+
+
+class _Making:
+    """One batch on its way."""
+
+    def __init__(self, context: BuiltInContext, ordered: Sequence[Ordered], *, partial: bool) -> None:
+        self._context = context
+        self._waiting = list(reversed(ordered))
+        self._outcomes: list[dict[str, Any]] = [
+            {"call": call.number, "ok": False, "status": None, "reason": "not-made"} for call in ordered
+        ]
+        self._partial = partial
+        self._ended = False
+
+    async def make(self, at_once: int) -> list[dict[str, Any]]:
+        """
+        Make them, so many at a time.
+
+        :return: what each came to, in the order in which they were given.
+        """
+        workers = [Deferred.fromCoroutine(self._work()) for _ in range(min(at_once, len(self._waiting)))]
+        try:
+            for _, failure in await DeferredList(workers, consumeErrors=True):  # type: ignore[misc]
+                if failure is not None:
+                    failure.raiseException()
+        except CancelledError:
+            self._ended = True
+            for worker in workers:
+                worker.cancel()
+            raise
+        return self._outcomes
+
+    async def _work(self) -> None:
+        while self._waiting and not self._ended:
+            call = self._waiting.pop()
+            outcome = self._outcomes[call.number - 1] = await self._made(call)
+            if not outcome["ok"] and not self._partial:
+                # All or nothing is asked for: what has not begun does not.
+                self._ended = True
+
+    async def _made(self, call: Ordered) -> dict[str, Any]:
+        response = await self._context.invocation.ask(call.method, call.path, call.parameters, key=call.key)
+        outcome: dict[str, Any] = {"call": call.number, "ok": True, "status": int(response.status)}
+        audit_id = response.headers.get("audit-id")
+        if audit_id:
+            outcome["audit_id"] = audit_id
+        try:
+            outcome["result"] = result_of(response)
+        except Refusal as refusal:
+            outcome.update(ok=False, reason=str(refusal.reason), explanation=refusal.explanation)
+            if refusal.status == Status.ACCEPTED:
+                outcome["approval_id"] = refusal.details.get("approval_id")
+        return outcome

@@ -1,0 +1,107 @@
+"""What CHAIN, BATCH and RETRY are told to call: read once, and bounded before anything is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.table import Match
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.vocabulary.identifiers import is_opaque_id
+
+NESTED: Final = frozenset({"BATCH", "CHAIN", "RETRY"})
+"""Methods that none of these calls may name: calls inside calls inside calls would be thousands for one."""
+
+MEMBERS: Final = ("method", "path", "parameters", "idempotency_key")
+LONGEST_PATH: Final = 1_024
+
+_METHOD = re.compile(r"[A-Z][A-Z0-9_-]{0,31}", re.ASCII)
+_PATH = re.compile(r"/[!-~]*", re.ASCII)
+
+Find = Callable[[str, str], Match | None]
+"""What a method on a path is bound to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """One call, as it was asked for."""
+
+    number: int
+    """From 1."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, Any]
+    key: str = ""
+    """Its Idempotency-Key; empty for none."""
+
+
+def listed(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
+    """
+    A required list of 1 to ``most`` entries.
+
+    :raises Refusal: 422 naming the parameter.
+    """
+    value = given.get(name)
+    if value is None:
+        raise parameters.invalid(name, f"The parameter {name} is missing.", f"Send {name} as a list.", missing=True)
+    if not isinstance(value, list) or not value:
+        raise parameters.invalid(name, f"{name} is not a list of calls.", f"Send {name} as a list of objects.")
+    if len(value) > most:
+        raise parameters.invalid(name, f"{name} has {len(value)} entries; {most} are possible.", "Send fewer.")
+    return value
+
+
+def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS) -> Ordered:
+    """
+    One entry of the list ``name``.
+
+    :param number: its place, from 1.
+    :param members: that it may have.
+    :raises Refusal: 422 naming the parameter and the entry.
+    """
+    if not isinstance(entry, Mapping):
+        raise wrong(name, number, "is not an object", "Send method, path and parameters.")
+    for member in entry:
+        if member not in members:
+            raise wrong(name, number, f"has the member {str(member)[:40]!r}", f"Known here: {', '.join(members)}.")
+    method, path = entry.get("method"), entry.get("path", "/")
+    if not isinstance(method, str) or not _METHOD.fullmatch(method):
+        raise wrong(name, number, "names no method", "Send method, in capitals.")
+    if method in NESTED:
+        raise wrong(name, number, f"is {method}, which no call inside another may be", "Call it by itself.")
+    if not isinstance(path, str) or len(path) > LONGEST_PATH or not _PATH.fullmatch(path):
+        raise wrong(name, number, "has a path that is none", "Send a path that begins with /.")
+    given, key = entry.get("parameters", {}), entry.get("idempotency_key", "")
+    if not isinstance(given, Mapping):
+        raise wrong(name, number, "has parameters that are no object", "Send parameters as an object.")
+    if key != "" and not is_opaque_id(key):
+        raise wrong(name, number, "has an idempotency_key that is none", "Send 1 to 128 visible ASCII characters.")
+    return Ordered(number=number, method=method, path=path, parameters=given, key=key)
+
+
+def wrong(name: str, number: int, says: str, remedy: str) -> Refusal:
+    """The refusal of one entry of a list."""
+    refusal = parameters.invalid(name, f"{name}: entry {number} {says}.", remedy)
+    refusal.details = {**refusal.details, "entry": number}
+    return refusal
+
+
+def found(find: Find, method: str, path: str) -> Binding | None:
+    """What a call reaches; None where nothing that this host knows by method and path alone."""
+    plain = path.partition("?")[0]
+    if plain.startswith("/agents/"):
+        plain = "/" + plain[len("/agents/") :].partition("/")[2]
+    match = find(method, plain)
+    return None if match is None else match.binding
+
+
+def repeatable(find: Find, method: str, path: str) -> bool:
+    """Whether a call may be made again whatever came of it: nothing is different for it."""
+    binding = found(find, method, path)
+    # What an EXECUTE does is in its body.
+    return binding is not None and binding.idempotent and method not in ("EXECUTE", "DELEGATE")

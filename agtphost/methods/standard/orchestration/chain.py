@@ -1,0 +1,185 @@
+"""
+CHAIN: methods v01 section 8.1.
+
+Answered with the outcome of every step, where that is known while the caller waits. With ``background``, with a time to
+begin, and where the steps take longer than a call may, the answer is 202: the workflow goes on by itself, and its owner
+hears of the end in its inbox.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import AlreadyCalled, AlreadyCancelled
+from zope.interface import implementer
+
+from agtphost.dispatch.resumption import standing
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.context import LAST_WORD
+from agtphost.methods.standard.orchestration import items, plan, schedule
+from agtphost.methods.standard.orchestration.calls import Find
+from agtphost.methods.standard.orchestration.runner import Run
+from agtphost.methods.standard.orchestration.workflows import Ending, Workflows
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
+
+SPARE = 10 * LAST_WORD
+"""Seconds before the end of the call when its caller is told that the workflow goes on."""
+
+
+@implementer(IBuiltInHandler)
+class Chain:
+    """
+    Answers CHAIN.
+
+    :param find: what a method on a path is bound to.
+    """
+
+    kind = "built_in"
+    timeout = 120.0
+    """Seconds that a caller may wait for the last step."""
+
+    def __init__(self, workflows: Workflows, find: Find) -> None:
+        self._workflows = workflows
+        self._find = find
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Take the steps, or begin to.
+
+        :raises Refusal: 422 for a chain that cannot be begun, or one of whose steps failed; 408 where time was over.
+        """
+        caller, given, now = owner_of(context), context.input, self._workflows.now()
+        definition = plan.definition(given)
+        made = plan.read(given, self._find)
+        times = schedule.read(given, now)
+        value: dict[str, Any] = {
+            "workflow_id": items.new_id(),
+            "kind": "chain" if times is None else "schedule",
+            "state": items.RUNNING if times is None else items.SCHEDULED,
+            "agent_id": caller.agent_id,
+            "task_id": context.task_id,
+            "definition": definition,
+            "on_failure": made.on_failure,
+            "authority": standing(context.invocation.exchange),
+            "created_at": items.stamp(now),
+        }
+        if times is not None:
+            value["schedule"] = times
+        elif made.timeout is not None:
+            value["until"] = now + made.timeout
+        if times is not None or given.get("background") is True:
+            return self._left(context, value, now)
+        return await self._taken(context, value, made, now)
+
+    def _left(self, context: BuiltInContext, value: dict[str, Any], now: float) -> Answer:
+        """It goes on once this answer is durable, by itself."""
+        if value["authority"] is None:
+            raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
+        return _answer(value, Status.ACCEPTED, changes=(items.changed(value, context.owner, now, expected=0),))
+
+    async def _taken(self, context: BuiltInContext, value: dict[str, Any], made: plan.Plan, now: float) -> Answer:
+        workflows, owner, invocation = self._workflows, context.owner, context.invocation
+        run = workflows.begin(value, owner, made, invocation.ask)
+        begun = (items.changed(value, owner, now, expected=0), items.begun(value["workflow_id"], owner, 1))
+        said = {"workflow": {"workflow_id": value["workflow_id"], "state": items.RUNNING}}
+        try:
+            await invocation.commit({"type": "workflow-begun", "workflow_id": value["workflow_id"]}, begun, said)
+        except BaseException:
+            workflows.forget(run)
+            raise
+        waiting = _Waiting(workflows, run, owner, context)
+        ending = await waiting.ending(workflows.carry(run, value, owner))
+        if ending is None:
+            # What it has come to so far is in its items; it goes on under the configuration that judged this call.
+            return _answer({**value, "steps": _so_far(run)}, Status.ACCEPTED)
+        return _outcome(ending)
+
+
+class _Waiting:
+    """A caller that waits for a workflow, but no longer than its call may take."""
+
+    def __init__(self, workflows: Workflows, run: Run, owner: str, context: BuiltInContext) -> None:
+        self._workflows = workflows
+        self._run = run
+        self._owner = owner
+        self._seconds = max(context.deadline - workflows.clock.seconds() - SPARE, 0.0)
+        self._under_way = context.invocation.under_way
+        self._answer: Deferred[Ending | None] = Deferred()
+        self._told = False
+
+    async def ending(self, carried: Deferred[Ending]) -> Ending | None:
+        """
+        What it came to.
+
+        :return: None where it goes on.
+        """
+        self._under_way.hold()
+        carried.addBoth(self._ended)
+        carried.addBoth(lambda _: self._under_way.let_go())
+        if self._told:
+            return await self._answer
+        late = self._workflows.clock.callLater(self._seconds, self._tell, None)
+        try:
+            return await self._answer
+        except CancelledError:
+            self._told = True
+            self._run.cancel()
+            raise
+        finally:
+            try:
+                late.cancel()
+            except (AlreadyCalled, AlreadyCancelled):
+                pass
+
+    def _tell(self, ending: Any) -> None:
+        if not self._told:
+            self._told = True
+            self._answer.callback(ending)
+
+    def _ended(self, ending: Any) -> Any:
+        if not self._told:
+            self._tell(ending)
+            return None
+        # Nobody waits for it any longer.
+        if isinstance(ending, Ending):
+            return Deferred.fromCoroutine(self._workflows.settle(ending, self._owner))
+        return ending
+
+
+def _so_far(run: Run) -> list[dict[str, Any]]:
+    return items.bounded(run.outcomes[number] for number in sorted(run.outcomes))
+
+
+def _answer(value: dict[str, Any], status: Status, *, changes: tuple[Any, ...] = ()) -> Answer:
+    shown = {"chain_id": value["workflow_id"], **items.told(value)}
+    return Answer(
+        status=status,
+        result=shown,
+        changes=changes,
+        extra={"workflow": {"workflow_id": value["workflow_id"], "state": value["state"]}},
+    )
+
+
+def _outcome(ending: Ending) -> Answer:
+    value, stop = dict(ending.value), ending.stop
+    if stop.state == items.FINISHED:
+        return _answer(value, Status.OK, changes=ending.changes)
+    if stop.state == items.RUNNING:
+        # PAUSE came from elsewhere, or the host stops.
+        return _answer(value, Status.ACCEPTED)
+    if stop.state != items.FAILED:
+        return _answer(value, Status.ACCEPTED, changes=ending.changes)
+    why = dict(stop.why or {})
+    shown = {"chain_id": value["workflow_id"], **items.told(value)}
+    late = why.get("reason") == Reason.TIMEOUT
+    raise Refusal(
+        Reason.TIMEOUT if late else Reason.CHAIN_FAILED,
+        str(why.get("explanation") or "") or None if late else f"Step {why.get('step')} failed: {why.get('reason')}.",
+        details={"chain_id": value["workflow_id"], "failed_step": why.get("step"), "outcome": shown},
+        changes=ending.changes,
+        extra={"workflow": {"workflow_id": value["workflow_id"], "state": items.FAILED}},
+    )

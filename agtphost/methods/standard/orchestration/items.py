@@ -1,0 +1,130 @@
+"""
+What is kept of a workflow: one item for the whole, and one for each step that was begun.
+
+A step's item changes in the transaction that makes the record of its call durable, and the same transaction says that
+the next one has begun. So after a crash every step is one of these: ended, with what it gave; begun, and nobody knows
+how far it came; not begun. At the end the outcome of each step goes into the workflow's own item, and theirs go.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.vocabulary import jsontext, times
+
+WORKFLOW: Final = "workflow"
+STEP: Final = "workflow-step"
+
+SCHEDULED, RUNNING, PAUSED = "scheduled", "running", "paused"
+FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
+STATES: Final = (SCHEDULED, RUNNING, PAUSED, INTERRUPTED, FINISHED, FAILED)
+ENDED: Final = frozenset({FINISHED, FAILED})
+
+BEGUN, DONE, FAULTY, LEFT_OUT = "begun", "done", "failed", "left-out"
+"""Of a step."""
+
+KEPT: Final = 86_400
+"""Seconds for which an ended workflow is still known."""
+
+LONGEST_RESULT: Final = 32_768
+"""Octets of what one step gave, as it is kept for later steps and shown."""
+
+LONGEST_OUTCOME: Final = 131_072
+"""Octets of the outcomes of all steps, as an ended workflow has them; results beyond are left out."""
+
+Shown = dict[str, Any]
+
+
+def new_id() -> str:
+    """Of a workflow."""
+    return f"wf-{secrets.token_hex(16)}"
+
+
+def key_of(workflow_id: str, number: int) -> str:
+    """Of a step's item."""
+    return f"{workflow_id}/{number:02}"
+
+
+def changed(value: Mapping[str, Any], owner: str, now: float, expected: int | None = None) -> Change:
+    """What puts a workflow."""
+    until = int((now + KEPT) * 1000) if value["state"] in ENDED else None
+    return Change(
+        kind=WORKFLOW,
+        key=value["workflow_id"],
+        value=value,
+        owner=owner,
+        expires_at=until,
+        expected=expected,
+    )
+
+
+def begun(workflow_id: str, owner: str, number: int, attempt: int = 1) -> Change:
+    """What says that a step has begun."""
+    value = {"step": number, "state": BEGUN, "attempt": attempt}
+    return Change(kind=STEP, key=key_of(workflow_id, number), value=value, owner=owner)
+
+
+def ended(workflow_id: str, owner: str, outcome: Mapping[str, Any], *, linked: bool = False) -> Change:
+    """
+    What says how a step ended.
+
+    :param linked: whether the record that it changes with is that of the step's call, whose Audit-ID it gets.
+    """
+    return Change(
+        kind=STEP,
+        key=key_of(workflow_id, outcome["step"]),
+        value=outcome,
+        owner=owner,
+        linked="audit_id" if linked else "",
+    )
+
+
+def steps_of(held: StateTable, workflow_id: str, count: int) -> dict[int, StateItem]:
+    """The steps that were begun, by number."""
+    found = ((number, held.get(STEP, key_of(workflow_id, number))) for number in range(1, count + 1))
+    return {number: item for number, item in found if item is not None}
+
+
+def without(held: StateTable, workflow_id: str, owner: str, count: int) -> Iterable[Change]:
+    """What removes the steps of a workflow."""
+    for number in steps_of(held, workflow_id, count):
+        yield Change(kind=STEP, key=key_of(workflow_id, number), value=None, owner=owner)
+
+
+def bounded(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
+    """The outcomes of all steps, with as much of what they gave as is kept."""
+    shown: list[Shown] = []
+    left = LONGEST_OUTCOME
+    for outcome in outcomes:
+        each = dict(outcome)
+        if "result" in each:
+            octets = len(jsontext.encode(each["result"]))
+            if octets > left:
+                del each["result"]
+                each["omitted"] = True
+            else:
+                left -= octets
+        shown.append(each)
+    return shown
+
+
+def told(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -> Shown:
+    """A workflow, as its owner is shown it."""
+    names = ("workflow_id", "kind", "task_id", "on_failure", "created_at", "until", "schedule", "run", "pause", "why")
+    shown: Shown = {name: value[name] for name in names if value.get(name) is not None}
+    if "pause" in shown:
+        shown["pause"] = {name: each for name, each in shown["pause"].items() if name != "nonce_hash"}
+    shown["status"] = value["state"]
+    shown["steps"] = value.get("steps") or [dict(each) for each in outcomes]
+    if "ended_at" in value:
+        shown["ended_at"] = value["ended_at"]
+    return shown
+
+
+def stamp(now: float) -> str:
+    """RFC 3339."""
+    return times.stamp(now)

@@ -1,0 +1,95 @@
+"""What becomes true with the record of one step's call: see :mod:`agtphost.methods.standard.orchestration.items`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.dispatch.invocation import awaits_approval
+from agtphost.methods.standard.orchestration import items
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.status import Status
+
+
+class StepJournal:
+    """
+    One call of a step.
+
+    :param following: the number of the step that begins once this one is done; 0 where none does, asked when the call
+        has ended, and told whether it was done.
+    :param again: whether the call may be made again if it fails, so that a failure ends nothing yet.
+    """
+
+    def __init__(
+        self,
+        workflow_id: str,
+        owner: str,
+        number: int,
+        attempt: int,
+        following: Callable[[bool], int],
+        *,
+        again: bool,
+    ) -> None:
+        self._workflow_id = workflow_id
+        self._owner = owner
+        self._number = number
+        self._attempt = attempt
+        self._following = following
+        self._again = again
+        self._asked = 0
+        self._begins = 0
+        self._ends = False
+        self.outcome: dict[str, Any] = {}
+        self.durable = False
+        """Whether the outcome is kept."""
+
+        self.final = False
+        """Whether what is kept is that the step has ended."""
+
+        self.begun = 0
+        """The step whose begin is kept with it; 0 for none."""
+
+    def changes(self, status: int, reason: str, body: bytes) -> tuple[Change, ...]:
+        """See :class:`agtphost.identity.peer.Following`."""
+        self._asked += 1
+        if self._asked > 2:
+            # Neither the outcome nor what became of it found room: the workflow stops there, and says so.
+            return ()
+        document = jsontext.decode(body) if body else {}
+        waits = awaits_approval(status, document)
+        done = 200 <= status < 300 and status != Status.AUTHORIZATION_REQUIRED and not waits
+        outcome: dict[str, Any] = {
+            "step": self._number,
+            "state": items.DONE if done else items.FAULTY,
+            "status": status,
+            "attempt": self._attempt,
+        }
+        if waits:
+            outcome["approval_id"] = document.get("approval_id", "")
+            outcome["reason"] = document["reason"]
+        elif not done:
+            outcome["reason"] = reason
+        elif isinstance(document, dict):
+            result = document["result"] if "result" in document and "attribution" in document else document
+            if len(body) <= items.LONGEST_RESULT:
+                outcome["result"] = result
+            else:
+                outcome["omitted"] = True
+        self.outcome = outcome
+        if not done and (waits or self._again):
+            # It may be taken again: for whoever comes after a crash it is begun, and no more.
+            self._begins, self._ends = 0, waits
+            waiting = items.begun(self._workflow_id, self._owner, self._number, self._attempt)
+            return (waiting,) if not waits else (items.ended(self._workflow_id, self._owner, outcome),)
+        self._begins, self._ends = self._following(done), True
+        kept = [items.ended(self._workflow_id, self._owner, outcome, linked=True)]
+        if self._begins:
+            kept.append(items.begun(self._workflow_id, self._owner, self._begins))
+        return tuple(kept)
+
+    def kept(self) -> None:
+        """See :class:`agtphost.identity.peer.Following`."""
+        self.durable = True
+        self.final = self._ends
+        self.begun = self._begins

@@ -1,0 +1,186 @@
+"""PAUSE, and RESUME of what it and failures have brought to a stand: methods v01 sections 8.6 and 8.7."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem
+from agtphost.dispatch.resumption import standing
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration.workflows import Workflows
+from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
+
+LONGEST: Final = 366 * 86_400
+"""Seconds that a pause may last which ends by itself."""
+
+REASON: Final = 1_024
+"""Octets of the reason of a pause."""
+
+DONE, SKIP, REPEAT = "done", "skip", "repeat"
+OUTCOMES: Final = (DONE, SKIP, REPEAT)
+"""What a checkpoint may say of the step in doubt, or that failed."""
+
+
+def owned(workflows: Workflows, context: BuiltInContext, workflow_id: str) -> StateItem | None:
+    """A workflow of the caller's own; None where it has none of that name."""
+    item = workflows.held.get(items.WORKFLOW, workflow_id)
+    return item if item is not None and item.owner == context.owner else None
+
+
+@implementer(IBuiltInHandler)
+class Pause:
+    """Answers PAUSE: the step that runs ends, and none begins before RESUME, or before ``resume_at``."""
+
+    kind = "built_in"
+
+    def __init__(self, workflows: Workflows) -> None:
+        self._workflows = workflows
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Have a workflow stand still.
+
+        :raises Refusal: 404 for none of the caller's, 409 for one that stands or has ended.
+        """
+        owner_of(context)
+        given, now = context.input, self._workflows.now()
+        workflow_id = parameters.identifier(given, "workflow_id")
+        reason = parameters.kept(given, "reason", REASON)
+        until = parameters.moment(given, "resume_at")
+        if until is not None and not now < until <= now + LONGEST:
+            raise parameters.invalid("resume_at", "resume_at has passed, or is more than a year ahead.", "Send later.")
+        item = owned(self._workflows, context, workflow_id)
+        if item is None:
+            raise Refusal(Reason.WORKFLOW_UNKNOWN)
+        state = item.brief["state"]
+        if state not in (items.RUNNING, items.SCHEDULED):
+            raise Refusal(
+                Reason.WORKFLOW_NOT_RUNNING,
+                f"The workflow is {state}.",
+                details={"workflow_id": workflow_id, "status": state},
+            )
+        nonce = secrets.token_urlsafe(16)
+        pause = {
+            "reason": reason,
+            "before": state,
+            "since": items.stamp(now),
+            "nonce_hash": sha256(nonce.encode()).hexdigest(),
+            **({} if until is None else {"until": until, "resume_at": items.stamp(until)}),
+        }
+        value = {**item.value, "state": items.PAUSED, "pause": pause}
+        result = {
+            "workflow_id": workflow_id,
+            "status": items.PAUSED,
+            "resumption_nonce": nonce,
+            "resume_at": pause.get("resume_at"),
+            "under_way": self._under_way(item) if state == items.RUNNING else None,
+        }
+        return Answer(
+            result={name: each for name, each in result.items() if each is not None},
+            changes=(items.changed(value, item.owner, now, expected=item.version),),
+            extra={"workflow": {"workflow_id": workflow_id, "state": items.PAUSED}},
+        )
+
+    def _under_way(self, item: StateItem) -> int | None:
+        """The step that has begun, and ends before the workflow stands."""
+        steps = items.steps_of(self._workflows.held, item.key, len(item.value["definition"]["steps"]))
+        return next((number for number, each in steps.items() if each.value["state"] == items.BEGUN), None)
+
+
+class Resumption:
+    """RESUME of a workflow; :class:`agtphost.methods.oversight.suspension.Suspension` asks before it looks for its own."""
+
+    def __init__(self, workflows: Workflows) -> None:
+        self._workflows = workflows
+
+    def resume(self, context: BuiltInContext, workflow_id: str) -> Answer | None:
+        """
+        Have a workflow go on.
+
+        :return: None where the caller has no workflow of that name.
+        :raises Refusal: 409 for one that does not stand still or needs to be told what became of a step, or with
+            another nonce than PAUSE gave; 408 where its time is over.
+        """
+        item = owned(self._workflows, context, workflow_id)
+        if item is None:
+            return None
+        now, value = self._workflows.now(), dict(item.value)
+        state = value["state"]
+        if state not in (items.PAUSED, items.INTERRUPTED):
+            details = {"workflow_id": workflow_id, "status": state}
+            raise Refusal(Reason.WORKFLOW_NOT_PAUSED, f"The workflow is {state}.", details=details)
+        pause = value.pop("pause", None) or {}
+        self._require_nonce(context.input, pause)
+        if value.get("until") is not None and value["until"] <= now:
+            raise Refusal(Reason.RESUMPTION_EXPIRED, details={"workflow_id": workflow_id, "status": state})
+        renewed = standing(context.invocation.exchange)
+        if renewed is not None:
+            # What proves the caller now; the scopes are, and remain, those of the call that ordered the workflow.
+            known = value["authority"] or renewed
+            value["authority"] = {**renewed, **{name: known[name] for name in ("scopes", "task_id", "bounds", "at")}}
+        steps = self._decided(context.input, item, pause)
+        value["state"] = pause.get("before", items.RUNNING)
+        value.pop("why", None)
+        return Answer(
+            status=Status.ACCEPTED if value["state"] == items.RUNNING else Status.OK,
+            result={"workflow_id": workflow_id, "status": value["state"]},
+            changes=(items.changed(value, item.owner, now, expected=item.version), *steps),
+            extra={"workflow": {"workflow_id": workflow_id, "state": value["state"], "resumed": True}},
+        )
+
+    @staticmethod
+    def _require_nonce(given: Mapping[str, Any], pause: Mapping[str, Any]) -> None:
+        nonce = given.get("resumption_nonce")
+        if nonce is None or "nonce_hash" not in pause:
+            return
+        digest = sha256(str(nonce).encode()).hexdigest()
+        if not hmac.compare_digest(pause["nonce_hash"], digest):
+            raise Refusal(Reason.NONCE_INVALID)
+
+    def _decided(
+        self, given: Mapping[str, Any], item: StateItem, pause: Mapping[str, Any]
+    ) -> tuple[Change, ...]:
+        """What the caller says of the step that is in doubt, or that failed."""
+        workflow_id, owner = item.key, item.owner
+        count = len(item.value["definition"]["steps"])
+        steps = items.steps_of(self._workflows.held, workflow_id, count)
+        open_ = {
+            number
+            for number, each in steps.items()
+            if item.brief["state"] == items.INTERRUPTED
+            and each.value["state"] == items.BEGUN
+            or each.value["state"] == items.FAULTY
+            and not each.value.get("approval_id")
+            and item.value["on_failure"] != "skip"
+        }
+        checkpoint = given.get("checkpoint")
+        if checkpoint is None:
+            if open_:
+                raise Refusal(Reason.WORKFLOW_IN_DOUBT, details={"workflow_id": workflow_id, "step": min(open_)})
+            return ()
+        if not isinstance(checkpoint, Mapping) or set(checkpoint) - {"step", "outcome", "result"}:
+            raise parameters.invalid("checkpoint", "It has not step and outcome.", "Send step, outcome and result.")
+        number, says = checkpoint.get("step"), checkpoint.get("outcome")
+        if number not in open_ or says not in OUTCOMES:
+            named = ", ".join(map(str, sorted(open_))) or "none"
+            explanation = f"Steps whose outcome is open: {named}; outcome is one of {', '.join(OUTCOMES)}."
+            raise parameters.invalid("checkpoint", explanation, "Send the step, and done, skip or repeat.")
+        result = parameters.kept(checkpoint, "result", items.LONGEST_RESULT)
+        if says == REPEAT:
+            return (Change(kind=items.STEP, key=items.key_of(workflow_id, number), value=None, owner=owner),)
+        outcome: dict[str, Any] = {"step": number, "state": items.LEFT_OUT if says == SKIP else items.DONE, "told": True}
+        if says == DONE:
+            outcome.update(status=200, result=result)
+        return (items.ended(workflow_id, owner, outcome),)

@@ -1,0 +1,69 @@
+"""``QUERY /workflows``, and INSPECT of one workflow: for those whose it is, and those who look after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.standard.orchestration import items
+from agtphost.vocabulary.reasons import Reason
+
+PATH: Final = "/workflows"
+TARGET: Final = "workflow"
+
+
+@implementer(IBuiltInHandler)
+class WorkflowReading:
+    """Lists the caller's workflows, and shows one."""
+
+    kind = "built_in"
+
+    def __init__(self, held: StateTable, authorization: Authorization, continuations: Continuations) -> None:
+        self._held = held
+        self._authorization = authorization
+        self._continuations = continuations
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """The caller's own, those first that were made first."""
+        self._authorization.actor(context)
+        state = parameters.choice(context.input, "state", (*items.STATES, "all"), "all")
+        limit = parameters.count(context.input, "limit", 50, 100)
+        listed = [
+            item
+            for item in self._held.of(items.WORKFLOW, context.owner or "-")
+            if state in ("all", item.brief["state"])
+        ]
+        listed.sort(key=_place)
+        part = self._continuations.part(context, listed, limit, _place)
+        shown = [{name: each for name, each in items.told(item.value).items() if name != "steps"} for item in part.items]
+        return Answer(result={"workflows": shown, "count": len(listed)}, headers=part.headers)
+
+    async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
+        """
+        INSPECT: one workflow with the outcome of every step that was begun, by ``workflow_id``.
+
+        :raises Refusal: 404 where the caller has no such workflow.
+        """
+        self._authorization.actor(context)
+        item = self._held.get(items.WORKFLOW, parameters.identifier(context.input, "workflow_id"))
+        if item is None or not self._may_read(context, item):
+            raise Refusal(Reason.WORKFLOW_UNKNOWN)
+        value = item.value
+        steps = items.steps_of(self._held, item.key, len(value["definition"]["steps"]))
+        return items.told(value, (each.value for each in steps.values()))
+
+    def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
+        own = bool(context.owner) and item.owner == context.owner
+        return own or self._authorization.manages(context, item.value["agent_id"])
+
+
+def _place(item: StateItem) -> list[str]:
+    return [item.brief["created_at"], item.key]

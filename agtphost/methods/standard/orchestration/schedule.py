@@ -1,0 +1,88 @@
+"""When a workflow goes on by itself: at the time it was made for, again and again, or when its pause is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor
+from typing import Any, Final
+
+from agtphost.handlers import parameters
+from agtphost.methods.standard.orchestration import items
+
+SHORTEST: Final = 60
+"""Seconds between two runs."""
+
+LONGEST: Final = 366 * 86_400
+MOST_RUNS: Final = 10_000
+
+
+def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
+    """
+    ``start_at``, ``every`` and ``runs`` of a CHAIN.
+
+    :return: None where it begins at once, and once.
+    :raises Refusal: 422 naming the parameter.
+    """
+    start = parameters.moment(given, "start_at")
+    every, runs = given.get("every"), given.get("runs")
+    if start is not None and not now < start <= now + LONGEST:
+        raise parameters.invalid("start_at", "start_at has passed, or is more than a year ahead.", "Send a later time.")
+    if every is not None and (
+        isinstance(every, bool) or not isinstance(every, (int, float)) or not SHORTEST <= every <= LONGEST
+    ):
+        raise parameters.invalid("every", f"every is no number of seconds from {SHORTEST} on.", "Send seconds.")
+    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= MOST_RUNS):
+        raise parameters.invalid("runs", f"runs is no number from 1 to {MOST_RUNS}.", "Send how many runs there are.")
+    if runs is not None and every is None:
+        raise parameters.invalid("runs", "runs is sent without every.", "Send every, or leave runs out.")
+    if start is None and every is None:
+        return None
+    first = now if start is None else start
+    return {"next": first, "next_at": items.stamp(first), "every": every, "left": runs or (MOST_RUNS if every else 1)}
+
+
+def due(value: Mapping[str, Any]) -> float | None:
+    """When a scheduled or paused workflow goes on by itself; None where it does not."""
+    if value["state"] == items.PAUSED:
+        until: float | None = value.get("pause", {}).get("until")
+        return until
+    return float(value["schedule"]["next"])
+
+
+def begun(value: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """A workflow whose time has come."""
+    changed = dict(value)
+    if value["state"] == items.PAUSED:
+        before = changed.pop("pause")["before"]
+        changed["state"] = before
+        return changed
+    changed["state"] = items.RUNNING
+    changed["run"] = value.get("run", 0) + 1
+    for gone in ("steps", "why", "ended_at"):
+        changed.pop(gone, None)
+    seconds = value["definition"].get("timeout")
+    if seconds is not None:
+        changed["until"] = now + seconds
+    return changed
+
+
+def again(value: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """A workflow whose run has ended: ended, or scheduled for the next one. Runs that were missed are left out."""
+    changed = dict(value)
+    planned = value.get("schedule")
+    if planned is None or not planned["every"] or planned["left"] <= 1:
+        return changed
+    following = planned["next"] + planned["every"]
+    if following <= now:
+        following += planned["every"] * (floor((now - following) / planned["every"]) + 1)
+    changed["schedule"] = {
+        **planned,
+        "next": following,
+        "next_at": items.stamp(following),
+        "left": planned["left"] - 1,
+    }
+    changed["last"] = changed["state"]
+    changed["state"] = items.SCHEDULED
+    return changed
+
+

@@ -1,0 +1,338 @@
+"""
+Keeps workflows going: over the end of the call that ordered them, over pauses, until their time has come, and over
+restarts.
+
+Theory of operation. A workflow is a state item from before its first step on. Whatever makes it go on is a change of
+that item that has become durable: the answer to CHAIN, a RESUME, a time that has come. This table is told of each such
+change, and takes up what is running and that nobody carries on here. So it is the same after a restart, when the ledger
+tells of everything that there is: a workflow goes on behind the last step that is known to have ended, and one that had
+begun a step is interrupted, unless that step may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredList
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.contract.table import Match
+from agtphost.dispatch.invocation import Dispatches
+from agtphost.dispatch.resumption import Resumed
+from agtphost.errors import Refusal
+from agtphost.iagtp import ILedger
+from agtphost.methods.oversight import notification
+from agtphost.methods.standard.orchestration import items, plan, schedule
+from agtphost.methods.standard.orchestration.runner import Ask, Run, Stop
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.reasons import Reason
+
+TOPIC = "workflow-outcome"
+"""Of the notification to its owner where a workflow ends that nobody waits for."""
+
+RETRY_SECONDS = 2.0
+LONGEST_SLEEP = 86_400.0
+
+log = Logger()
+
+
+class Unkept(Exception):
+    """The journal could not be written: nothing further may begin."""
+
+
+class Ending:
+    """What a run has come to, for whoever makes it durable."""
+
+    def __init__(self, stop: Stop, value: Mapping[str, Any], changes: tuple[Change, ...]) -> None:
+        self.stop = stop
+        self.value = value
+        self.changes = changes
+
+
+class Workflows:
+    """
+    Every workflow of a host.
+
+    :param aside: calls a function off the reactor.
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        held: StateTable,
+        ledger: ILedger,
+        clock: IReactorTime,
+        now: Callable[[], float],
+        aside: Callable[..., Awaitable[Any]],
+    ) -> None:
+        self.clock = clock
+        self.aside = aside
+        self.now = now
+        self.held = held
+        self._ledger = ledger
+        self._dispatcher: Dispatches | None = None
+        self._match: Callable[[str, str], Match | None] = lambda method, path: None
+        self._runs: dict[str, Run] = {}
+        self._carried: dict[str, Deferred[None]] = {}
+        self._timers: dict[str, IDelayedCall] = {}
+        self._started = False
+        self._stopping = False
+
+    def turn_to(self, dispatcher: Dispatches, match: Callable[[str, str], Match | None]) -> None:
+        """From now on, further calls are made by this dispatcher, under its configuration."""
+        self._dispatcher, self._match = dispatcher, match
+
+    def find(self, method: str, path: str) -> Match | None:
+        """What a method on a path is bound to at present."""
+        return self._match(method, path)
+
+    # For runs
+
+    def stands_still(self, workflow_id: str) -> bool:
+        """See :class:`~agtphost.methods.standard.orchestration.runner.Keeper`."""
+        item = self.held.get(items.WORKFLOW, workflow_id)
+        return self._stopping or item is None or item.brief["state"] != items.RUNNING
+
+    async def journal(self, value: Mapping[str, Any], says: Mapping[str, Any], changes: tuple[Change, ...]) -> None:
+        """
+        Make changes durable with an event of the host's own chain.
+
+        :raises Unkept: they are not.
+        """
+        fields = {"workflow_id": value["workflow_id"], "agent_id": value["agent_id"], **says}
+        event = StreamEvent(chain=HOST_CHAIN, event_type="workflow", fields=fields)
+        draft = Draft(chain=HOST_CHAIN, payload={}, changes=changes, events=(event,), performed=True)
+        try:
+            await self._ledger.submit(draft)
+        except (LedgerUnavailable, StaleChange) as error:
+            raise Unkept(str(error)) from None
+
+    # Carrying on
+
+    def begin(self, value: Mapping[str, Any], owner: str, made: plan.Plan, ask: Ask) -> Run:
+        """
+        A run that its own CHAIN carries on: from now on nobody else does, once its item is there.
+
+        It is to be given to :meth:`carry` or to :meth:`forget`.
+        """
+        run = Run(self, value, owner, made, ask, value.get("until"))
+        run.begun.add(1)
+        self._runs[run.workflow_id] = run
+        return run
+
+    def forget(self, run: Run) -> None:
+        """It never came to be."""
+        self._runs.pop(run.workflow_id, None)
+
+    def carry(self, run: Run, value: Mapping[str, Any], owner: str) -> Deferred[Ending]:
+        """
+        Take its steps.
+
+        :return: fires with what it came to; whoever has it makes that durable, or gives it to :meth:`settle`.
+        """
+        return Deferred.fromCoroutine(self._run(run, value, owner))
+
+    async def _run(self, run: Run, value: Mapping[str, Any], owner: str) -> Ending:
+        try:
+            stop = await run.go()
+        except CancelledError:
+            stop = Stop(state=items.RUNNING)
+        except Unkept as error:
+            log.error("the workflow {key} stands still: {why}", key=run.workflow_id, why=str(error))
+            stop = Stop(state=items.RUNNING)
+        finally:
+            self._runs.pop(run.workflow_id, None)
+        return self.ending(stop, value, owner, run.outcomes)
+
+    def ending(
+        self, stop: Stop, value: Mapping[str, Any], owner: str, outcomes: Mapping[int, Mapping[str, Any]]
+    ) -> Ending:
+        """What becomes durable with the end of a run."""
+        item = self.held.get(items.WORKFLOW, value["workflow_id"])
+        now = self.now()
+        value = dict(value if item is None else item.value)
+        shown = items.bounded(outcomes[number] for number in sorted(outcomes))
+        if stop.state == items.RUNNING:
+            return Ending(stop, {**value, "steps": shown}, ())
+        value["state"] = stop.state
+        value.pop("pause", None)
+        if stop.why is not None:
+            value["why"] = dict(stop.why)
+        if stop.pause is not None:
+            value["pause"] = {**stop.pause, "since": items.stamp(now)}
+        if stop.state not in items.ENDED:
+            return Ending(stop, {**value, "steps": shown}, (items.changed(value, owner, now),))
+        value["ended_at"] = items.stamp(now)
+        value["steps"] = shown
+        count = len(value["definition"]["steps"])
+        value = schedule.again(value, now)
+        gone = tuple(items.without(self.held, value["workflow_id"], owner, count))
+        return Ending(stop, value, (*gone, items.changed(value, owner, now)))
+
+    async def settle(self, ending: Ending, owner: str) -> None:
+        """Make an end durable that nobody waits for, and tell its owner; again and again, until it is."""
+        if not ending.changes:
+            return
+        while not self._stopping:
+            now = self.now()
+            told = notification.deposit(
+                self.held,
+                recipient=ending.value["agent_id"],
+                sender=ending.value["agent_id"],
+                topic=TOPIC,
+                content=_content(ending),
+                now=now,
+            )
+            says = {"state": ending.stop.state, "task_id": ending.value.get("task_id"), **_said(ending)}
+            changes = ending.changes if told is None else (*ending.changes, told)
+            try:
+                await self.journal(ending.value, {**says, "told": told is not None}, changes)
+            except Unkept as error:
+                log.error("the end of {key} waits: {why}", key=ending.value["workflow_id"], why=str(error))
+                await self._pause(RETRY_SECONDS)
+                continue
+            return
+
+    def _pause(self, seconds: float) -> Deferred[None]:
+        waited: Deferred[None] = Deferred()
+        self.clock.callLater(seconds, waited.callback, None)
+        return waited
+
+    # Taking up
+
+    def start(self) -> None:
+        """From now on, take up what is to go on, what an earlier process left included."""
+        if not self._started:
+            self._started = True
+            self.held.watch(items.WORKFLOW, self._found)
+            for item in tuple(self.held.all(items.WORKFLOW)):
+                self._found(item.key, item)
+
+    def _found(self, key: str, item: StateItem | None) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None and timer.active():
+            timer.cancel()
+        if item is None or self._stopping:
+            return
+        state = item.brief["state"]
+        if state == items.RUNNING and key not in self._runs:
+            # Not within the commit that tells of it.
+            self.clock.callLater(0, self._take_up, key)
+        elif state in (items.SCHEDULED, items.PAUSED) and (due := schedule.due(item.value)) is not None:
+            seconds = min(max(due - self.now(), 0.0), LONGEST_SLEEP)
+            self._timers[key] = self.clock.callLater(seconds, self._due, key)
+
+    def _due(self, key: str) -> None:
+        self._timers.pop(key, None)
+        item = self.held.get(items.WORKFLOW, key)
+        if item is None or self._stopping:
+            return
+        due = schedule.due(item.value)
+        if due is None or due > self.now() + 0.001:
+            self._found(key, item)
+            return
+        value = schedule.begun(item.value, self.now())
+        changes = [items.changed(value, item.owner, self.now(), expected=item.version)]
+        Deferred.fromCoroutine(self._woken(value, tuple(changes), key))
+
+    async def _woken(self, value: Mapping[str, Any], changes: tuple[Change, ...], key: str) -> None:
+        try:
+            await self.journal(value, {"state": value["state"], "cause": "its time has come"}, changes)
+        except Unkept as error:
+            log.error("the workflow {key} is not taken up yet: {why}", key=key, why=str(error))
+            self.clock.callLater(RETRY_SECONDS, self._again, key)
+
+    def _again(self, key: str) -> None:
+        self._found(key, self.held.get(items.WORKFLOW, key))
+
+    def _take_up(self, key: str) -> None:
+        item = self.held.get(items.WORKFLOW, key)
+        if item is None or item.brief["state"] != items.RUNNING or key in self._runs or self._stopping:
+            return
+        if key in self._carried:
+            return
+        carrying = Deferred.fromCoroutine(self._carry(item))
+        if not carrying.called:
+            self._carried[key] = carrying
+            carrying.addBoth(self._over, key)
+
+    def _over(self, outcome: object, key: str) -> None:
+        self._carried.pop(key, None)
+        if isinstance(outcome, Failure):
+            log.failure("the workflow {key} is carried on no further before the next start", failure=outcome, key=key)
+            return
+        self._again(key)
+
+    async def _carry(self, item: StateItem) -> None:
+        value, owner = item.value, item.owner
+        stop: Stop | None = None
+        kept: Mapping[int, Mapping[str, Any]] = {}
+        run: Run | None = None
+        try:
+            made = plan.read(value["definition"], self.find)
+        except Refusal as refusal:
+            why = {"status": int(refusal.status), "reason": str(refusal.reason), "explanation": refusal.explanation}
+            stop = Stop(state=items.INTERRUPTED, why=why)
+        else:
+            found = items.steps_of(self.held, item.key, len(made.steps))
+            kept = {number: each.value for number, each in found.items()}
+            if value["authority"] is None:
+                stop = Stop(state=items.INTERRUPTED, why=_unproven())
+            elif self._dispatcher is not None:
+                ask = Resumed(self._dispatcher, value["authority"]).ask
+                run = Run(self, value, owner, made, ask, value.get("until"))
+                stop = run.restore(kept)
+        if stop is None and run is not None:
+            self._runs[item.key] = run
+            ending = await self._run(run, value, owner)
+        else:
+            assert stop is not None
+            outcomes = run.outcomes if run is not None else {**kept}
+            ending = self.ending(stop, value, owner, outcomes)
+        await self.settle(ending, owner)
+
+    async def stop(self, seconds: float) -> None:
+        """Begin no further step; wait for those that run, and no longer than ``seconds``."""
+        self._stopping = True
+        for timer in self._timers.values():
+            if timer.active():
+                timer.cancel()
+        if not self._carried:
+            return
+        late = self.clock.callLater(seconds, self._end)
+        await DeferredList(list(self._carried.values()), consumeErrors=True)
+        if late.active():
+            late.cancel()
+
+    def _end(self) -> None:
+        for run in tuple(self._runs.values()):
+            run.cancel()
+
+
+def _unproven() -> dict[str, Any]:
+    return {
+        "status": 409,
+        "reason": str(Reason.WORKFLOW_UNPROVEN),
+        "explanation": Reason.WORKFLOW_UNPROVEN.meaning,
+        "remedy": Reason.WORKFLOW_UNPROVEN.remedy,
+    }
+
+
+def _said(ending: Ending) -> dict[str, Any]:
+    """What the record of an end says of its steps."""
+    names = ("step", "state", "status", "reason", "audit_id")
+    steps = ending.value.get("steps") or ()
+    return {"steps": [{name: step[name] for name in names if name in step} for step in steps]}
+
+
+def _content(ending: Ending) -> dict[str, Any]:
+    content = items.told(ending.value)
+    if len(jsontext.encode(content)) > notification.CONTENT:
+        content.pop("steps", None)
+        content["omitted"] = "INSPECT with target workflow has the steps"
+    return content
