@@ -23,6 +23,7 @@ MARK: Final = "generated-code"
 KEPT: Final = 30 * 86_400
 """Seconds that a mark lasts."""
 
+
 def digest(code: str) -> str:
     """What a piece of code is known by: blank lines and the spaces that lines end with make no other one of it."""
     lines = (line.rstrip() for line in code.replace("\r\n", "\n").split("\n"))

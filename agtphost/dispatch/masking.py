@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from agtphost.config.approvals import HIDDEN
+from agtphost.contract.method_parameters import PROCEDURE
+from agtphost.dispatch.exchange import Exchange
+from agtphost.vocabulary import jsontext
 
 
 def visible(value: Any, place: str, hidden: list[str]) -> Any:
@@ -26,3 +30,25 @@ def visible(value: Any, place: str, hidden: list[str]) -> Any:
     if isinstance(value, list):
         return [visible(inner, f"{place}[{at}]", hidden) for at, inner in enumerate(value)]
     return value
+
+
+LONGEST_INPUT = 4_096
+"""Octets of the input of a procedure, as it stands in the record; of a longer one there is the hash."""
+
+
+def procedure_of(exchange: Exchange) -> dict[str, object]:
+    """What was run, by whom, and with what (methods v01 section 10.3)."""
+    hidden: list[str] = []
+    given = visible({name: value for name, value in exchange.input.items() if name != PROCEDURE}, "", hidden)
+    octets = jsontext.encode(given)
+    procedure: dict[str, object] = {
+        PROCEDURE: str(exchange.input.get(PROCEDURE, ""))[:128],
+        "agent_id": "" if exchange.caller is None else exchange.caller.agent_id,
+    }
+    if len(octets) <= LONGEST_INPUT:
+        procedure["input"] = given
+    else:
+        procedure["input_hash"], procedure["input_octets"] = sha256(octets).hexdigest(), len(octets)
+    if hidden:
+        procedure["hidden"] = [name[:64] for name in hidden[:64]]
+    return procedure

@@ -19,9 +19,9 @@ from agtphost.audit.keyed import read_unkept
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.input_shape import shape_of
-from agtphost.contract.method_parameters import PROCEDURE
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.masking import visible
+from agtphost.dispatch.failed_calls import Failures
+from agtphost.dispatch.masking import procedure_of
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
 from agtphost.dispatch.ruling import Ruling
 from agtphost.dispatch.standing import standing
@@ -57,6 +57,7 @@ class Sealer:
     :param warnings: deprecated methods of the catalog, and what ``AGTP-Catalog-Warning`` says of each.
     :param floor: how surely a caller must be known to have its full share of what is held.
     :param ruling: finds what a refusal was decided by, for those who are told of it.
+    :param failed: keeps calls that failed, for RETRY; None: nobody can ask for it.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Sealer:
         *,
         floor: Assurance = Assurance.CERTIFICATE,
         ruling: Ruling | None = None,
+        failed: Failures | None = None,
     ) -> None:
+        self._failed = failed
         self._floor = floor
         self._ruling = ruling
         self._server_id = server_id
@@ -250,6 +253,8 @@ class Sealer:
         if not refused:
             draft.standing = standing(exchange)
         draft.changes, draft.events = outcome.changes, outcome.events
+        if refused and self._failed is not None:
+            draft.changes = (*draft.changes, *self._failed(exchange, outcome))
         # Who names no agent is known by its certificate: registrars, operators, other hosts.
         draft.proven = exchange.assurance >= self._floor or (caller is None and exchange.peer.certificate is not None)
         if outcome.event is not None and outcome.describe is not None:
@@ -373,33 +378,11 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
     if binding.extra:
         _extend(payload, binding.extra)
     if binding.method == "RUN" and exchange.input:
-        _extend(payload, {"procedure": _procedure(exchange)})
+        _extend(payload, {"procedure": procedure_of(exchange)})
     if binding.input_schema is not None and binding.tier != "A":
         shape = shape_of(binding.input_schema.schema, exchange.input)
         if shape:
             _extend(payload, {"input_shape": shape})
-
-
-LONGEST_INPUT = 4_096
-"""Octets of the input of a procedure, as it stands in the record; of a longer one there is the hash."""
-
-
-def _procedure(exchange: Exchange) -> dict[str, object]:
-    """What was run, by whom, and with what (methods v01 section 10.3)."""
-    hidden: list[str] = []
-    given = visible({name: value for name, value in exchange.input.items() if name != PROCEDURE}, "", hidden)
-    octets = jsontext.encode(given)
-    procedure: dict[str, object] = {
-        PROCEDURE: str(exchange.input.get(PROCEDURE, ""))[:128],
-        "agent_id": "" if exchange.caller is None else exchange.caller.agent_id,
-    }
-    if len(octets) <= LONGEST_INPUT:
-        procedure["input"] = given
-    else:
-        procedure["input_hash"], procedure["input_octets"] = sha256(octets).hexdigest(), len(octets)
-    if hidden:
-        procedure["hidden"] = [name[:64] for name in hidden[:64]]
-    return procedure
 
 
 def _name(exchange: Exchange, payload: dict[str, object]) -> None:
@@ -480,8 +463,9 @@ class AttestingSealer(Sealer):
         evidence: str,
         floor: Assurance = Assurance.CERTIFICATE,
         ruling: Ruling | None = None,
+        failed: Failures | None = None,
     ) -> None:
-        super().__init__(server_id, supported_methods, warnings, floor=floor, ruling=ruling)
+        super().__init__(server_id, supported_methods, warnings, floor=floor, ruling=ruling, failed=failed)
         self._fields = ((ATTESTATION, evidence),)
         # Bodies are JSON objects with members, so this goes in front of the last brace.
         self._member = f',"attestation_type":"{kind}"}}'.encode()

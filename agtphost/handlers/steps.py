@@ -62,8 +62,13 @@ class StepFailed(Exception):
 class Calls(Protocol):
     """What a step needs of the call that it is made in; every :class:`EndpointContext` has it."""
 
-    deadline: float
-    invoke: Callable[[str, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+    @property
+    def deadline(self) -> float:
+        """Reactor time by which all is over; 0 for none."""
+
+    @property
+    def invoke(self) -> Callable[[str, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]:
+        """Calls an endpoint as the same caller."""
 
 
 class StepCall:

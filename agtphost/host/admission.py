@@ -13,12 +13,13 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.failed_calls import failed
 from agtphost.dispatch.gates.action import ActionGate
 from agtphost.dispatch.gates.granted import GrantedGate
 from agtphost.dispatch.gates.limits import RateGate
-from agtphost.dispatch.gates.procedure import ProcedureGate
 from agtphost.dispatch.gates.plugin import OperatorGate, placed
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
+from agtphost.dispatch.gates.procedure import ProcedureGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.ruling import Ruling
@@ -173,10 +174,16 @@ def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
 def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: Ruling) -> Sealer:
     """One that attests, where there is evidence."""
     given, server_id, methods = on.config.attestation, on.config.host.server_id, tuple(on.registry.methods())
+    kept = failed if "RETRY" in methods else None
     if given.type is None or given.evidence is None:
-        return Sealer(server_id, methods, warnings, floor=on.floor, ruling=ruling)
+        return Sealer(server_id, methods, warnings, floor=on.floor, ruling=ruling, failed=kept)
     return AttestingSealer(
-        *(server_id, methods, warnings), kind=given.type, evidence=given.evidence, floor=on.floor, ruling=ruling
+        *(server_id, methods, warnings),
+        kind=given.type,
+        evidence=given.evidence,
+        floor=on.floor,
+        ruling=ruling,
+        failed=kept,
     )
 
 

@@ -32,8 +32,9 @@ from agtphost.host.searching import Searching
 from agtphost.host.standing import StandingDirectory
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
-from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.methods.reload import ReloadRequests
+from agtphost.methods.standard.orchestration.monitors import Monitors
+from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.negotiation.lasting import Lasting as Negotiations
 from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
@@ -77,6 +78,9 @@ class Lasting:
     workflows: Workflows
     """Chains and schedules on their way."""
 
+    monitors: Monitors
+    """Who is told of what changes."""
+
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
         """
@@ -91,6 +95,8 @@ class Lasting:
         states.watch(sessions.changed)
         watched = config.admin.listen is not None
         traffic = Traffic(seconds)
+        monitors = Monitors(held, evidence.ledger, reactor, seconds)
+        states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
         directory = StandingDirectory(loaded.directory)
         aside = partial(deferToThreadPool, reactor, reactor.getThreadPool())
@@ -114,4 +120,5 @@ class Lasting:
             cards=KeptCards.of(held, evidence.ledger, reactor, seconds),
             searching=Searching(reactor, aside),
             workflows=Workflows(held, evidence.ledger, reactor, seconds, aside),
+            monitors=monitors,
         )

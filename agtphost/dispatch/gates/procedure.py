@@ -1,4 +1,4 @@
-"""What every RUN is held to, on the built-in and on an operator's own endpoint: core v08 section 7.4.2, methods v01 10.3."""
+"""What every RUN is held to, whoever answers it: core v08 section 7.4.2, methods v01 sections 10.3 and 10.4."""
 
 from __future__ import annotations
 

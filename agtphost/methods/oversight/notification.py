@@ -135,6 +135,7 @@ class Notification:
     :param bindings: everything that can be called, for the agents' own endpoints.
     :param addresses: people and groups that can be written to.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
+    :param cancel: answers a NOTIFY that ends a subscription of MONITOR; None for every other.
     """
 
     kind = "built_in"
@@ -149,7 +150,9 @@ class Notification:
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
         addresses: Addresses | None = None,
+        cancel: Callable[[BuiltInContext], Answer | None] = lambda context: None,
     ) -> None:
+        self._cancel = cancel
         self._addresses = addresses or Addresses()
         self._hosts = frozenset(hosts)
         self._continuations = continuations or Continuations(now=now)
@@ -168,6 +171,9 @@ class Notification:
     async def _notify(self, context: BuiltInContext) -> Answer:
         given, now = context.input, self._now()
         owner_of(context)
+        cancelled = self._cancel(context)
+        if cancelled is not None:
+            return cancelled
         named = parameters.identifier(given, "recipient")
         members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
         if members is not None:

@@ -44,6 +44,9 @@ REMEMBERED = 86_400
 Release = Callable[[BuiltInContext], Any]
 """Answers SUSPEND with ``synthesis_id``: the release of a negotiated contract (core v08 section 7.2.12.1)."""
 
+Workflows = Callable[[BuiltInContext, str], Answer | None]
+"""Answers RESUME of a workflow of the caller's; None where it has none of that name (methods v01 section 8.7)."""
+
 
 @implementer(IBuiltInHandler)
 class Suspension:
@@ -52,6 +55,7 @@ class Suspension:
 
     :param sessions: which sessions there are.
     :param release: releases negotiated contracts; None where the host negotiates none.
+    :param workflows: resumes what is no session and no task.
     """
 
     kind = "built_in"
@@ -63,7 +67,9 @@ class Suspension:
         suspensions: Suspensions,
         release: Release | None = None,
         now: Callable[[], float] = time.time,
+        workflows: Workflows = lambda context, workflow_id: None,
     ) -> None:
+        self._workflows = workflows
         self._held = held
         self._sessions = sessions
         self._suspensions = suspensions
@@ -152,6 +158,9 @@ class Suspension:
     def _resume(self, context: BuiltInContext) -> Answer:
         owner, given = owner_of(context).agent_id, context.input
         name = parameters.identifier(given, "workflow_id")
+        resumed = self._workflows(context, name)
+        if resumed is not None:
+            return resumed
         nonce = parameters.required(given, "resumption_nonce")
         override = parameters.kept(given, "checkpoint", CHECKPOINT)
         found = [self._held.get(SUSPENSION, _key(owner, of, name)) for of in ("session", "task")]

@@ -79,7 +79,7 @@ class _Making:
         """
         workers = [Deferred.fromCoroutine(self._work()) for _ in range(min(at_once, len(self._waiting)))]
         try:
-            for _, failure in await DeferredList(workers, consumeErrors=True):  # type: ignore[misc]
+            for _, failure in await DeferredList(workers, consumeErrors=True):
                 if failure is not None:
                     failure.raiseException()
         except CancelledError:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from zope.interface import implementer
 
 from agtphost.dispatch.resumption import standing
@@ -130,10 +129,8 @@ class _Waiting:
             self._run.cancel()
             raise
         finally:
-            try:
+            if late.active():
                 late.cancel()
-            except (AlreadyCalled, AlreadyCancelled):
-                pass
 
     def _tell(self, ending: Any) -> None:
         if not self._told:

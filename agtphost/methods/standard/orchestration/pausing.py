@@ -100,7 +100,7 @@ class Pause:
 
 
 class Resumption:
-    """RESUME of a workflow; :class:`agtphost.methods.oversight.suspension.Suspension` asks before it looks for its own."""
+    """RESUME of a workflow; :class:`agtphost.methods.oversight.suspension.Suspension` asks here first."""
 
     def __init__(self, workflows: Workflows) -> None:
         self._workflows = workflows
@@ -149,9 +149,7 @@ class Resumption:
         if not hmac.compare_digest(pause["nonce_hash"], digest):
             raise Refusal(Reason.NONCE_INVALID)
 
-    def _decided(
-        self, given: Mapping[str, Any], item: StateItem, pause: Mapping[str, Any]
-    ) -> tuple[Change, ...]:
+    def _decided(self, given: Mapping[str, Any], item: StateItem, pause: Mapping[str, Any]) -> tuple[Change, ...]:
         """What the caller says of the step that is in doubt, or that failed."""
         workflow_id, owner = item.key, item.owner
         count = len(item.value["definition"]["steps"])
@@ -159,11 +157,12 @@ class Resumption:
         open_ = {
             number
             for number, each in steps.items()
-            if item.brief["state"] == items.INTERRUPTED
-            and each.value["state"] == items.BEGUN
-            or each.value["state"] == items.FAULTY
-            and not each.value.get("approval_id")
-            and item.value["on_failure"] != "skip"
+            if (item.brief["state"] == items.INTERRUPTED and each.value["state"] == items.BEGUN)
+            or (
+                each.value["state"] == items.FAULTY
+                and not each.value.get("approval_id")
+                and item.value["on_failure"] != "skip"
+            )
         }
         checkpoint = given.get("checkpoint")
         if checkpoint is None:
@@ -180,7 +179,11 @@ class Resumption:
         result = parameters.kept(checkpoint, "result", items.LONGEST_RESULT)
         if says == REPEAT:
             return (Change(kind=items.STEP, key=items.key_of(workflow_id, number), value=None, owner=owner),)
-        outcome: dict[str, Any] = {"step": number, "state": items.LEFT_OUT if says == SKIP else items.DONE, "told": True}
+        outcome: dict[str, Any] = {
+            "step": number,
+            "state": items.LEFT_OUT if says == SKIP else items.DONE,
+            "told": True,
+        }
         if says == DONE:
             outcome.update(status=200, result=result)
         return (items.ended(workflow_id, owner, outcome),)

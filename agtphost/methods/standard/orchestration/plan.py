@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from agtphost.contract.recipes.expression import MARK, Expression, ExpressionError, ValueMapping
 from agtphost.contract.recipes.recipe import Step
-from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.orchestration import calls, taint
 from agtphost.methods.standard.orchestration.calls import Find, Ordered, wrong

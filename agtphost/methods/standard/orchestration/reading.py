@@ -43,7 +43,9 @@ class WorkflowReading:
         ]
         listed.sort(key=_place)
         part = self._continuations.part(context, listed, limit, _place)
-        shown = [{name: each for name, each in items.told(item.value).items() if name != "steps"} for item in part.items]
+        shown = [
+            {name: each for name, each in items.told(item.value).items() if name != "steps"} for item in part.items
+        ]
         return Answer(result={"workflows": shown, "count": len(listed)}, headers=part.headers)
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:

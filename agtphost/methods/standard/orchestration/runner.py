@@ -291,9 +291,7 @@ class Run:
         """The step with everything filled in; None where it is left out."""
         step = planned.step
         uses = step.when is not None or any(each is not None and each.names for each in (step.input, step.parameters))
-        if not uses:
-            filled = _filled(step, self._scope)
-        elif self._octets <= SMALL:
+        if not uses or self._octets <= SMALL:
             filled = _filled(step, self._scope)
         else:
             filled = await self._keeper.aside(_filled, step, dict(self._scope))

@@ -41,6 +41,15 @@ def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     return {"next": first, "next_at": items.stamp(first), "every": every, "left": runs or (MOST_RUNS if every else 1)}
 
 
+def once(at: float) -> dict[str, Any]:
+    """
+    The schedule of what is done one time.
+
+    :param at: seconds since the epoch.
+    """
+    return {"next": at, "next_at": items.stamp(at), "every": None, "left": 1}
+
+
 def due(value: Mapping[str, Any]) -> float | None:
     """When a scheduled or paused workflow goes on by itself; None where it does not."""
     if value["state"] == items.PAUSED:
@@ -84,5 +93,3 @@ def again(value: Mapping[str, Any], now: float) -> dict[str, Any]:
     changed["last"] = changed["state"]
     changed["state"] = items.SCHEDULED
     return changed
-
-

@@ -1,8 +1,8 @@
 """
 Code that GENERATE made reaches RUN only past VALIDATE or a person (methods v01 sections 4.12 and 10.4).
 
-Between calls there is a mark (:mod:`agtphost.dispatch.generated_code`). Within a chain, what a step gives is followed by
-name to the steps that use it: a chain in which code would flow to RUN is refused as a whole.
+Between calls there is a mark (:mod:`agtphost.dispatch.generated_code`). Within a chain, what a step gives is followed
+by name to the steps that use it: a chain in which code would flow to RUN is refused as a whole.
 """
 
 from __future__ import annotations

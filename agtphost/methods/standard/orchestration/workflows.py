@@ -210,8 +210,6 @@ class Workflows:
         if not self._started:
             self._started = True
             self.held.watch(items.WORKFLOW, self._found)
-            for item in tuple(self.held.all(items.WORKFLOW)):
-                self._found(item.key, item)
 
     def _found(self, key: str, item: StateItem | None) -> None:
         timer = self._timers.pop(key, None)

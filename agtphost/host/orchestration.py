@@ -1,0 +1,120 @@
+"""Workflows and subscriptions on this host: what lists them, and what takes them up at start and leaves them at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+
+from agtphost.contract.binding import Binding
+from agtphost.host.foundation import Foundation
+from agtphost.host.upstreams import Upstreams
+from agtphost.identity.peer import Assurance
+from agtphost.methods.standard.orchestration import monitoring, reading
+from agtphost.methods.standard.orchestration.monitors import Monitors
+from agtphost.methods.standard.orchestration.observing import Observed
+from agtphost.methods.standard.orchestration.workflows import Workflows
+from agtphost.upstream.supervision import State
+
+MAKES_WORKFLOWS = frozenset({"CHAIN", "RETRY", "PAUSE"})
+
+PATIENCE = 10.0
+"""Seconds that servers have to come up before what an earlier process left is taken up; it is then anyway."""
+
+LOOK = 0.1
+
+
+class OrchestrationService(Service):
+    """
+    Takes up workflows and subscriptions once what they call is there, and begins no further step at the end.
+
+    :param starting: whether some server is still coming up.
+    :param seconds: that running steps have to end by themselves.
+    """
+
+    name = "orchestration"
+
+    def __init__(
+        self,
+        reactor: Any,
+        workflows: Workflows,
+        monitors: Monitors,
+        starting: Callable[[], bool],
+        seconds: float,
+    ) -> None:
+        self._reactor = reactor
+        self._workflows = workflows
+        self._monitors = monitors
+        self._starting = starting
+        self._seconds = seconds
+        self._until = 0.0
+        self._call: Any = None
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        self._until = self._reactor.seconds() + PATIENCE
+        self._call = self._reactor.callLater(0, self._begin)
+
+    def _begin(self) -> None:
+        self._call = None
+        if self._starting() and self._reactor.seconds() < self._until:
+            self._call = self._reactor.callLater(LOOK, self._begin)
+            return
+        self._workflows.start()
+        self._monitors.start()
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._call is not None:
+            self._call.cancel()
+        self._monitors.stop()
+        return Deferred.fromCoroutine(self._workflows.stop(self._seconds))
+
+
+def orchestration_service(on: Foundation, connected: Callable[[], Upstreams]) -> OrchestrationService:
+    """That of one host."""
+
+    def starting() -> bool:
+        return any(service.state is State.STARTING for service in connected().services)
+
+    lasting = on.lasting
+    return OrchestrationService(
+        on.reactor, lasting.workflows, lasting.monitors, starting, on.config.limits.drain_timeout
+    )
+
+
+def observe(on: Foundation, connected: Upstreams) -> None:
+    """From now on, subscriptions look at what is in force with this configuration."""
+
+    def upstreams() -> Iterable[tuple[str, str]]:
+        return ((service.name, service.state.value) for service in connected.services)
+
+    on.lasting.monitors.turn_to(
+        Observed(
+            held=on.evidence.held,
+            directory=on.loaded.directory,
+            states=on.evidence.states.state_of,
+            upstreams=upstreams,
+        )
+    )
+
+
+def orchestration_bindings(on: Foundation) -> tuple[Binding, ...]:
+    """What lists workflows and subscriptions, where there can be any; and INSPECT of a workflow."""
+    names = on.config.methods.names
+    found: list[Binding] = []
+    if names & MAKES_WORKFLOWS:
+        shown = reading.WorkflowReading(on.evidence.held, on.authorization, on.lasting.continuations)
+        on.registry.tell({reading.TARGET: shown.read})
+        statement = "Workflows of the calling agent, and how they stand."
+        found.append(Binding.native("QUERY", reading.PATH, shown, statement, Assurance.NONE))
+    if "MONITOR" in names:
+        return (*found, _monitors(on))
+    return tuple(found)
+
+
+def _monitors(on: Foundation) -> Binding:
+    listing = monitoring.Listing(on.lasting.monitors)
+    return Binding.native("QUERY", monitoring.PATH, listing, "What the calling agent observes here.")

@@ -1,0 +1,29 @@
+"""The handlers of this family, made of the parts of one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.methods.standard.orchestration.batch import Batch
+from agtphost.methods.standard.orchestration.chain import Chain
+from agtphost.methods.standard.orchestration.monitoring import Monitoring
+from agtphost.methods.standard.orchestration.pausing import Pause
+from agtphost.methods.standard.orchestration.procedures import Procedures
+from agtphost.methods.standard.orchestration.retrying import Retry
+from agtphost.methods.standard.orchestration.routing import Route
+from agtphost.methods.standard.parts import Parts
+
+
+def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+    """By method."""
+    workflows, monitors = parts.workflows, parts.monitors
+    return {
+        "CHAIN": Chain(workflows, parts.find),
+        "BATCH": Batch(),
+        "ROUTE": Route(parts.directory, parts.states, parts.visibility, parts.find, parts.search, parts.aside),
+        "RETRY": Retry(workflows, parts.find),
+        "PAUSE": Pause(workflows),
+        "MONITOR": Monitoring(monitors, parts.visibility, parts.authorization),
+        "RUN": Procedures(parts.config.methods.procedures, parts.recipes, parts.reactor),
+    }

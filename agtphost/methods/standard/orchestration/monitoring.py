@@ -1,0 +1,237 @@
+"""
+MONITOR, and NOTIFY with ``monitor_cancel``: methods v01 sections 8.3 and 10.5.
+
+What is observed is told to the subscriber's own inbox, and nowhere else: no address that a caller names is ever called.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization, owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.agents import Agent
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.oversight import notification
+from agtphost.methods.standard.orchestration import items, observing
+from agtphost.methods.standard.orchestration.monitors import MONITOR, Monitors
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.reasons import Reason
+
+PATH: Final = "/monitors"
+CANCEL: Final = "monitor_cancel"
+SHORTEST, USUAL, LONGEST = 5.0, 60.0, 86_400.0
+"""Seconds between two looks at what tells nobody that it has changed."""
+
+OWN, SELF = "own", "self"
+INBOX: Final = "inbox"
+
+
+@implementer(IBuiltInHandler)
+class Listing:
+    """Answers ``QUERY /monitors``: the caller's own subscriptions."""
+
+    kind = "built_in"
+
+    def __init__(self, monitors: Monitors) -> None:
+        self._monitors = monitors
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        owner_of(context)
+        own = [shown(item.value) for item in self._monitors.held.of(MONITOR, context.owner)]
+        return Answer(result={"monitors": own, "count": len(own)})
+
+
+@implementer(IBuiltInHandler)
+class Monitoring:
+    """
+    Answers MONITOR.
+    """
+
+    kind = "built_in"
+
+    def __init__(self, monitors: Monitors, visibility: Visibility, authorization: Authorization) -> None:
+        self._monitors = monitors
+        self._visibility = visibility
+        self._authorization = authorization
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Begin to observe.
+
+        :raises Refusal: 404 for a target that the caller could not observe, 403 for a callback that is not its own
+            inbox, 429 where that inbox takes no more.
+        """
+        caller, given = owner_of(context), context.input
+        self._require_callback(given, caller)
+        events = self._events(given)
+        target = given.get("target")
+        value: dict[str, Any] = {
+            "subscription_id": f"mon-{secrets.token_hex(16)}",
+            "agent_id": caller.agent_id,
+            "owner": context.owner,
+            "events": events,
+            "target": target,
+            "about": OWN,
+            "agents": [],
+            "threshold": _threshold(given),
+            "interval": self._interval(given),
+            "created_at": items.stamp(self._monitors.now()),
+            "told": 0,
+            "missed": 0,
+        }
+        self._aim(context, caller, target, value)
+        value["seen"] = observing.remembered(self._monitors.observed.now(value, {}))
+        if notification.is_full(self._monitors.held, caller.agent_id, caller.agent_id):
+            raise Refusal(Reason.INBOX_FULL, remedy="Read and confirm what is there, and subscribe again.")
+        made = Change(kind=MONITOR, key=value["subscription_id"], value=value, owner=context.owner, expected=0)
+        return Answer(
+            result=shown(value), changes=(made,), extra={"monitor": {"subscription_id": value["subscription_id"]}}
+        )
+
+    @staticmethod
+    def _require_callback(given: Mapping[str, Any], caller: Agent) -> None:
+        """The inbox of whoever asks, by whatever name."""
+        callback = parameters.required(given, "callback")
+        plain = callback.removeprefix("agtp://")
+        own = {INBOX, notification.PATH}
+        for name in (caller.agent_id, caller.name):
+            own |= {name, f"{name}{notification.PATH}"}
+        if plain not in own:
+            raise Refusal(Reason.CALLBACK_NOT_YOURS, details={"parameter": "callback"})
+
+    @staticmethod
+    def _events(given: Mapping[str, Any]) -> list[str]:
+        value = given.get("events")
+        events = [value] if isinstance(value, str) else value
+        if not isinstance(events, list) or not events or not all(event in observing.EVENTS for event in events):
+            known = ", ".join(observing.EVENTS)
+            raise parameters.invalid("events", f"events is no list of these: {known}.", f"Use {known}.")
+        return list(dict.fromkeys(events))
+
+    @staticmethod
+    def _interval(given: Mapping[str, Any]) -> float:
+        value = given.get("interval", USUAL)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            raise parameters.invalid("interval", "interval is no number of seconds.", f"Send {SHORTEST:g} or more.")
+        return float(min(max(value, SHORTEST), LONGEST))
+
+    def _aim(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
+        named = dict(target) if isinstance(target, Mapping) else _text(target)
+        metric = named.pop("metric", None)
+        if observing.METRIC in value["events"]:
+            if metric not in observing.METRICS:
+                known = ", ".join(observing.METRICS)
+                raise parameters.invalid("target", f"target names no metric: {known}.", "Send metric in target.")
+            value["metric"] = metric
+        agents = named.pop("agent", named.pop("agents", None))
+        if agents is not None:
+            value["agents"] = self._agents(context, caller, agents)
+        upstream, item = named.pop("upstream", None), named.pop("id", None)
+        if named:
+            raise parameters.invalid("target", f"target has the member {next(iter(named))[:40]!r}.", "Leave it out.")
+        self._require_aim(context, value, upstream)
+        if upstream is not None:
+            value["about"] = upstream
+        elif item is not None:
+            value["about"] = self._item(context, item, value["events"])
+
+    def _require_aim(self, context: BuiltInContext, value: Mapping[str, Any], upstream: Any) -> None:
+        events = value["events"]
+        wants_agents = observing.LIFECYCLE in events or value.get("metric") == observing.TRUST
+        if wants_agents and not value["agents"]:
+            raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+        if observing.UPSTREAM in events:
+            # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
+            self._authorization.require_looking(context, "Upstreams are shown to operators.")
+            if upstream not in {name for name, _ in self._monitors.observed.upstreams()}:
+                raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+
+    def _agents(self, context: BuiltInContext, caller: Agent, named: Any) -> list[str]:
+        wanted: Sequence[Any] = named if isinstance(named, list) else [named]
+        if not wanted or len(wanted) > 100:
+            raise parameters.invalid("target", "target names no agent, or more than 100.", "Name some.")
+        directory, sees = self._monitors.observed.directory, self._visibility.in_lists(context)
+        found = []
+        for name in wanted:
+            agent = caller if name == SELF else None
+            if agent is None and isinstance(name, str):
+                agent = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
+            if agent is None or (agent.agent_id != caller.agent_id and not sees(agent)):
+                raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+            found.append(agent.agent_id)
+        return list(dict.fromkeys(found))
+
+    def _item(self, context: BuiltInContext, key: Any, events: Sequence[str]) -> str:
+        """Something of the caller's own: a workflow, an escalation, an approval."""
+        for event in events:
+            if event in observing.OWN:
+                item = self._monitors.held.get(observing.OWN[event][0], str(key))
+                if item is not None and item.owner == context.owner:
+                    return item.key
+        raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+
+
+def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
+    """
+    What NOTIFY asks first: whether it cancels a subscription.
+
+    :return: gives None for every other NOTIFY.
+    """
+
+    def cancel(context: BuiltInContext) -> Answer | None:
+        content = context.input.get("content")
+        content = content if isinstance(content, Mapping) else {}
+        event = content.get("event_type", content.get("event", context.input.get("topic")))
+        if event != CANCEL:
+            return None
+        owner_of(context)
+        key = parameters.identifier(content, "subscription_id")
+        item = monitors.held.get(MONITOR, key)
+        if item is None or item.owner != context.owner:
+            raise Refusal(Reason.MONITOR_UNKNOWN)
+        gone = Change(kind=MONITOR, key=key, value=None, owner=item.owner, expected=item.version)
+        said = {"subscription_id": key, "status": "cancelled", "told": item.value["told"]}
+        return Answer(result=said, changes=(gone,), extra={"monitor": said})
+
+    return cancel
+
+
+def shown(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A subscription, as its owner sees it."""
+    names = ("subscription_id", "target", "events", "threshold", "interval", "created_at", "told", "missed")
+    return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX}
+
+
+def _threshold(given: Mapping[str, Any]) -> dict[str, float] | None:
+    """A number is a floor, as the draft's trust score has it; an object says ``above`` or ``below``."""
+    value = given.get("threshold")
+    if value is None:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return {"below": float(value)}
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((side, bound),) = value.items()
+        if side in ("above", "below") and isinstance(bound, (int, float)) and not isinstance(bound, bool):
+            return {side: float(bound)}
+    raise parameters.invalid("threshold", "threshold is neither a number nor above or below one.", 'Send {"below": 5}.')
+
+
+def _text(target: Any) -> dict[str, Any]:
+    """A target that is a text: an agent, ``own``, ``upstream:NAME``, ``metric:NAME``, or something of one's own."""
+    if not isinstance(target, str) or not target:
+        raise parameters.invalid("target", "target is missing.", "Send an Agent-ID, or an object.", missing=True)
+    plain = target.removeprefix("agtp://")
+    if plain in (OWN, SELF):
+        return {} if plain == OWN else {"agent": SELF}
+    kind, colon, name = plain.partition(":")
+    if colon and kind in ("upstream", "metric"):
+        return {kind: name}
+    return {"id": plain} if plain.startswith(("wf-", "esc-", "apr-")) else {"agent": plain}

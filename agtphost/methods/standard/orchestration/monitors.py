@@ -1,0 +1,189 @@
+"""
+Subscriptions of MONITOR, and what their subscribers are told: methods v01 sections 8.3 and 10.5.
+
+Theory of operation. A subscription is a state item that has in it how the target stood when its subscriber was last
+told. Whatever may have changed it, a change of an item or of a lifecycle or the time that it asks for, leads to one
+look; what is different goes into the inbox in the very transaction that says so in the item. So nothing is told twice,
+and after a restart one look at each tells what happened meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.audit.lifecycle import LifecycleState
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.iagtp import ILedger
+from agtphost.methods.oversight import notification
+from agtphost.methods.standard.orchestration import observing
+from agtphost.methods.standard.orchestration.observing import Observed
+
+MONITOR: Final = "monitor"
+"""The kind of state item."""
+
+TOPIC: Final = "monitor"
+MOST_TOLD: Final = 50
+"""Changes in one notification; of more, how many there were."""
+
+AT_ONCE: Final = 20
+"""Subscriptions that are looked at in one go."""
+
+AGAIN: Final = 5.0
+"""Seconds until a look is repeated that could not be told of."""
+
+log = Logger()
+
+
+class Monitors:
+    """
+    Every subscription of a host.
+
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(self, held: StateTable, ledger: ILedger, clock: IReactorTime, now: Callable[[], float]) -> None:
+        self.held = held
+        self.now = now
+        self._ledger = ledger
+        self._clock = clock
+        self._observed: Observed | None = None
+        self._timers: dict[str, IDelayedCall] = {}
+        self._wanted: dict[str, None] = {}
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        self._due = False
+        self._started = False
+        self._stopping = False
+
+    def turn_to(self, observed: Observed) -> None:
+        """Look at these from now on."""
+        self._observed = observed
+
+    @property
+    def observed(self) -> Observed:
+        """What subscriptions look at."""
+        assert self._observed is not None
+        return self._observed
+
+    def start(self) -> None:
+        """From now on, tell what changes; what has changed while nobody looked as well."""
+        if self._started:
+            return
+        for kind, _ in observing.OWN.values():
+            self.held.watch(kind, self._changed)
+        self.held.watch(notification.NOTIFICATION, self._changed)
+        self._started = True
+        self.held.watch(MONITOR, self._subscribed)
+
+    def stop(self) -> None:
+        """Tell nothing more."""
+        self._stopping = True
+        for timer in self._timers.values():
+            if timer.active():
+                timer.cancel()
+
+    def lifecycle(self, agent_id: str, state: LifecycleState) -> None:
+        """An agent's state has changed."""
+        if self._started:
+            self._look_soon(item.key for item in self.held.all(MONITOR) if agent_id in item.brief["agents"])
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        if item is not None and self._started:
+            self._look_soon(each.key for each in self.held.of(MONITOR, item.owner))
+
+    def _look_soon(self, keys: Iterable[str]) -> None:
+        self._wanted.update(dict.fromkeys(keys))
+        if self._wanted and not self._due and not self._stopping:
+            self._due = True
+            self._clock.callLater(0, self._look_at_some)
+
+    def _look_at_some(self) -> None:
+        """Some in one go, so that others have their turn."""
+        self._due = False
+        for key in tuple(islice(self._wanted, AT_ONCE)):
+            del self._wanted[key]
+            self._look(key)
+        self._look_soon(())
+
+    def _subscribed(self, key: str, item: StateItem | None) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None and timer.active():
+            timer.cancel()
+        if item is None or self._stopping:
+            return
+        self._timers[key] = self._clock.callLater(item.value["interval"], self._at_its_time, key)
+        if key not in self._busy:
+            self._look_soon((key,))
+
+    def _at_its_time(self, key: str) -> None:
+        self._timers.pop(key, None)
+        item = self.held.get(MONITOR, key)
+        if item is not None and not self._stopping:
+            self._timers[key] = self._clock.callLater(item.value["interval"], self._at_its_time, key)
+            self._look(key)
+
+    def _look(self, key: str) -> None:
+        if key in self._busy:
+            self._again.add(key)
+            return
+        item = self.held.get(MONITOR, key)
+        if item is None or self._observed is None or self._stopping:
+            return
+        value = item.value
+        now = self._observed.now(value, value["seen"])
+        changed = observing.differences(value["seen"], now)
+        if not changed:
+            return
+        self._busy.add(key)
+        Deferred.fromCoroutine(self._tell(item, now, changed))
+
+    async def _tell(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
+        value = item.value
+        told = [each for each in changed if worth_telling(each)]
+        content: dict[str, Any] = {"subscription_id": item.key, "changes": told[:MOST_TOLD]}
+        if len(told) > MOST_TOLD:
+            content["more"] = len(told) - MOST_TOLD
+        note: Change | None = None
+        if told:
+            note = notification.deposit(
+                self.held,
+                recipient=value["agent_id"],
+                sender=value["agent_id"],
+                topic=TOPIC,
+                content=content,
+                now=self.now(),
+            )
+        kept = {**value, "seen": observing.remembered(now), "told": value["told"] + (note is not None)}
+        if told and note is None:
+            kept["missed"] = value["missed"] + len(told)
+        changes = [Change(kind=MONITOR, key=item.key, value=kept, owner=item.owner, expected=item.version)]
+        if note is not None:
+            changes.append(note)
+        fields = {"subscription_id": item.key, "agent_id": value["agent_id"], "delivered": note is not None}
+        event = StreamEvent(chain=HOST_CHAIN, event_type="monitor", fields={**fields, "changes": len(told)})
+        draft = Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=(event,), performed=True)
+        try:
+            await self._ledger.submit(draft)
+        except (LedgerUnavailable, StaleChange) as error:
+            log.info("{key} is told later: {why}", key=item.key, why=str(error))
+            self._clock.callLater(AGAIN, self._look, item.key)
+        finally:
+            self._busy.discard(item.key)
+        if item.key in self._again:
+            self._again.discard(item.key)
+            self._look(item.key)
+
+
+def worth_telling(change: Mapping[str, Any]) -> bool:
+    """What is forgotten because it has ended was told of when it did; a threshold tells when it is crossed."""
+    after = change.get("to")
+    if isinstance(after, Mapping):
+        return bool(after.get("is"))
+    return after is not None

@@ -1,0 +1,135 @@
+"""What a MONITOR subscription looks at: the present state of its target, as names and values that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agtphost.audit.lifecycle import LifecycleState
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.sessions import ESCALATION
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.methods.oversight.notification import NOTIFICATION
+from agtphost.methods.standard.orchestration import items
+from agtphost.vocabulary.holdings import APPROVAL
+
+LIFECYCLE, UPSTREAM, METRIC = "lifecycle", "upstream", "metric"
+OWN: Final = {
+    "escalation": (ESCALATION, "status"),
+    "approval": (APPROVAL, "status"),
+    "workflow": (items.WORKFLOW, "state"),
+}
+"""Events about what the subscriber itself has here: the kind of item, and the member that is its state."""
+
+EVENTS: Final = (LIFECYCLE, UPSTREAM, *OWN, METRIC)
+
+ENDED: Final = frozenset({"accepted", "rejected", "used", "finished", "failed", "expired"})
+"""States after which nothing more happens to an item."""
+
+TRUST: Final = "trust_score"
+COUNTS: Final = {
+    "unread_notifications": (NOTIFICATION, "status", "held"),
+    "open_escalations": (ESCALATION, "status", "pending"),
+    "open_approvals": (APPROVAL, "status", "pending"),
+    "running_workflows": (items.WORKFLOW, "state", items.RUNNING),
+}
+"""Metrics of the subscriber's own: how many items of a kind are in a state."""
+
+METRICS: Final = (TRUST, *COUNTS)
+
+MOST: Final = 300
+"""Things that one subscription keeps in mind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """Where the states come from."""
+
+    held: StateTable
+    directory: IAgentDirectory
+    states: Callable[[Agent], LifecycleState]
+    upstreams: Callable[[], Iterable[tuple[str, str]]]
+    """Names of upstreams, with the state of each."""
+
+    def now(self, monitor: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        How the target stands.
+
+        :param seen: how it stood when its subscriber was last told; what has ended is looked at where it stands here.
+        """
+        found: dict[str, Any] = {}
+        for event in monitor["events"]:
+            for name, state in self._of(event, monitor, seen):
+                if len(found) < MOST:
+                    found[f"{event}:{name}"] = state
+        return found
+
+    def _of(self, event: str, monitor: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        if event == LIFECYCLE:
+            for agent_id in monitor["agents"]:
+                agent = self.directory.by_id(agent_id)
+                if agent is not None:
+                    yield agent_id, self.states(agent).status.value
+        elif event == UPSTREAM:
+            yield from ((name, state) for name, state in self.upstreams() if name == monitor["about"])
+        elif event == METRIC:
+            yield from self._metric(monitor)
+        else:
+            kind, member = OWN[event]
+            for item in self.held.of(kind, monitor["owner"]):
+                state = item.brief.get(member)
+                if self._concerns(item, monitor) and (state not in ENDED or f"{event}:{item.key}" in seen):
+                    yield item.key, state
+
+    @staticmethod
+    def _concerns(item: StateItem, monitor: Mapping[str, Any]) -> bool:
+        about = monitor["about"]
+        return about in ("own", item.key)
+
+    def _metric(self, monitor: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        metric = monitor["metric"]
+        if metric == TRUST:
+            for agent_id in monitor["agents"]:
+                agent = self.directory.by_id(agent_id)
+                score = None if agent is None else trust_of(agent)
+                if score is not None:
+                    yield agent_id, _crossed(score, monitor["threshold"])
+            return
+        kind, member, state = COUNTS[metric]
+        count = sum(1 for item in self.held.of(kind, monitor["owner"]) if item.brief.get(member) == state)
+        yield metric, _crossed(count, monitor["threshold"])
+
+
+def trust_of(agent: Agent) -> float | None:
+    """What an agent's Identity Document says of how far it is trusted; None where it says nothing."""
+    score = agent.document.get(TRUST) if agent.document else None
+    return float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else None
+
+
+def _crossed(value: float, threshold: Mapping[str, float] | None) -> Any:
+    """The value; with a threshold, on which side of it that is."""
+    if threshold is None:
+        return value
+    ((side, bound),) = threshold.items()
+    beyond = value > bound if side == "above" else value < bound
+    return {side: bound, "is": beyond}
+
+
+def differences(seen: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a subscriber is told: everything that is another than it was."""
+    changed = []
+    for name in dict.fromkeys((*seen, *now)):
+        before, after = seen.get(name), now.get(name)
+        if before == after:
+            continue
+        event, _, subject = name.partition(":")
+        told = {"event": event, "subject": subject, "from": before, "to": after}
+        changed.append({key: value for key, value in told.items() if value is not None})
+    return changed
+
+
+def remembered(now: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept in mind: nothing more happens to what has ended."""
+    return {name: state for name, state in now.items() if not (isinstance(state, str) and state in ENDED)}

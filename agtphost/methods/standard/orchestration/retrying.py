@@ -1,0 +1,147 @@
+"""
+RETRY: methods v01 section 8.5.
+
+A call that failed is found by its Task-ID and made again as it was, by its caller, through every gate. Only what may
+happen twice is made again: what is idempotent, and what has an Idempotency-Key, under which the host itself answers a
+repeat from what it has kept and never runs it a second time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem
+from agtphost.dispatch.failed_calls import KEPT, KIND
+from agtphost.dispatch.invocation import result_of
+from agtphost.dispatch.resumption import standing
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.standard.orchestration import calls, items, schedule
+from agtphost.methods.standard.orchestration.calls import Find
+from agtphost.methods.standard.orchestration.workflows import Workflows
+from agtphost.vocabulary.reasons import ForeignReason, Reason
+from agtphost.vocabulary.status import Status
+
+ATTEMPTS: Final = 5
+"""In all, the first included, where the caller does not say."""
+
+MOST_ATTEMPTS: Final = 20
+LONGEST_DELAY: Final = 86_400
+
+
+@implementer(IBuiltInHandler)
+class Retry:
+    """Answers RETRY."""
+
+    kind = "built_in"
+    timeout = 120.0
+
+    def __init__(self, workflows: Workflows, find: Find) -> None:
+        self._workflows = workflows
+        self._find = find
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Make a failed call again, at once or later.
+
+        :raises Refusal: 404 for a Task-ID under which none is known, 409 for a call that may not be made again, that
+            succeeded meanwhile or was tried often enough; what the call itself is refused with.
+        """
+        owner_of(context)
+        given = context.input
+        task_id = parameters.identifier(given, "original_task_id")
+        most = parameters.count(given, "max_attempts", ATTEMPTS, MOST_ATTEMPTS)
+        delay = given.get("delay", 0)
+        if isinstance(delay, bool) or not isinstance(delay, (int, float)) or not 0 <= delay <= LONGEST_DELAY:
+            raise parameters.invalid("delay", f"delay is no number up to {LONGEST_DELAY}.", "Send seconds.")
+        item = self._found(context, task_id)
+        call = dict(item.value)
+        self._require_repeatable(call, most)
+        made = {
+            "task_id": f"retry-{secrets.token_hex(8)}",
+            "original_task_id": task_id,
+            "attempt": call["attempts"] + 1,
+        }
+        if delay:
+            return self._later(context, item, call, made, float(delay))
+        return await self._now(context, item, call, made)
+
+    def _found(self, context: BuiltInContext, task_id: str) -> StateItem:
+        known = [item for item in self._workflows.held.of(KIND, context.owner) if item.brief["task_id"] == task_id]
+        if not known:
+            raise Refusal(Reason.RETRY_UNKNOWN)
+        return max(known, key=lambda item: item.brief["at"])
+
+    def _require_repeatable(self, call: dict[str, Any], most: int) -> None:
+        said = {"method": call["method"], "path": call["path"], "attempts": call["attempts"]}
+        if call.get("done"):
+            raise Refusal(Reason.RETRY_ALREADY_DONE, details={**said, "audit_id": call["done"]})
+        if not call["key"] and not calls.repeatable(self._find, call["method"], call["path"]):
+            raise Refusal(Reason.RETRY_NOT_REPEATABLE, details=said)
+        if call["attempts"] >= most:
+            raise Refusal(Reason.RETRY_EXHAUSTED, details=said)
+
+    async def _now(
+        self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any]
+    ) -> Answer:
+        response = await context.invocation.ask(call["method"], call["path"], call["parameters"], key=call["key"])
+        audit_id = response.headers.get("audit-id") or ""
+        said = {"retry": {**made, "original_audit_id": call.get("audit_id", ""), "status": int(response.status)}}
+        call["attempts"] = made["attempt"]
+        try:
+            result = result_of(response)
+        except Refusal as refusal:
+            raise Refusal(
+                ForeignReason(str(refusal.reason), Status(refusal.status)),  # type: ignore[call-arg]
+                refusal.explanation,
+                remedy=refusal.remedy,
+                details={**refusal.details, **made},
+                changes=(self._kept(item, call),),
+                extra=said,
+            ) from None
+        call["done"] = audit_id or "yes"
+        receipt = {**made, "status": int(response.status), "audit_id": audit_id, "result": result}
+        return Answer(result=receipt, changes=(self._kept(item, call),), extra=said)
+
+    def _later(
+        self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any], delay: float
+    ) -> Answer:
+        """As a workflow of one step, which is there after a restart."""
+        authority = standing(context.invocation.exchange)
+        if authority is None:
+            raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
+        now = self._workflows.now()
+        step = {name: call[name] for name in ("method", "path", "parameters")}
+        value = {
+            "workflow_id": items.new_id(),
+            "kind": "retry",
+            "state": items.SCHEDULED,
+            "agent_id": context.caller.agent_id if context.caller is not None else "",
+            "task_id": made["task_id"],
+            "definition": {"steps": [{**step, **({"idempotency_key": call["key"]} if call["key"] else {})}]},
+            "on_failure": "abort",
+            "authority": {**authority, "task_id": made["task_id"], "at": ""},
+            "created_at": items.stamp(now),
+            "schedule": schedule.once(now + delay),
+        }
+        call["attempts"] = made["attempt"]
+        receipt = {**made, "workflow_id": value["workflow_id"], "not_before": items.stamp(now + delay)}
+        changes = (items.changed(value, context.owner, now, expected=0), self._kept(item, call))
+        return Answer(status=Status.ACCEPTED, result=receipt, changes=changes, extra={"retry": receipt})
+
+    @staticmethod
+    def _kept(item: StateItem, call: dict[str, Any]) -> Change:
+        return Change(
+            kind=KIND,
+            key=item.key,
+            value=call,
+            owner=item.owner,
+            expires_at=call["at"] + KEPT * 1000,
+            expected=item.version,
+        )
