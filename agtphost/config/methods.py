@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.values import Section
+from agtphost.config.values import Section, Table
 from agtphost.vocabulary import formulas
 from agtphost.vocabulary.catalog import Catalog
 
@@ -58,6 +59,18 @@ def _formulas(value: Any) -> Mapping[str, Any]:
     return value
 
 
+_PROCEDURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
+
+
+def _procedures(value: Any) -> Any:
+    for name, recipe in value.items() if isinstance(value, dict) else ():
+        if not _PROCEDURE.fullmatch(name):
+            raise ValueError(f"has {name[:40]!r}, which is no procedure_id such as quality-check")
+        if not isinstance(recipe, str) or not recipe:
+            raise ValueError(f"{name} names no recipe")
+    return value
+
+
 class MethodsSection(Section):
     """
     ``[methods]``: the standard methods that this host answers on ``/`` (``docs/standard-methods``). A change of it is
@@ -72,6 +85,12 @@ class MethodsSection(Section):
 
     formulas: Annotated[Mapping[str, Any], BeforeValidator(_formulas)] = Field(default_factory=dict)
     """Formulas that CALCULATE knows by name, each a tree as its callers send (``docs/data-methods``)."""
+
+    procedures: Annotated[Table[str, str], BeforeValidator(_procedures)] = Field(default_factory=dict)
+    """
+    What RUN runs: recipes of ``[recipes] file`` by procedure_id, as ``quality-check = "quality@2"`` or without a
+    version. Nothing else is ever run.
+    """
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -12,6 +12,10 @@ The one way in and the one way out.
 - :mod:`.approvals`: calls that a person approves: which wait, and which may pass, once
 - :mod:`.approved_calls`: what an approval is bound to, and what of it a person is shown
 - :mod:`.decision`: what the gates would say of a call that nobody makes
+- :mod:`.masking`: an input without what its names say is secret, as people and records have it
+- :mod:`.resumption`: calls in a caller's name when the call that ordered them is over
+- :mod:`.failed_calls`: calls that failed and may be made again
+- :mod:`.generated_code`: the mark of code that nobody has looked at
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest

@@ -31,7 +31,8 @@ def standing(exchange: Exchange) -> dict[str, Any] | None:
         on behalf of a principal is bound to a proof that ends, and cannot be looked at again.
     """
     peer, caller = exchange.peer, exchange.caller
-    if caller is None or peer.delegation is not None or peer.vouched or exchange.acting_principal is not None:
+    bound = (peer.delegation, exchange.acting_principal, exchange.granted)
+    if caller is None or peer.vouched or any(each is not None for each in bound):
         return None
     headers = exchange.request.headers
     return {

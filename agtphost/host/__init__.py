@@ -15,6 +15,7 @@ What is built, in order:
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers; :mod:`.supply`: those that go on
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.standard`: the standard methods that are on, and the operator's endpoints in their place
+- :mod:`.orchestration`: workflows and subscriptions, taken up at start
 - :mod:`.expiry`: the one place that knows everything of a host that ends
 - :mod:`.granting`: what the host lets agents do
 - :mod:`.cards`, with :mod:`.kept_cards`, :mod:`.card_calls`, :mod:`.card_peers` and :mod:`.card_watch`: the registry

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.config.faults import Fault
 from agtphost.config.presence import public_authority
@@ -102,7 +103,7 @@ def admitting(
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
             principal=principals.gate,
             rate=rate,
-            bounds=(*bounds(config, bound), *methods.delegating.gates, ProcedureGate(evidence.held)),
+            bounds=(*bounds(config, bound), *methods.delegating.gates, *_procedures(table, evidence.held)),
             sessions=methods.floor.gate,
             merchant=purchase.gate,
             ledger=evidence.ledger,
@@ -142,6 +143,11 @@ def admitting(
         sealer=sealer,
         principals=principals,
     )
+
+
+def _procedures(table: EndpointTable, held: StateTable) -> Sequence[IGate]:
+    """The gate for RUN, where there is any."""
+    return (ProcedureGate(held),) if any(binding.method == "RUN" for binding in table.bindings) else ()
 
 
 def bounds(config: Config, endpoints: Iterable[Binding]) -> Sequence[IGate]:

@@ -32,6 +32,7 @@ from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.loaded import Loaded
 from agtphost.host.methods import following
 from agtphost.host.metrics import metrics
+from agtphost.host.orchestration import orchestration_service
 from agtphost.host.page import page
 from agtphost.host.partings import Partings
 from agtphost.host.revision import Watch
@@ -90,6 +91,7 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
         # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
         _together(making.servers.service, making.cancellations.service),
         on.lasting.delegated.service,
+        orchestration_service(on, lambda: generations.core.connected),
         *_serving(on, generations, manager),
     ):
         service.setServiceParent(host)

@@ -16,6 +16,7 @@ from agtphost.host.mcp_front import mcp_front_facts
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing
 from agtphost.host.negotiation import negotiator
+from agtphost.host.orchestration import observe
 from agtphost.host.own_documents import Summary, own_documents, summarizing
 from agtphost.host.page import restarting
 from agtphost.host.registry_http import registry_facts
@@ -60,6 +61,7 @@ class Core:
         """Every response carries the version of what can be called here, from now on."""
         self.shown.publication.announce_to(self.admission.sealer.announce)
         self.on.lasting.workflows.turn_to(self.admission.dispatcher, self.on.registry.match)
+        observe(self.on, self.connected)
 
 
 def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:

@@ -13,7 +13,7 @@ from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates.session import SessionGate
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive.documents import Library
@@ -26,7 +26,7 @@ from agtphost.methods.oversight.approvals import ApprovalDecisions
 from agtphost.methods.oversight.confirmation import Confirmation
 from agtphost.methods.oversight.escalation import Escalation
 from agtphost.methods.oversight.notification import Addresses, Notification
-from agtphost.methods.oversight.suspension import Release, Suspension
+from agtphost.methods.oversight.suspension import Release, Suspension, Workflows
 from agtphost.vocabulary.catalog import Catalog
 
 
@@ -70,14 +70,15 @@ def floor_methods(
     now: Callable[[], float] = time.time,
     sessions: SessionRegistry,
     suspensions: Suspensions,
+    workflows: Workflows = lambda context, workflow_id: None,
+    cancel: Callable[[BuiltInContext], Answer | None] = lambda context: None,
 ) -> Floor:
     """
     Build the methods.
 
-    :param listed: everything that can be called; read at every call.
+    :param listed: everything that can be called, at every call.
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
-    :param aside: calls a function off the reactor.
-    :param authorization: tells who acts for the people.
+    :param aside: calls a function off the reactor, and ``authorization`` tells who acts for the people.
     :param approvals: calls that wait for a person.
     :param visibility: which hosted agents a caller is shown.
     :param assurance: how surely callers of what changes state must be known.
@@ -86,14 +87,13 @@ def floor_methods(
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     :param addresses: people and groups that NOTIFY may name.
     :param server_id: what the host calls itself, in URIs of its own.
-    :param now: seconds since the epoch.
-    :param sessions: which there are.
-    :param suspensions: which of them stand still.
+    :param sessions: which there are, and ``suspensions``: which of them stand still.
+    :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility)
     escalation = Escalation(held, directory, authorization, now, continuations)
-    suspension = Suspension(held, sessions, suspensions, release, now)
-    notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses)
+    suspension = Suspension(held, sessions, suspensions, release, now, workflows)
+    notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses, cancel)
     decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now))
     confirmation = Confirmation(held, records, authorization, decisions, now)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twisted.logger import Logger
@@ -184,6 +184,7 @@ def combine(
     else:
         parts["endpoints"].extend(endpoint_problems)
     parts["agis"].extend(agis.unsayable(config, endpoints))
+    parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
     overrides = bindings.overrides(config, parts["policies"], given)
     provided = plugins(config, parts["plugins"]) if provided is None else provided
@@ -208,6 +209,24 @@ def combine(
         tls=tls,
         volatile=volatile,
     )
+
+
+def _procedure_problems(config: Config, book: RecipeBook) -> Iterator[Problem]:
+    """What is wrong with the names that RUN knows."""
+    for name, reference in config.methods.procedures.items():
+        recipe = book.find(reference)
+        if recipe is None:
+            yield Problem(
+                message=f"[methods.procedures] {name}: the recipe {reference[:80]} is not registered",
+                file=str(config.file),
+                hint="see [recipes] file",
+            )
+        elif book.needs(recipe).approval or recipe.approval:
+            yield Problem(
+                message=f"[methods.procedures] {name}: a person approves each call of {reference[:80]}",
+                file=str(config.file),
+                hint="bind the recipe to an endpoint RUN of its own, where the approval is asked for",
+            )
 
 
 def remark(found: Iterable[Agent]) -> None:

@@ -28,6 +28,7 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.granting import granting_bindings
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
+from agtphost.host.orchestration import orchestration_bindings
 from agtphost.host.page import page_access, page_bindings, tell_overseers
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
@@ -65,6 +66,8 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
+from agtphost.methods.standard.orchestration.monitoring import cancelling
+from agtphost.methods.standard.orchestration.pausing import Resumption
 from agtphost.methods.standard.parts import Parts
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.registry.catalogue import Cards
@@ -193,6 +196,7 @@ def built_in_methods(
             *witnessing(config, evidence.held, loaded.key),
             *purchase.built_in(loaded.catalog, bound),
             *standard_methods(config.methods, lambda: _parts(on, shown, floor, candidates), bound, on.floor),
+            *orchestration_bindings(on),
             *page_bindings(access),
             *granting_bindings(on, upstreams, negotiating),
             *configuration_bindings(on),
@@ -232,6 +236,8 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         addresses=Addresses(people=config.notify.people, groups=config.notify.groups),
         sessions=on.lasting.sessions,
         suspensions=on.lasting.suspensions,
+        workflows=Resumption(on.lasting.workflows).resume,
+        cancel=cancelling(on.lasting.monitors),
     )
 
 
@@ -262,6 +268,9 @@ def _parts(on: Foundation, shown: Disclosure, floor: Floor, candidates: Candidat
         sessions=floor.sessions,
         suspensions=floor.suspensions,
         notification=floor.notification,
+        workflows=on.lasting.workflows,
+        monitors=on.lasting.monitors,
+        recipes=loaded.recipes,
         continuations=on.lasting.continuations,
         authorization=on.authorization,
     )

@@ -1,4 +1,4 @@
-"""Workflows and subscriptions on this host: what lists them, and what takes them up at start and leaves them at the end."""
+"""Workflows and subscriptions on this host: what lists them, and what takes them up at start."""
 
 from __future__ import annotations
 

@@ -14,13 +14,14 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.methods.standard import checking, transacting
+from agtphost.methods.standard.orchestration import family as orchestration
 from agtphost.methods.standard.parts import Handlers, Parts
 from agtphost.methods.standard.pure import handlers as pure
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
-FAMILIES: Final[Sequence[Handlers]] = (checking.handlers, transacting.handlers, pure.handlers)
+FAMILIES: Final[Sequence[Handlers]] = (checking.handlers, transacting.handlers, pure.handlers, orchestration.handlers)
 """What makes the built-ins, family by family."""
 
 ELSEWHERE: Final = frozenset({"QUOTE", "RESUME"})
@@ -71,6 +72,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         parts.catalog.statement(row.name),
         floor if row.writes else Assurance.HEADER,
         changes=row.writes,
+        timeout=getattr(handler, "timeout", None),
     )
     semantic = {"outcome": row.outcome, **({"impact": row.impact} if row.impact else {})}
     return replace(

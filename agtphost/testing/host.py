@@ -145,6 +145,7 @@ class MemoryHost:
         core.announce()
         evidence.ledger.start()
         on.lasting.workflows.start()
+        on.lasting.monitors.start()
         return core
 
     def foundation(self, on: Foundation) -> Foundation:

@@ -12,9 +12,9 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
 from tests.contract.declarations import SOUND, without_table
 from tests.contract.test_loading import read
-from tests.identity.issued import CALLER, of_agent
+from tests.identity.issued import agent, of_agent
 from tests.memory import body_of
-from tests.methods.hosts import MethodHost
+from tests.methods.hosts import DESK, MethodHost
 from tests.rows import each_row
 
 TEXT = '{ type = "string" }'
@@ -116,8 +116,14 @@ def test_nothing_free_form_is_run_however_it_was_bound(
         min_assurance=Assurance.HEADER,
         input_schema=compile_schema(schema, role="input"),
     )
-    on = MethodHost(endpoints=[bound])
-    response = on.ask("RUN", "/procedures", {"procedure_id": given}, certificate=of_agent(CALLER.agent_id))
+    runner = agent("runner", hosted=False, scopes=("activation:run",))
+    on = MethodHost(endpoints=[bound], agents=(DESK, runner))
+    response = on.ask(
+        "RUN",
+        "/procedures",
+        {"procedure_id": given},
+        certificate=of_agent(runner.agent_id, commitment=("activation:run",)),
+    )
     assert (response.status, handler.ran) == (status, ran), response.body
     if status == 404:
         assert body_of(response)["reason"] == "procedure-unregistered" and body_of(response)["remedy"]

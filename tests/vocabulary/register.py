@@ -196,6 +196,15 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _HELD: frozenset(
         {
+            "methods.standard.orchestration.monitors:Monitors._again",
+            "methods.standard.orchestration.monitors:Monitors._aims",
+            "methods.standard.orchestration.monitors:Monitors._busy",
+            "methods.standard.orchestration.monitors:Monitors._of_agents",
+            "methods.standard.orchestration.monitors:Monitors._timers",
+            "methods.standard.orchestration.monitors:Monitors._wanted",
+            "methods.standard.orchestration.workflows:Workflows._carried",
+            "methods.standard.orchestration.workflows:Workflows._runs",
+            "methods.standard.orchestration.workflows:Workflows._timers",
             "adapters.a2a.fronted:FrontedTasks._clients",
             "adapters.a2a.fronted:FrontedTasks._tasks",
             "upstream.ownership:TaskOwnership._by_key",
@@ -267,6 +276,11 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "mcp.streamable:Alone.streams",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._running",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._working",
+            "methods.standard.orchestration.journal:StepJournal.outcome",
+            "methods.standard.orchestration.runner:Run._gone",
+            "methods.standard.orchestration.runner:Run._scope",
+            "methods.standard.orchestration.runner:Run.begun",
+            "methods.standard.orchestration.runner:Run.outcomes",
         }
     ),
     _LINK: frozenset(

@@ -19,5 +19,6 @@ The gates: each asks one question of a request, and refuses it or lets it pass.
   discovery
 - :mod:`.purchase`: counterparty verification of PURCHASE, before any handler
 - :mod:`.principal`: the acting principal: on whose behalf the agent calls
+- :mod:`.procedure`: what every RUN is held to
 - :mod:`.limits`: how often one caller may ask: 429 beyond it
 """

@@ -8,6 +8,7 @@ is 503 until there is one.
 - :mod:`.table`: what each takes, gives, changes and refuses, as the draft's tables have it
 - :mod:`.parts`: what the built-ins are made of
 - :mod:`.checking`: CHECK
+- :mod:`.orchestration`: the family of what calls others: chains, batches, procedures, and who is told of what
 - :mod:`.transacting`: the family of what grants, signs, logs, cancels, hands over and delivers
 - :mod:`.authorization`: AUTHORIZE
 - :mod:`.cancellation`: CANCEL

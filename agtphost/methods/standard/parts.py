@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
+from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.table import Match
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
@@ -22,6 +23,8 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight.notification import Notification
+from agtphost.methods.standard.orchestration.monitors import Monitors
+from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.search.engine import SearchEngine
 from agtphost.vocabulary.catalog import Catalog
 
@@ -86,6 +89,15 @@ class Parts:
     suspensions: Suspensions
     notification: Notification
     """NOTIFY, and the inboxes."""
+
+    workflows: Workflows
+    """Chains and schedules on their way."""
+
+    monitors: Monitors
+    """Who is told of what changes."""
+
+    recipes: RecipeBook
+    """What RUN finds its procedures in."""
 
     continuations: Continuations
     authorization: Authorization

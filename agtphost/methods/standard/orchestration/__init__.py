@@ -1,10 +1,13 @@
 """
 CHAIN, BATCH, ROUTE, RETRY, PAUSE, RESUME of workflows, MONITOR and RUN: methods v01 section 8.
 
-- :mod:`.calls`: what they are told to call.
-- :mod:`.plan`: the steps of a chain; :mod:`.taint`: where generated code flows in it.
-- :mod:`.items`, :mod:`.journal`: what is kept of a workflow, and when it becomes true.
+- :mod:`.calls`: what they are told to call
+- :mod:`.plan`, :mod:`.planned`: the steps of a chain; :mod:`.taint`: where generated code flows in it
+- :mod:`.items`, :mod:`.journal`: what is kept of a workflow, and when it becomes true
 - :mod:`.runner`: takes the steps; :mod:`.workflows`: carries on over calls, pauses, time and restarts;
-  :mod:`.schedule`: when.
-- :mod:`.chain`, :mod:`.batch`, :mod:`.pausing`, :mod:`.procedures`: the methods; :mod:`.reading`: what one sees.
+  :mod:`.schedule`: when
+- :mod:`.chain`, :mod:`.batch`, :mod:`.pausing`, :mod:`.retrying`, :mod:`.routing`, :mod:`.procedures`: the methods;
+  :mod:`.reading`: what one sees of workflows
+- :mod:`.monitoring`: MONITOR; :mod:`.monitors`: who is told of what; :mod:`.observing`: what they look at
+- :mod:`.family`: the handlers of all of them
 """

@@ -55,6 +55,8 @@ class Monitors:
         self._clock = clock
         self._observed: Observed | None = None
         self._timers: dict[str, IDelayedCall] = {}
+        self._aims: dict[str, tuple[str, ...]] = {}
+        self._of_agents: dict[str, set[str]] = {}
         self._wanted: dict[str, None] = {}
         self._busy: set[str] = set()
         self._again: set[str] = set()
@@ -92,7 +94,7 @@ class Monitors:
     def lifecycle(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state has changed."""
         if self._started:
-            self._look_soon(item.key for item in self.held.all(MONITOR) if agent_id in item.brief["agents"])
+            self._look_soon(self._of_agents.get(agent_id, ()))
 
     def _changed(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._started:
@@ -116,11 +118,24 @@ class Monitors:
         timer = self._timers.pop(key, None)
         if timer is not None and timer.active():
             timer.cancel()
+        self._aimed(key, () if item is None else item.brief["agents"])
         if item is None or self._stopping:
             return
         self._timers[key] = self._clock.callLater(item.value["interval"], self._at_its_time, key)
         if key not in self._busy:
             self._look_soon((key,))
+
+    def _aimed(self, key: str, agents: Iterable[str]) -> None:
+        """Remember which subscriptions are about which agents."""
+        for agent_id in self._aims.pop(key, ()):
+            about = self._of_agents[agent_id]
+            about.discard(key)
+            if not about:
+                del self._of_agents[agent_id]
+        if agents:
+            self._aims[key] = tuple(agents)
+        for agent_id in agents:
+            self._of_agents.setdefault(agent_id, set()).add(key)
 
     def _at_its_time(self, key: str) -> None:
         self._timers.pop(key, None)

@@ -19,6 +19,7 @@ from agtphost.contract.recipes.recipe import Step
 from agtphost.handlers import parameters
 from agtphost.methods.standard.orchestration import calls, taint
 from agtphost.methods.standard.orchestration.calls import Find, Ordered, wrong
+from agtphost.methods.standard.orchestration.planned import Planned, Ready
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.paths import PathError, parse_template
 
@@ -38,22 +39,6 @@ PREVIOUS: Final = "previous"
 _CAPTURE = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _MOST_NODES = 2_000
 """Members and entries in all parameters of a chain."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """One step, with what a recipe's has not."""
-
-    step: Step
-    name: str
-    """Under which later steps find what it gave."""
-
-    key: str
-    repeatable: bool
-    """Whether it may be taken again where nobody knows whether it was: nothing is different for it, or it has a key."""
-
-    cleared: frozenset[str] = frozenset()
-    """Of VALIDATE: names whose code it looks at before a RUN has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,17 +206,3 @@ def texts(value: Any) -> Iterator[str]:
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
-
-
-class Ready:
-    """A value that is filled in already, with the form of a :class:`ValueMapping`: no text of it is an expression."""
-
-    __slots__ = ("names", "value")
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.names: frozenset[str] = frozenset()
-
-    def fill(self, scope: Mapping[str, Any]) -> Any:
-        """The value."""
-        return self.value

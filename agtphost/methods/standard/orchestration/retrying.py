@@ -104,6 +104,7 @@ class Retry:
                 details={**refusal.details, **made},
                 changes=(self._kept(item, call),),
                 extra=said,
+                scopes=refusal.scopes,
             ) from None
         call["done"] = audit_id or "yes"
         receipt = {**made, "status": int(response.status), "audit_id": audit_id, "result": result}

@@ -21,7 +21,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers.steps import StepCall, StepFailed
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.journal import StepJournal
-from agtphost.methods.standard.orchestration.plan import ESCALATE, PREVIOUS, SKIP, Plan, Planned, Ready
+from agtphost.methods.standard.orchestration.plan import ESCALATE, PREVIOUS, SKIP, Plan
+from agtphost.methods.standard.orchestration.planned import Planned, Ready
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 SMALL = 4_096
 """Octets of what steps gave up to which expressions are worked out at once; more, and it is done off the reactor."""
+
+CLOSE = 0.01
+"""Seconds before the end of the whole that count as its end."""
 
 LONGEST_INPUT = 262_144
 """Octets of the parameters of one step, once they are filled in."""
@@ -190,6 +194,10 @@ class Run:
             return Stop(state=items.FAILED, why=_why(planned, 403, Reason.GENERATED_CODE, explanation))
         if outcome["state"] != items.FAULTY or self._plan.on_failure == SKIP:
             return None
+        left = self._left()
+        if left is not None and left <= CLOSE:
+            explanation = f"The time of the whole was over in step {planned.step.number}."
+            return Stop(state=items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
         why = _why(planned, outcome["status"], outcome.get("reason", ""), outcome.get("explanation", ""))
         if self._plan.on_failure == ESCALATE:
             return await self._escalated(planned, why)

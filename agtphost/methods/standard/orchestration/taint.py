@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from agtphost.contract.recipes.expression import MARK as EXPRESSION
 from agtphost.contract.recipes.expression import Expression
 from agtphost.dispatch.generated_code import texts
 from agtphost.errors import Refusal
+from agtphost.methods.standard.orchestration.planned import Planned
 from agtphost.vocabulary.reasons import Reason
-
-if TYPE_CHECKING:
-    from agtphost.methods.standard.orchestration.plan import Planned
 
 _GENERATES, _CLEARS, _RUNS = "GENERATE", "VALIDATE", "RUN"
 

@@ -1,0 +1,39 @@
+"""One step of a chain: a recipe's, and what that has not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.recipes.recipe import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One step, with what a recipe's has not."""
+
+    step: Step
+    name: str
+    """Under which later steps find what it gave."""
+
+    key: str
+    repeatable: bool
+    """Whether it may be taken again where nobody knows whether it was: nothing is different for it, or it has a key."""
+
+    cleared: frozenset[str] = frozenset()
+    """Of VALIDATE: names whose code it looks at before a RUN has it."""
+
+
+class Ready:
+    """A value that is filled in already, with the form of a :class:`ValueMapping`: no text of it is an expression."""
+
+    __slots__ = ("names", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.names: frozenset[str] = frozenset()
+
+    def fill(self, scope: Mapping[str, Any]) -> Any:
+        """The value."""
+        return self.value
