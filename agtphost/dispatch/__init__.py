@@ -14,6 +14,7 @@ The one way in and the one way out.
 - :mod:`.decision`: what the gates would say of a call that nobody makes
 - :mod:`.masking`: an input without what its names say is secret, as people and records have it
 - :mod:`.resumption`: calls in a caller's name when the call that ordered them is over
+- :mod:`.following`: what becomes true with the record of a call besides what the call changes
 - :mod:`.failed_calls`: calls that failed and may be made again
 - :mod:`.generated_code`: the mark of code that nobody has looked at
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices

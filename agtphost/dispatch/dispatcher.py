@@ -18,7 +18,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
 from agtphost.audit.state import StateFull
 from agtphost.contract.binding import Binding
-from agtphost.dispatch import answers
+from agtphost.dispatch import answers, following
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
 from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
@@ -438,16 +438,11 @@ class Dispatcher:
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
-        if exchange.approval is not None and not outcome.continuation:
-            draft.changes = (*draft.changes, *exchange.approval.finishing())
-        follow = None
+        draft.changes = (*draft.changes, *following.changes(exchange, outcome))
         if outcome.continuation:
             draft.reservation = None
         else:
             draft.began = exchange.now
-            follow = exchange.peer.follow
-            if follow is not None:
-                draft.changes = (*draft.changes, *follow.changes(int(outcome.status), outcome.reason, outcome.body))
         try:
             sealed = await self._ledger.submit(draft)
         except Stopped as error:
@@ -467,8 +462,7 @@ class Dispatcher:
             return self._undurable(exchange, response_id, draft.began)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
-        if follow is not None:
-            follow.kept()
+        following.kept(exchange, outcome)
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
