@@ -25,7 +25,7 @@ host or a reactor::
     False
     >>> for finding in verdict.findings:
     ...     print(f"{finding.line}: {finding.rule.name}: {finding.message}; try: {finding.fix}")
-    9: AGIS-P3-http-method: GET is a method of HTTP, which an agent takes for HTTP's; try: FETCH or RETRIEVE
+    9: AGIS-P3-http-method: GET is a method of HTTP, which an agent takes for HTTP's; try: FETCH /user
     9: AGIS-P4-case: 'getUser' is not in lower case with hyphens between its words; try: get-user
     9: AGIS-P4-method-in-path: 'getUser' repeats the method GET; try: /user
 

@@ -87,7 +87,7 @@ def schema_of(contract: Any, *, closed: bool) -> dict[str, Any]:
 
 
 def _properties(items: Iterable[Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    for item in items:
+    for item in _joined(items):
         if isinstance(item, Mapping):
             # YAML takes `party_size (integer, minimum: 1)` for a mapping: the colon is to blame.
             for name, value in item.items():
@@ -97,6 +97,22 @@ def _properties(items: Iterable[Any]) -> Iterable[tuple[str, dict[str, Any]]]:
                     yield name, _described(value)
         else:
             yield _property(item)
+
+
+def _joined(items: Iterable[Any]) -> Iterable[Any]:
+    """In brackets, YAML parts ``month (string, format: date)`` at its comma: what a parenthesis opens goes on."""
+    opened: list[str] = []
+    for item in items:
+        text = ", ".join(f"{name}: {value}" for name, value in item.items()) if isinstance(item, Mapping) else item
+        if opened or ("(" in text and ")" not in text):
+            opened.append(text)
+            if ")" in text:
+                yield ", ".join(opened)
+                opened = []
+        else:
+            yield item
+    if opened:
+        yield ", ".join(opened)
 
 
 def _property(text: str) -> tuple[str, dict[str, Any]]:

@@ -232,7 +232,7 @@ def fmt(
     chosen = form or ("json" if as_json and not write else written_in)
     text = normal.as_json(value) if chosen == "json" else normal.as_yaml(value)
     for change in () if as_json and write else changes:
-        click.echo(visible(f"mended {change}"), err=True)
+        click.echo(visible(f"mended {change}"), err=not write)
     if not write:
         click.echo(text, nl=False)
         return

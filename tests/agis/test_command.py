@@ -51,7 +51,7 @@ def test_one_that_does_not(folder: Path) -> None:
         "broken.agis:9:4: error AGIS-P3-http-method [AGIS v01 section 4.3] GET /getUser: GET is a method of HTTP"
         in done.output
     )
-    assert "try: FETCH or RETRIEVE" in done.output and "try: /user" in done.output
+    assert "try: FETCH /user" in done.output and "try: /user" in done.output
     assert "good.agis: conforms\n" in done.output and "broken.agis: does not conform (" in done.output
 
 

@@ -97,6 +97,15 @@ SHORTHAND: list[tuple[Any, dict[str, Any], list[str]]] = [
         [],
     ),
     ({"a": {"type": "string"}}, {"a": {"type": "string"}}, []),
+    (
+        {"required": ["month (string", {"format": "date)"}, "b (integer", {"minimum": 1}, {"maximum": "9)"}, "c"]},
+        {
+            "month": {"type": "string", "format": "date"},
+            "b": {"type": "integer", "minimum": 1, "maximum": 9},
+            "c": {},
+        },
+        ["month", "b", "c"],
+    ),
 ]
 
 

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.agis.documents import examined, method, rules
 from tests.rows import each_row
+
+SUGGESTED = [
+    ("/getUser", {"userId": {}}, "FETCH /user/{user_id}"),
+    ("/getUser", {"id": {}, "name": {}}, "FETCH /user/{id}"),
+    ("/get-user/{id}", {"id": {}}, "FETCH /user/{id}"),
+    ("/getUser", {"first_id": {}, "second_id": {}}, "FETCH /user"),
+    ("/room/getGuest", {}, "FETCH /room/guest"),
+    ("/user", {"id": {}}, "FETCH or RETRIEVE"),
+    ("/get", {}, "FETCH or RETRIEVE"),
+]
+
+
+@each_row(("path", "properties", "expected"), SUGGESTED)
+def test_what_to_say_instead(path: str, properties: dict[str, Any], expected: str) -> None:
+    """Of a method of HTTP, the whole endpoint is suggested."""
+    document = method("GET", path, "Fetches what the agent wants")
+    document["endpoints"][0]["input"] = {"type": "object", "properties": properties}
+    (told,) = [each for each in examined(document).findings if each.rule.name == "AGIS-P3-http-method"]
+    assert told.fix == expected
+
 
 TABLE = [
     ("FIND", "/reservation", []),

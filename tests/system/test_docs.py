@@ -16,6 +16,7 @@ from tests.system.pages import DOCS, PAGES, Step, blocks, blocks_of, playing, sh
 from tests.system.up_host import typed
 
 PLAYED = {
+    "agis.rst": "test_agis_page.py",
     "approvals.rst": "test_approvals_page.py",
     "client.rst": "test_client_page.py",
     "first-minutes.rst": "test_first_minutes.py",

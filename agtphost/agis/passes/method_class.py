@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.method_syntax import is_one_word
+from agtphost.agis.passes.path_syntax import suggested_path
 from agtphost.agis.passes.subject import Subject
 
 PROHIBITED = {
@@ -38,7 +39,9 @@ def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         return  # Pass 2 says it.
     if verb in PROHIBITED:
         message = f"{verb} is a method of HTTP, which an agent takes for HTTP's"
-        yield subject.finding("3-http-method", endpoint.name, place, message, PROHIBITED[verb])
+        path = suggested_path(subject.words, endpoint)
+        fix = PROHIBITED[verb] if path == endpoint.path else f"{PROHIBITED[verb].partition(' ')[0]} {path}"
+        yield subject.finding("3-http-method", endpoint.name, place, message, fix)
     elif verb in known.states:
         message = f"{verb} is a state or condition, and nothing that is done"
         yield subject.finding("3-state", endpoint.name, place, message, _INSTEAD.get(verb, ""))

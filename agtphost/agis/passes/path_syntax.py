@@ -15,6 +15,7 @@ _ODD_PARAMETER = re.compile(r"[{}<>:*]|^\$", re.ASCII)
 _MEANT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}|[:$]([A-Za-z_][A-Za-z0-9_]*)|<([A-Za-z_][A-Za-z0-9_]*)>", re.ASCII)
 """A parameter as it is written, and as other notations write it."""
 
+_IDENTIFIER = re.compile(r"^(?:[A-Za-z0-9_]*_)?id$|^[A-Za-z0-9]*[a-z0-9]Id$", re.ASCII)
 _SEGMENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 
@@ -85,6 +86,27 @@ def mended_segment(segment: str, renamed: Mapping[str, str]) -> str:
     if not segment or _ODD_PARAMETER.search(segment):
         return segment
     return segment if _SEGMENT.fullmatch(segment) else _lowered(segment) or segment
+
+
+def suggested_path(known: Words, endpoint: Endpoint) -> str:
+    """
+    The path without verbs: ``/getUser`` is ``/user/{user_id}`` where the input has that parameter.
+
+    :return: the path as it is, where it has none.
+    """
+    if "?" in endpoint.path or not any(_verb_of(known, each, parts(each)) for each in endpoint.path.split("/")):
+        return endpoint.path
+    found = []
+    for segment in endpoint.path.strip("/").split("/"):
+        words = parts(segment)
+        rest = words[1:] if _verb_of(known, segment, words) else []
+        found.append("-".join(rest).lower() or mended_segment(segment, {}))
+    contract = endpoint.members.get("input")
+    properties = contract.get("properties") if isinstance(contract, Mapping) else None
+    names = [name for name in properties if _IDENTIFIER.search(name)] if isinstance(properties, Mapping) else []
+    if len(names) == 1 and "{" not in endpoint.path:
+        found.append(f"{{{re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', names[0]).lower()}}}")
+    return f"/{'/'.join(found)}"
 
 
 def _verb_of(known: Words, segment: str, words: list[str]) -> str | None:
