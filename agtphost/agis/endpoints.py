@@ -29,6 +29,13 @@ MODULE = "handlers.imported"
 UNSURE = 0.5
 """The ``confidence`` of what says none."""
 
+GUIDANCE: Mapping[str, tuple[float, float]] = {
+    "informational": (0.0, 0.75),
+    "reversible": (0.0, SURE),
+    "irreversible": (SURE, 1.0),
+}
+"""The least and the greatest ``confidence_guidance`` that an endpoint is exported with, by its impact."""
+
 _WIDER: Mapping[str, str] = {"creation": "transaction", "domain_spanning": "modification", "mechanics": "modification"}
 """Categories of AGTP-API that AGIS has no word for."""
 
@@ -42,7 +49,6 @@ def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
     :param entry: as a manifest shows it (AGTP-API section 8.9).
     """
     block = entry["semantic"]
-    final = block["impact"] == "irreversible"
     actor, capability = str(block["actor"]), str(block["capability"])
     if capability not in CAPABILITIES:
         capability = "retrieval" if block["impact"] == "informational" else _WIDER.get(capability, "modification")
@@ -51,8 +57,7 @@ def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
         "actor": actor if actor in ACTORS else "agent",
         "outcome": _sentence(block["outcome"]),
         "capability": capability,
-        # What cannot be undone is for those who are sure, however sure the host is of it (AGIS v01 section 6).
-        "confidence_guidance": max(float(block["confidence"]), SURE) if final else float(block["confidence"]),
+        "confidence_guidance": _guidance(block),
         "impact_tier": block["impact"],
         "is_idempotent": block["is_idempotent"],
         **{name: block[name] for name in FOR_TOOLS if name in block},
@@ -70,6 +75,17 @@ def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
     if entry.get("proposed"):
         found["proposed"] = True
     return found
+
+
+def _guidance(block: Mapping[str, Any]) -> float:
+    """
+    How sure an agent should be.
+
+    AGTP-API's ``confidence`` has its place, and is how sure the host is: a host that never fails does not want agents
+    that never doubt. So it counts within what the impact asks for (AGIS v01 section 6).
+    """
+    least, most = GUIDANCE[block["impact"]]
+    return min(max(float(block["confidence"]), least), most)
 
 
 def _sentence(text: str) -> str:

@@ -56,6 +56,26 @@ def test_every_category_has_a_capability() -> None:
 
 
 @each_row(
+    ("impact", "confidence", "guidance"),
+    [
+        ("informational", 1.0, 0.75),
+        ("informational", 0.6, 0.6),
+        ("reversible", 1.0, 0.85),
+        ("irreversible", 1.0, 1.0),
+        ("irreversible", 0.3, 0.85),
+    ],
+)
+def test_a_host_that_never_fails_wants_no_agents_that_never_doubt(
+    impact: str, confidence: float, guidance: float
+) -> None:
+    """AGIS-021, AGIS-074: what was the host's confidence is told within what the impact asks for."""
+    (endpoint,), _ = read_endpoints(SOUND, "rooms.toml", Rules(catalog=CATALOG))
+    entry = endpoint.projection()
+    made = exported({**entry, "semantic": {**entry["semantic"], "impact": impact, "confidence": confidence}})
+    assert made["semantic"]["confidence_guidance"] == guidance
+
+
+@each_row(
     ("place", "value", "expected"),
     [
         ("is_idempotent", None, ("is_idempotent", False)),

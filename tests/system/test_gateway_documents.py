@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
+from agtphost.agis import validate as validate_agis
 from agtphost.agis.summary import PROTOCOLS
 from agtphost.identity import detached
 from agtphost.identity.keys import VerifyingKey
@@ -29,6 +30,13 @@ name = "loans"
 description = "Who has borrowed which book."
 sensitivity = "high"
 requires_authorization = true
+
+[agis]
+service = "The shelf"
+domain = "libraries"
+namespace = "shelf"
+related = ["agtp://south.example.com"]
+publish = true
 """
 
 
@@ -150,6 +158,8 @@ def test_the_summary_has_the_members_of_the_draft(served: tuple[Host, int]) -> N
     assert {"request", "query"} <= set(summary["interaction_protocols"])
     assert summary["negotiable"] is ("negotiate" in summary["interaction_protocols"])
     assert summary["data_classes"] == ["loans"]
+    said = [summary[name] for name in ("service", "domain", "namespace", "related_services")]
+    assert said == ["The shelf", "libraries", "shelf", ["agtp://south.example.com"]]
     assert b"sensitivity" not in found.body and b"requires_authorization" not in found.body
     listed = ask(port, "DISCOVER", "/methods").value
     assert set(summary["methods"]) >= {each["method"] for each in listed if each["tier"] != "A"}
@@ -159,6 +169,24 @@ def test_the_summary_has_the_members_of_the_draft(served: tuple[Host, int]) -> N
     assert manifest.returncode == 0 and "semantic" in manifest.stdout
     assert summary["mcp_tools_list"] == f"{summary['agtp']}/tools"
     assert host.agtp("call", summary["agtp"], "DISCOVER", "/tools", "--as", "demo").returncode == 0
+
+
+def test_the_document_that_it_refers_to_is_what_the_caller_may_call(served: tuple[Host, int]) -> None:
+    """AGIS-052, AGIS-057: over TLS and over HTTP, and to whoever asks: it conforms, and has what DISCOVER lists."""
+    host, port = served
+    exported = host.agtp("agis", "export", host.uri, "--as", "demo", "--to", "json")
+    mine = json.loads(exported.stdout)
+    assert exported.returncode == 0 and validate_agis(exported.stdout.encode()).conforms
+    found = ask(port, "DISCOVER", "/?format=agis")
+    assert (found.status, found.fields["Content-Type"]) == (200, "application/agis; version=1.0")
+    listed = ask(port, "DISCOVER", "/methods").value
+    beside = {(each["method"], each["path"]) for each in listed if each["tier"] != "A"}
+    assert {(each["method"], each["path"]) for each in found.value["endpoints"]} == beside
+    assert [found.value["service"], found.value["vocabulary"]["namespace"]] == ["The shelf", "shelf"]
+    assert mine["prepared_for"]["assurance"] == "certificate" and found.value["prepared_for"]["assurance"] == "gateway"
+    assert mine["data_manifest"]["available_data"][0]["sensitivity"] == "high"
+    # A token is no certificate: who is not certain to be somebody is told no more than strangers are.
+    assert b"sensitivity" not in found.body and validate_agis(found.body).conforms
 
 
 def test_only_get_is_taken_there(served: tuple[Host, int]) -> None:
