@@ -20,7 +20,7 @@ NOT_LOADED = (
     "environment variables that its [handler] headers name, and rename it to .toml."
 )
 
-TITLES = {"openapi": "OpenAPI", "agis": "AGIS"}
+TITLES = {"openapi": "OpenAPI", "agis": "AGIS document"}
 """Of the kinds of documents, which ``--json`` has a member for."""
 
 
