@@ -17,6 +17,7 @@ from agtphost.methods.standard import checking, transacting
 from agtphost.methods.standard.orchestration import family as orchestration
 from agtphost.methods.standard.parts import Handlers, Parts
 from agtphost.methods.standard.pure import handlers as pure
+from agtphost.methods.standard.pure.providers import guarded
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -86,7 +87,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
 def governed(section: MethodsSection, endpoints: Iterable[Binding]) -> list[Binding]:
     """The operator's endpoints: those that take the place of a method that is on, under the rules of its table."""
     return [
-        replace(_scoped(binding, STANDARD[binding.method]), table=STANDARD[binding.method].table_schema())
+        replace(guarded(_scoped(binding, STANDARD[binding.method])), table=STANDARD[binding.method].table_schema())
         if binding.path == "/" and binding.method in section.names and binding.method not in ELSEWHERE
         else binding
         for binding in endpoints

@@ -12,4 +12,6 @@ long; :mod:`.handlers` binds them.
 - :mod:`.statistics`: ANALYZE; :mod:`.calculating`: CALCULATE; :mod:`.scorecards`: EVALUATE; :mod:`.merging`: MERGE
 - :mod:`.mapping`: MAP; :mod:`.transforming`: TRANSFORM; :mod:`.normalizing`: NORMALIZE
 - :mod:`.extraction`: EXTRACT; :mod:`.validating`: VALIDATE; :mod:`.templates`: GENERATE without a model
+- :mod:`.providers`: what holds around providers of TRANSLATE, PREDICT, GENERATE and RECOMMEND
+- :mod:`.handlers`: all of them as built-ins
 """

@@ -101,16 +101,17 @@ def by_words(call: Mapping[str, Any]) -> dict[str, Any]:
     """The result of CLASSIFY by the words of items and labels alone."""
     items, labels = material.rows(call, "items"), labels_of(call)
     index = Index(index_of(labels))
+    read = entries(items)
     found = [
         dict(index.search(Wanted(text=entry.said[: parameters.MAX_TEXT] or "-", limit=len(labels))).hits)
-        for entry in entries(items)
+        for entry in read
     ]
-    return classified(call, items, labels, found, "bm25")
+    return classified(call, read, labels, found, "bm25")
 
 
 def classified(
     call: Mapping[str, Any],
-    items: Sequence[Any],
+    read: Sequence[Entry],
     labels: Sequence[Label],
     meanings: Sequence[Mapping[int, float]],
     engine: str,
@@ -118,6 +119,7 @@ def classified(
     """
     The result of CLASSIFY.
 
+    :param read: the items, as a search reads them.
     :param meanings: for each item what a search found: numbers of labels with their scores from 0 to 1.
     :param engine: what searched.
     :raises Refusal: 422 for parameters of another form.
@@ -125,7 +127,8 @@ def classified(
     several = material.flag(call, "multi_label")
     threshold = material.share(call, "confidence_threshold", THRESHOLD)
     classes = []
-    for number, (item, entry, meaning) in enumerate(zip(items, entries(items), meanings, strict=True)):
+    items = material.rows(call, "items")
+    for number, (item, entry, meaning) in enumerate(zip(items, read, meanings, strict=True)):
         found = [
             {"label": labels[which].name, "confidence": confidence}
             for which, confidence in _confidences(entry, labels, meaning)

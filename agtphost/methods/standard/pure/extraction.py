@@ -23,6 +23,7 @@ from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import dates, material
 from agtphost.methods.standard.pure.transforming import callers_schema
 from agtphost.search.words import spoken, terms
+from agtphost.vocabulary.reasons import Reason
 
 MAX_FIELDS = 100
 MAX_DEPTH = 4
@@ -103,7 +104,7 @@ def extracted(call: Mapping[str, Any]) -> dict[str, Any]:
             work.forget(place)
         if faults and not compiled.is_valid(data):
             raise Refusal(
-                parameters.invalid("source", "", "").reason,
+                Reason.INVALID_PARAMETER,
                 "The source does not say what the schema requires.",
                 remedy="Send a source that says it, or require less.",
                 details={"parameter": "source", "faults": compiled.faults(data), "found": data},

@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-import yaml
 
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure.material import MAX_ROWS
@@ -23,7 +22,10 @@ MAX_CELLS = 200_000
 """Cells of a table: few lines with many columns, or many with few."""
 
 _YAML = yamltext.Bounds(octets=MAX_OCTETS, events=200_000)
-_DUMPER: Any = vars(yaml.cyaml).get("CSafeDumper", yaml.SafeDumper) if yaml.__with_libyaml__ else yaml.SafeDumper
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*", re.ASCII)
+"""Texts that need no quotes in YAML, but for those that it has another meaning for."""
+
+_MEANING = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
 def read(source: str, form: str, name: str = "source") -> Any:
@@ -66,7 +68,7 @@ def guessed(source: str) -> str:
 
 
 def _lines(source: str) -> list[Any]:
-    lines = [line for line in source.splitlines() if line.strip()]
+    lines = [line for line in source.split("\n") if line.strip()]
     if len(lines) > MAX_ROWS:
         raise ValueError(f"it has more than {MAX_ROWS} lines")
     return [jsontext.decode(line.encode()) for line in lines]
@@ -99,7 +101,7 @@ def written(value: Any, form: str, name: str = "data") -> Any:
     if form == "json":
         return value
     if form == "yaml":
-        text = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+        text = "".join(_yaml(value, 0)) or f"{_scalar(value)}\n"
     elif form == "jsonl":
         records = value if isinstance(value, list) else [value]
         text = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
@@ -108,6 +110,42 @@ def written(value: Any, form: str, name: str = "data") -> Any:
     if len(text) > MAX_OCTETS:
         raise parameters.invalid(name, f"As {form} it has more than {MAX_OCTETS} characters.", "Send it in parts.")
     return text
+
+
+def _yaml(value: Any, depth: int) -> Iterator[str]:
+    """
+    The lines of a mapping or sequence; nothing for what is written on the line that it belongs to.
+
+    An emitter of our own: libyaml's would hold all of Python for as long as it writes.
+    """
+    indent = "  " * depth
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield f"{indent}{_scalar(name)}:"
+            yield from _below(inner, depth)
+    elif isinstance(value, list):
+        for inner in value:
+            if isinstance(inner, Mapping) and inner:
+                lines = "".join(_yaml(inner, depth + 1))
+                yield f"{indent}- {lines[2 * depth + 2 :]}"
+            else:
+                yield f"{indent}-"
+                yield from _below(inner, depth)
+
+
+def _below(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, (Mapping, list)) and value:
+        yield "\n"
+        yield from _yaml(value, depth + 1)
+    else:
+        yield f" {_scalar(value)}\n"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) is not None and value.lower() not in _MEANING
+        return value if plain else json.dumps(value, ensure_ascii=True)
+    return json.dumps(value)
 
 
 def _written_table(value: Any, name: str) -> str:

@@ -133,9 +133,10 @@ class Classify:
         if self._engine.name == BM25 or len(items) > MEANT:
             return await self._aside(classifying.by_words, call)
         labels = classifying.labels_of(call)
-        texts = [entry.said[: parameters.MAX_TEXT] or "-" for entry in ranking.entries(items)]
+        read = ranking.entries(items)
+        texts = [entry.said[: parameters.MAX_TEXT] or "-" for entry in read]
         engine, found = await _searched(self._engine, Index(classifying.index_of(labels)), texts, len(labels))
-        return await self._aside(classifying.classified, call, items, labels, found, engine)
+        return await self._aside(classifying.classified, call, read, labels, found, engine)
 
 
 @implementer(IBuiltInHandler)

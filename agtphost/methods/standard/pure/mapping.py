@@ -25,6 +25,9 @@ STRATEGIES = ("exact", "semantic", "custom")
 POLICIES = ("ignore", "flag", "preserve")
 MAX_FIELDS = 200
 MAX_DEPTH = 8
+MAX_SPELT = 2_500
+"""Pairs of fields whose letters are compared, which takes long, where they have no words in common."""
+
 LEAST = 0.45
 """The least confidence of a correspondence."""
 
@@ -195,13 +198,14 @@ def _pairs(sources: Sequence[Field], targets: Sequence[Field], similar: Similar,
     """For numbers of target fields the number of the source field that it is, each at most once, the surest first."""
     offered: list[tuple[float, int, int, str]] = []
     said = [({*terms(field.said)}, field.said) for field in sources]
+    spelt = len(sources) * len(targets) <= MAX_SPELT
     for number, target in enumerate(targets):
         words, name = {*terms(target.said)}, target.said
         for other, source in enumerate(sources):
             if source.place == target.place:
                 offered.append((1.0, other, number, "the same name"))
             elif not exact:
-                score, basis = _near(said[other], (words, name), similar.get(number, {}).get(other, 0.0))
+                score, basis = _near(said[other], (words, name), similar.get(number, {}).get(other, 0.0), spelt)
                 if source.type and target.type and not _convertible(source.type, target.type):
                     score *= 0.6
                 if score >= LEAST:
@@ -216,7 +220,7 @@ def _pairs(sources: Sequence[Field], targets: Sequence[Field], similar: Similar,
     return pairs
 
 
-def _near(one: tuple[set[str], str], other: tuple[set[str], str], meaning: float) -> tuple[float, str]:
+def _near(one: tuple[set[str], str], other: tuple[set[str], str], meaning: float, spelt: bool) -> tuple[float, str]:
     """How alike two fields are, and by what."""
     if one[0] and one[0] == other[0]:
         return 0.95, "the same words"
@@ -225,7 +229,7 @@ def _near(one: tuple[set[str], str], other: tuple[set[str], str], meaning: float
     if shared and min(len(one[0]), len(other[0])) == len(shared):
         words = max(words, 0.6 + 0.2 * len(shared) / max(len(one[0]), len(other[0])))
     letters = 0.0
-    if words < LEAST and one[1][:1] == other[1][:1]:
+    if spelt and words < LEAST and one[1][:1] == other[1][:1]:
         letters = 0.75 * SequenceMatcher(None, one[1][:64], other[1][:64]).ratio()
     return max((words, "words in common"), (0.9 * meaning, "the search"), (letters, "similar letters"))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema
+from agtphost.contract.schemas import MAX_FAULTS, CompiledSchema, SchemaError, TooCostly, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import formats, mapping, material
+from agtphost.vocabulary.reasons import Reason
 
 _PARTS = 4
 """A caller's schema may have this part of what an operator's may."""
@@ -58,11 +59,47 @@ def callers_schema(schema: Any, name: str) -> CompiledSchema:
     except SchemaError as error:
         details = [{"path": fault.pointer, "message": fault.message} for fault in error.faults[:16]]
         raise Refusal(
-            parameters.invalid(name, "", "").reason,
+            Reason.INVALID_PARAMETER,
             f"{name} is not a JSON Schema that this host takes: {error}."[:400],
             remedy="Draft 2020-12 is taken; the faults say where.",
             details={"parameter": name, "faults": details},
         ) from None
+
+
+_SPLIT = frozenset({"type", "items", "$defs", "$schema", "title", "description", "minItems", "maxItems"})
+"""Keywords of the schema of a list whose members can be checked in parts, with the list's length apart."""
+
+AT_ONCE = 500
+"""Members of a long list that are checked at once: Python stands still while the validator works."""
+
+
+def faults_of(value: Any, schema: CompiledSchema) -> list[dict[str, Any]]:
+    """
+    What is wrong with a value, as :meth:`~agtphost.contract.schemas.CompiledSchema.faults` has it; long lists in parts.
+
+    :raises Refusal: 422 for a value that takes too long to check.
+    """
+    try:
+        whole = schema.schema
+        if not isinstance(value, list) or len(value) <= AT_ONCE or not whole.keys() <= _SPLIT:
+            return [] if schema.is_valid(value) else schema.faults(value)
+        members = callers_schema({k: v for k, v in whole.items() if k not in ("minItems", "maxItems")}, "schema")
+        found: list[dict[str, Any]] = []
+        least, most = whole.get("minItems", 0), whole.get("maxItems", len(value))
+        if not least <= len(value) <= most:
+            found.append({"path": "", "message": f"has not {least} to {most} items", "keyword": "maxItems"})
+        for start in range(0, len(value), AT_ONCE):
+            part = value[start : start + AT_ONCE]
+            if len(found) < MAX_FAULTS and not members.is_valid(part):
+                found += [{**fault, "path": _moved(fault["path"], start)} for fault in members.faults(part)]
+        return found[:MAX_FAULTS]
+    except TooCostly as error:
+        raise Refusal(error.reason) from None
+
+
+def _moved(path: str, start: int) -> str:
+    index, slash, rest = path.removeprefix("/").partition("/")
+    return f"/{int(index) + start}{slash}{rest}" if index.isdigit() else path
 
 
 def _following(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -71,17 +108,14 @@ def _following(value: Any, schema: Mapping[str, Any]) -> Any:
     each = isinstance(value, list) and schema.get("type", "object") == "object"
     records = [_coerced(one, schema) for one in (value if each else [value])]
     for number, record in enumerate(records):
-        try:
-            if not compiled.is_valid(record):
-                where = f"Record {number}" if each else "The result"
-                raise Refusal(
-                    parameters.invalid("source", "", "").reason,
-                    f"{where} does not follow the schema.",
-                    remedy="Correct the data or the mapping.",
-                    details={"parameter": "source", "record": number, "faults": compiled.faults(record)},
-                )
-        except TooCostly as error:
-            raise Refusal(error.reason) from None
+        if faults := faults_of(record, compiled):
+            where = f"Record {number}" if each else "The result"
+            raise Refusal(
+                Reason.INVALID_PARAMETER,
+                f"{where} does not follow the schema.",
+                remedy="Correct the data or the mapping.",
+                details={"parameter": "source", "record": number, "faults": faults},
+            )
     return records if each else records[0]
 
 

@@ -18,11 +18,11 @@ from agtphost.agis.findings import Severity
 from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import read_endpoints
 from agtphost.contract.manifest_validation import examine
-from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema
+from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import criteria, material
-from agtphost.methods.standard.pure.transforming import callers_schema
+from agtphost.methods.standard.pure.transforming import callers_schema, faults_of
 from agtphost.vocabulary import formulas, jsontext, tomltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
@@ -224,11 +224,7 @@ def _data(target: Any, schema: Mapping[str, Any]) -> Findings:
         rules, schema = schema["rules"], schema.get("schema", {})
     compiled = callers_schema(schema, "schema")
     found = Findings(checked="json-schema")
-    try:
-        if not compiled.is_valid(target):
-            found.errors += [_said(each["path"], each["message"], each["keyword"]) for each in compiled.faults(target)]
-    except TooCostly as error:
-        raise Refusal(error.reason) from None
+    found.errors += [_said(each["path"], each["message"], each["keyword"]) for each in faults_of(target, compiled)]
     found.warnings += _undeclared(target, compiled)
     _ruled(target, rules, found)
     return found

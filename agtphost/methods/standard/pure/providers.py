@@ -1,0 +1,254 @@
+"""
+What holds around providers: TRANSLATE, PREDICT, GENERATE and RECOMMEND (methods v01 sections 4.5, 4.7, 4.12, 4.13).
+
+A provider is an endpoint of the operator's on ``METHOD /``: a function, a recipe, an MCP tool or an HTTPS service. The
+host cannot know whether a translation is right; it does know that a language tag is one, that what is less sure than
+the caller asked is no answer, that a constraint is a limit and no wish, and that code which something made is to be
+looked at before it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, cast
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import CompiledSchema
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
+from agtphost.handlers.context import EndpointError, EndpointResponse
+from agtphost.handlers.interface import IHandler
+from agtphost.methods.standard.pure import criteria, languages, material, templates
+from agtphost.vocabulary import money
+from agtphost.vocabulary.reasons import Reason
+
+
+class Rule:
+    """What holds around one method's provider."""
+
+    def before(self, call: Mapping[str, Any]) -> None:
+        """
+        Look at the parameters, before anybody is asked.
+
+        :raises Refusal: 422.
+        """
+
+    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+        """What of the provider's result is the answer."""
+        raise NotImplementedError
+
+
+class Translating(Rule):
+    """Languages are BCP 47 tags, and the answer names them."""
+
+    def before(self, call: Mapping[str, Any]) -> None:
+        for name in ("target_language", "source_language"):
+            if name in call and not languages.is_tag(call[name]):
+                raise parameters.invalid(name, f"{name} is no BCP 47 language tag.", "Send one such as de or pt-BR.")
+
+    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+        call = context.input
+        names = ("source_language", "target_language")
+        return Answer(result={**{name: call[name] for name in names if name in call}, **result})
+
+
+class Predicting(Rule):
+    """Below ``confidence_floor`` there is no result."""
+
+    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+        floor = material.share(context.input, "confidence_floor", 0.0)
+        if not floor:
+            return Answer(result=result)
+        listed = result.get("predictions")
+        if isinstance(listed, list):
+            kept = [each for each in listed if isinstance(each, Mapping) and _confidence(each) >= floor]
+            if kept:
+                return Answer(result={**result, "predictions": kept}, beside={"withheld": len(listed) - len(kept)})
+            raise _unsure(floor)
+        if _confidence(result) < floor:
+            raise _unsure(floor)
+        return Answer(result=result)
+
+
+def _confidence(result: Mapping[str, Any]) -> float:
+    """From 0 to 1; what does not say it is not sure."""
+    found = material.number(result.get("confidence"))
+    return -1.0 if found is None or not 0 <= found <= 1 else found
+
+
+def _unsure(floor: float) -> Refusal:
+    return Refusal(
+        Reason.CONFIDENCE_TOO_LOW,
+        f"No prediction is as sure as {floor:g}.",
+        details={"parameter": "confidence_floor", "confidence_floor": floor},
+    )
+
+
+class Generating(Rule):
+    """The answer is of the type that was asked for."""
+
+    def before(self, call: Mapping[str, Any]) -> None:
+        parameters.choice(call, "output_type", templates.OUTPUTS)
+
+    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+        wanted = context.input["output_type"]
+        if result.get("output_type", wanted) != wanted:
+            raise Overstepped(f"its result is {str(result['output_type'])[:32]!r} where {wanted} was asked for")
+        result = {**result, "output_type": wanted}
+        return Answer(result=result)
+
+
+class Recommending(Rule):
+    """What is outside the constraints is left out, and there are no more than ``limit``."""
+
+    def before(self, call: Mapping[str, Any]) -> None:
+        constraint(call.get("constraints"))
+
+    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+        listed = result.get("recommendations")
+        if not isinstance(listed, list):
+            raise Overstepped("its result has no list of recommendations")
+        within = constraint(context.input.get("constraints"))
+        kept = [each for each in listed if within(each)]
+        limit = parameters.count(context.input, "limit", len(kept) or 1, material.MAX_ROWS)
+        return Answer(
+            result={**result, "recommendations": kept[:limit]},
+            beside={"withheld": len(listed) - len(kept)} if len(listed) > len(kept) else {},
+        )
+
+
+def constraint(constraints: Any) -> Callable[[Any], bool]:
+    """
+    The function that says whether a recommendation is within the constraints.
+
+    ``budget`` bounds ``price`` or ``cost``; ``category`` is one or a list; ``availability`` true wants what is
+    available; ``exclusions`` lists ids and names; everything else is criteria as of FILTER. What does not say what is
+    constrained is outside.
+
+    :raises Refusal: 422 for constraints that cannot be enforced.
+    """
+    if constraints is None or constraints == {}:
+        return lambda found: True
+    if not isinstance(constraints, Mapping):
+        raise parameters.invalid(
+            "constraints", "constraints is no object.", 'Send {"budget": 50, "category": "audio"}.'
+        )
+    checks: list[Callable[[Any], bool]] = []
+    rest: dict[str, Any] = {}
+    for name, value in constraints.items():
+        if name == "budget":
+            checks.append(_budget(value))
+        elif name == "exclusions":
+            checks.append(_exclusions(value))
+        elif name in ("availability", "available") and isinstance(value, bool):
+            checks.append(_available(value))
+        else:
+            rest[name] = value
+    if rest:
+        checks.append(criteria.compiled(rest, "constraints"))
+    return lambda found: all(check(_Item(found)) for check in checks)
+
+
+class _Item(dict[str, Any]):
+    """A recommendation with the members of its ``item`` before its own."""
+
+    def __init__(self, found: Any) -> None:
+        own = found if isinstance(found, Mapping) else {"name": found}
+        item = own.get("item")
+        inner = item if isinstance(item, Mapping) else {"name": item} if isinstance(item, str) else {}
+        super().__init__({**own, **inner})
+
+
+def _budget(value: Any) -> Callable[[Any], bool]:
+    currency = ""
+    try:
+        if isinstance(value, Mapping) or (isinstance(value, str) and " " in value):
+            amount = money.parse(value)
+            most, currency = amount.value, amount.currency
+        else:
+            most = money.amount(value)
+    except money.MoneyError as error:
+        raise parameters.invalid("constraints", f"budget {error}.", 'Send 50, or "50.00 EUR".') from None
+
+    def within(item: Mapping[str, Any]) -> bool:
+        said = item.get("price", item.get("cost"))
+        try:
+            if isinstance(said, Mapping) or (isinstance(said, str) and " " in said):
+                found = money.parse(said)
+                return found.value <= most and currency in ("", found.currency)
+            return money.amount(said) <= Decimal(most) and (not currency or item.get("currency", currency) == currency)
+        except money.MoneyError:
+            return False
+
+    return within
+
+
+def _exclusions(value: Any) -> Callable[[Any], bool]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or len(listed) > 1_000 or not all(isinstance(each, (str, int)) for each in listed):
+        raise parameters.invalid("constraints", "exclusions is no list of ids and names.", "Send a list of texts.")
+    known = {str(each).casefold() for each in listed}
+    names = ("id", "name", "title", "sku", "category")
+    return lambda item: not any(str(item.get(name, "")).casefold() in known for name in names if name in item)
+
+
+def _available(wanted: bool) -> Callable[[Any], bool]:
+    names = ("available", "in_stock", "availability")
+    return lambda item: next((item[name] for name in names if name in item), None) is wanted
+
+
+def rules() -> Mapping[str, Rule]:
+    """The rules by method."""
+    return {
+        "TRANSLATE": Translating(),
+        "PREDICT": Predicting(),
+        "GENERATE": Generating(),
+        "RECOMMEND": Recommending(),
+    }
+
+
+@implementer(IBuiltInHandler)
+class Provided:
+    """
+    The handler of a provider's binding: the operator's, within its rule.
+
+    :param output: the operator's schema of the result.
+    """
+
+    def __init__(self, rule: Rule, inner: IHandler, output: CompiledSchema | None) -> None:
+        self.kind = inner.kind
+        self._rule = rule
+        self._inner = inner
+        self._output = output
+
+    async def handle(self, context: BuiltInContext) -> Any:
+        self._rule.before(context.input)
+        answer = await asked(self._inner, context)
+        if isinstance(answer, EndpointError):
+            return answer
+        response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
+        if response.body is not None or not isinstance(response.result, Mapping):
+            raise Overstepped("its result is no object, so that the rules of the method cannot be held")
+        ruled = self._rule.after(context, dict(response.result))
+        result = ruled.result
+        if self._output is not None and not self._output.is_valid(result) and self._output.is_valid(response.result):
+            # What is added is for those who can take it; what is left out stays so, whatever the schema says.
+            added = result.keys() - response.result.keys()
+            result = {name: value for name, value in result.items() if name not in added}
+        return replace(
+            ruled, result=result, status=response.status, content_type=response.content_type, headers=response.headers
+        )
+
+
+def guarded(binding: Binding) -> Binding:
+    """An operator's binding as it is served: one that provides such a method gets its handler wrapped."""
+    rule = rules().get(binding.method)
+    if rule is None:
+        return binding
+    handler = Provided(rule, cast(IHandler, binding.handler), binding.output_schema)
+    return replace(binding, handler=handler)

@@ -1,0 +1,179 @@
+"""What holds around providers: endpoints of the operator's on TRANSLATE, PREDICT, GENERATE and RECOMMEND."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from agtphost.errors import Refusal
+from agtphost.methods.standard.pure.providers import constraint
+from agtphost.testing import Answer, MemoryHost, TestAgent
+from tests.rows import each_row
+
+ANY: dict[str, Any] = {}
+OFFERED = [
+    {"item": {"id": 1, "name": "strap", "price": 20, "category": "photo", "in_stock": True}, "score": 0.9},
+    {"item": {"id": 2, "name": "bag", "price": "80.00", "category": "photo", "in_stock": True}, "score": 0.8},
+    {"item": {"id": 3, "name": "lamp", "price": 10, "category": "light", "in_stock": True}, "score": 0.7},
+    {"item": {"id": 4, "name": "cloth", "price": 5, "category": "photo", "in_stock": False}, "score": 0.6},
+    {"item": {"id": 5, "name": "filter", "category": "photo", "in_stock": True}, "score": 0.5},
+    {"item": {"id": 6, "name": "tripod", "price": 45, "category": "photo", "in_stock": True}, "score": 0.4},
+]
+
+
+def host_with(method: str, answer: Callable[[Mapping[str, Any]], Any], **takes: Any) -> tuple[MemoryHost, TestAgent]:
+    """A host whose operator provides a method."""
+    host = MemoryHost({"methods": {"standard": "*"}})
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": dict.fromkeys(takes["names"], ANY),
+    }
+    host.endpoint(method, "/", lambda context: answer(context.input), input_schema=schema)
+    return host, host.agent("caller")
+
+
+@cache
+def translating() -> tuple[MemoryHost, TestAgent]:
+    names = ("content", "target_language", "source_language", "formality")
+    return host_with("TRANSLATE", lambda given: {"content": f"[{given['content']}]"}, names=names)
+
+
+def ask(made: tuple[MemoryHost, TestAgent], method: str, **given: Any) -> Answer:
+    host, caller = made
+    return host.call(method, "/", given, caller=caller)
+
+
+def test_languages_are_looked_at_before_anybody_translates() -> None:
+    """METH-011: BCP 47 first; the answer has the translation and both codes."""
+    answer = ask(translating(), "TRANSLATE", content="Hello", target_language="de", source_language="en-GB")
+    assert answer.status == 200, answer.result
+    assert answer.result == {"content": "[Hello]", "source_language": "en-GB", "target_language": "de"}
+    for name, tag in (("target_language", "german!"), ("source_language", "e")):
+        answer = ask(translating(), "TRANSLATE", **{"content": "Hello", "target_language": "de", name: tag})
+        assert (answer.status, answer.result["parameter"]) == (422, name)
+
+
+@cache
+def predicting() -> tuple[MemoryHost, TestAgent]:
+    """A provider that answers what it is given."""
+    names = ("input", "model_id", "confidence_floor", "explain")
+    return host_with("PREDICT", lambda given: given["input"], names=names)
+
+
+PREDICTIONS: list[tuple[dict[str, Any], float, int]] = [
+    ({"prediction": "stays", "confidence": 0.8}, 0.5, 200),
+    ({"prediction": "stays", "confidence": 0.8}, 0.9, 422),
+    ({"prediction": "stays"}, 0.1, 422),
+    ({"prediction": "stays", "confidence": "very"}, 0.1, 422),
+    ({"prediction": "stays", "confidence": 7}, 0.1, 422),
+    ({"prediction": "stays"}, 0, 200),
+    ({"predictions": [{"confidence": 0.2}, {"confidence": 0.1}]}, 0.5, 422),
+]
+
+
+@each_row("answer, floor, status", PREDICTIONS)
+def test_what_is_not_sure_is_no_result(answer: dict[str, Any], floor: float, status: int) -> None:
+    """METH-013: below ``confidence_floor`` no result is returned, whatever the provider says."""
+    found = ask(predicting(), "PREDICT", input=answer, confidence_floor=floor)
+    assert (found.status, found.reason) == (status, "" if status == 200 else "confidence-too-low")
+    assert status == 200 or "stays" not in str(found.document)
+
+
+def test_of_several_predictions_the_sure_ones_are_left() -> None:
+    """METH-013: the draft's accounts of a segment: those above the floor."""
+    both = {"predictions": [{"account": 1, "confidence": 0.9}, {"account": 2, "confidence": 0.3}]}
+    answer = ask(predicting(), "PREDICT", input=both, confidence_floor=0.5)
+    assert answer.result == {"predictions": [{"account": 1, "confidence": 0.9}]}
+
+
+CONSTRAINTS: list[tuple[Any, list[int]]] = [
+    (None, [1, 2, 3, 4, 5, 6]),
+    ({"budget": 50}, [1, 3, 4, 6]),
+    ({"budget": "50.00 EUR"}, [1, 3, 4, 6]),
+    ({"category": "photo"}, [1, 2, 4, 5, 6]),
+    ({"category": ["light"]}, [3]),
+    ({"availability": True}, [1, 2, 3, 5, 6]),
+    ({"exclusions": ["strap", 6]}, [2, 3, 4, 5]),
+    ({"budget": 50, "category": "photo", "availability": True, "exclusions": ["Strap"]}, [6]),
+    ({"price": {"gt": 15}}, [1, 6]),
+]
+
+
+@each_row("constraints, kept", CONSTRAINTS)
+def test_constraints_are_limits(constraints: Any, kept: list[int]) -> None:
+    """METH-019: what is outside is left out, and so is what does not say whether it is."""
+    within = constraint(constraints)
+    assert [each["item"]["id"] for each in OFFERED if within(each)] == kept
+
+
+def test_what_cannot_be_a_limit() -> None:
+    """METH-019: 422, rather than a limit that nobody holds."""
+    for wrong in ("cheap", {"budget": "cheap"}, {"exclusions": 5}, {"price": {"like": 1}}, [1]):
+        with pytest.raises(Refusal) as caught:
+            constraint(wrong)
+        assert caught.value.details["parameter"] == "constraints"
+
+
+def test_recommendations_are_within_their_constraints() -> None:
+    """METH-019: the draft's accessories within a budget: three at most, whatever the provider offers."""
+    names = ("context", "goal", "constraints", "limit", "explain")
+    made = host_with("RECOMMEND", lambda given: {"recommendations": OFFERED}, names=names)
+    call = {"context": {"bought": ["camera"]}, "goal": "accessories", "limit": 3}
+    limits = {"budget": 50, "availability": True}
+    answer = ask(made, "RECOMMEND", **call, constraints=limits)
+    assert [each["item"]["name"] for each in answer.result["recommendations"]] == ["strap", "lamp", "tripod"]
+    assert answer.document["withheld"] == 3
+    assert ask(made, "RECOMMEND", **call, constraints="cheap").status == 422
+    broken = host_with("RECOMMEND", lambda given: {"items": OFFERED}, names=names)
+    assert ask(broken, "RECOMMEND", **call).status == 500
+
+
+def test_what_is_generated_is_what_was_asked_for() -> None:
+    """METH-018: a provider that answers with another type of output is no answer."""
+    names = ("output_type", "source", "format", "length", "style")
+    made = host_with("GENERATE", lambda given: {"content": "x", "output_type": "text"}, names=names)
+    assert ask(made, "GENERATE", output_type="text").result == {"content": "x", "output_type": "text"}
+    assert ask(made, "GENERATE", output_type="code").status == 500
+    assert ask(made, "GENERATE", output_type="poem").status == 422
+
+
+def test_an_address_is_a_providers() -> None:
+    """METH-012: ``NORMALIZE /address`` of the operator is asked for addresses, and for nothing else."""
+    host = MemoryHost({"methods": {"standard": "*"}})
+    schema = {"type": "object", "additionalProperties": False, "properties": {"data": ANY, "locale": ANY}}
+    host.endpoint(
+        "NORMALIZE",
+        "/address",
+        lambda context: {"values": [{"original": context.input["data"], "canonical": "1 High St"}]},
+        input_schema=schema,
+    )
+    caller = host.agent("caller")
+    answer = host.call("NORMALIZE", "/", {"data": "1, High Street", "type": "address"}, caller=caller)
+    assert answer.result["values"][0]["canonical"] == "1 High St"
+    answer = host.call("NORMALIZE", "/", {"data": "3 May 2026", "type": "date"}, caller=caller)
+    assert answer.result["values"][0]["canonical"] == "2026-05-03"
+
+
+def test_a_proposed_call_is_looked_at_and_not_made() -> None:
+    """METH-009: whether the caller could make it; who could not is told no more than that."""
+    host = MemoryHost({"methods": {"standard": "*"}})
+    made: list[Any] = []
+    host.endpoint(
+        "BOOK", "/room", lambda context: made.append(1), {"guest": "string"}, required_scopes=["booking:room"]
+    )
+    may, may_not = host.agent("guest", scopes=scopes), host.agent("stranger")
+    call = {"method": "BOOK", "path": "/room", "parameters": {"guest": "Ada"}}
+
+    def found(target: Any, caller: TestAgent) -> Any:
+        return host.call("VALIDATE", "/", {"target": target, "schema": "call"}, caller=caller).result
+
+    assert found(call, may)["valid"] is True
+    assert found({**call, "parameters": {}}, may)["errors"][0]["rule"] == "required"
+    hidden, unknown = found(call, may_not), found({**call, "path": "/none"}, may_not)
+    assert hidden["valid"] is unknown["valid"] is False
+    assert str(hidden).replace("/room", "/none") == str(unknown)
+    assert made == []
