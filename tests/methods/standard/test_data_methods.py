@@ -639,7 +639,7 @@ async def test_what_holds_the_reactor_is_noticed() -> None:
     from twisted.internet import reactor
 
     def holding(given: Any) -> dict[str, Any]:
-        return {"sum": sum(range(2_000_000))}
+        return {"sum": sum(range(6_000_000))}
 
     assert (await measured(reactor, holding, {}, {}))[0] > HELD
 

@@ -165,7 +165,7 @@ def test_a_proposed_call_is_looked_at_and_not_made() -> None:
     host.endpoint(
         "BOOK", "/room", lambda context: made.append(1), {"guest": "string"}, required_scopes=["booking:room"]
     )
-    may, may_not = host.agent("guest", scopes=scopes), host.agent("stranger")
+    may, may_not = host.agent("guest", scopes=["booking:room"]), host.agent("stranger")
     call = {"method": "BOOK", "path": "/room", "parameters": {"guest": "Ada"}}
 
     def found(target: Any, caller: TestAgent) -> Any:
