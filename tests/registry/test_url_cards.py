@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,9 +12,14 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 from twisted.internet import reactor
 from twisted.internet.defer import maybeDeferred
 
+from agtphost.cli.registry import commands, native
+from agtphost.cli.registry.native import NativeRegistry
+from agtphost.cli.root import agtp
 from agtphost.host.cards import terms_of
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
@@ -220,3 +226,43 @@ def signed(document: dict[str, Any], key: Any) -> dict[str, Any]:
     payload = encode(canonical(document)).decode()
     signature = encode(key.sign(f"{protected}.{payload}".encode())).decode()
     return {**document, "signatures": [{"protected": protected, "signature": signature}]}
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_command_approves_what_was_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``agtp registry approve``: what is pending then, or what ``--sha256`` names; nothing pending is nothing to do."""
+    async with elsewhere(monkeypatch, tmp_path) as (host, site, url):
+        first = site.gives(card())
+        await registered(host, url)
+        maintenance = kept(host)
+        await looked(host, 0, terms_of(host.core.on), maintenance)
+
+        def asked(self: NativeRegistry, method: str, path: str, given: Any) -> Any:
+            reply = host.call(method, path, given, caller=host.operator).reply
+            return native._require(reply)
+
+        monkeypatch.setattr(NativeRegistry, "_asked", asked)
+        monkeypatch.setattr(commands, "resolve", lambda *_, **__: None)
+
+        def said(*words: str) -> Any:
+            return CliRunner().invoke(agtp, ["registry", "approve", *words], prog_name="agtp")
+
+        nothing = said("translator")
+        assert nothing.exit_code == 2 and "nothing of that card waits" in nothing.output
+        completer = ShellComplete(agtp, {}, "agtp", "_AGTP_COMPLETE")
+        for word in ("approve", "get", "withdraw", "renew", "invoke"):
+            found = completer.get_completions(["registry", word], "tran")
+            assert [each.value for each in found] == ["translator"], word
+        changed = site.gives(card(endpoint="https://api.example.net/"))
+        await looked(host, 3_601, terms_of(host.core.on), maintenance)
+        assert host.get("translator").body == first
+        stale = said("translator", "--sha256", "0" * 64)
+        assert stale.exit_code == 1 and "definition-changed-again" in stale.output
+        assert host.get("translator").body == first
+        done = said("translator", "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.output)["version"] == 2 and host.get("translator").body == changed
+        site.gives(card(endpoint="https://api.example.org/"))
+        await looked(host, 3_601, terms_of(host.core.on), maintenance)
+        told = said("translator", "--sha256", str(host.get("translator", form="entry").result["pending"]))
+        assert told.exit_code == 0 and "version" in told.output and "translator" in told.output
