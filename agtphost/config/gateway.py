@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 
 from agtphost.config.faults import Fault
-from agtphost.config.http import HttpSection, listener_of
+from agtphost.config.http import HttpSection, told_base
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import Items, Line, Text
 from agtphost.vocabulary.tomltext import Location
@@ -91,14 +91,7 @@ class GatewaySection(HttpSection):
     @property
     def base(self) -> str | None:
         """Where clients find it, as far as that is told."""
-        if self.url is not None or self.listen is None:
-            return self.url
-        listener = listener_of(self.listen)
-        if listener.kind not in ("ssl", "tcp") or not (listener.local and listener.interface):
-            return None
-        address = listener.interface.replace("\\", "")
-        scheme = "https" if listener.secure else "http"
-        return f"{scheme}://{f'[{address}]' if ':' in address else address}:{listener.port}"
+        return told_base(self.listen, self.url)
 
 
 def absent_gateway() -> GatewaySection:

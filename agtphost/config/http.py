@@ -147,6 +147,22 @@ class Listener:
         return ":".join(part for part in (self.kind, self.port, self.interface) if part)
 
 
+def told_base(listen: str | None, url: str | None) -> str | None:
+    """
+    Where clients find a surface, as far as that is told: its URL, or its listener on this machine's loopback.
+
+    :param url: what the operator says it is.
+    """
+    if url is not None or listen is None:
+        return url
+    listener = listener_of(listen)
+    if listener.kind not in ("ssl", "tcp") or not (listener.local and listener.interface):
+        return None
+    address = listener.interface.replace("\\", "")
+    scheme = "https" if listener.secure else "http"
+    return f"{scheme}://{f'[{address}]' if ':' in address else address}:{listener.port}"
+
+
 def listener_of(listen: str) -> Listener:
     """The listener of an endpoint string; whether there can be one is not looked at."""
     kind, *rest = _PART.split(listen)

@@ -47,30 +47,36 @@ def public_authority(config: Config) -> tuple[str, int]:
     return config.manifest.domain or given.domain or config.host.server_id, port
 
 
-GATEWAY = "gateway"
-"""What the gateway is called among ``apis``."""
+GATEWAY, REGISTRY = "gateway", "registry"
+"""What these are called among ``apis``."""
 
 
 def http_apis(config: Config) -> list[dict[str, str]]:
     """
-    The entries of the manifest's ``apis``: the operator's, and the gateway (AGTP-API section 8.6).
+    The entries of the manifest's ``apis``: the operator's, the gateway and the registry (AGTP-API section 8.6).
 
-    A gateway on loopback is told of where the host itself is there: for readers elsewhere it is no address.
+    Those on loopback are told of where the host itself is there: for readers elsewhere it is no address.
     """
     entries = [entry.document() for entry in config.api]
-    given = config.gateway
-    base = given.url or (given.base if config.listen.loopback else None)
-    if given.listen is None or base is None or any(entry["name"] == GATEWAY for entry in entries):
-        return entries
-    entry = {
-        "name": GATEWAY,
-        "description": "Every endpoint and tool of this host, for clients of HTTP.",
-        "base_url": base,
-    }
-    if given.openapi:
-        entry["openapi_url"] = f"{base}/.well-known/openapi.json"
-        entry["documentation_url"] = f"{base}/.well-known/openapi"
-    return [*entries, entry]
+    named = {entry["name"] for entry in entries}
+    gateway, registry = config.gateway, config.registry
+    base = gateway.url or (gateway.base if config.listen.loopback else None)
+    if gateway.listen is not None and base is not None and GATEWAY not in named:
+        entry = {
+            "name": GATEWAY,
+            "description": "Every endpoint and tool of this host, for clients of HTTP.",
+            "base_url": base,
+        }
+        if gateway.openapi:
+            entry["openapi_url"] = f"{base}/.well-known/openapi.json"
+            entry["documentation_url"] = f"{base}/.well-known/openapi"
+        entries.append(entry)
+    found = registry.base if registry is not None and (registry.url or config.listen.loopback) else None
+    if found is not None and REGISTRY not in named:
+        described = "Cards of the agents here: found, read and called by them, for clients of HTTP."
+        told = {"name": REGISTRY, "description": described, "base_url": found}
+        entries.append({**told, "openapi_url": f"{found}/openapi.json"})
+    return entries
 
 
 def _port(config: Config) -> int:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from agtphost.config import secret
 from agtphost.config.faults import Fault
-from agtphost.config.http import HttpSection
+from agtphost.config.http import HttpSection, told_base
 from agtphost.config.values import (
     FilePath,
     HeaderValue,
@@ -100,6 +100,12 @@ class RegistrySection(HttpSection):
 
     url: Annotated[str | None, form(r"https?://[\x21-\x7e]{1,256}", "must be a URL")] = None
     """How clients reach the path above over HTTP: then the cards of what is hosted here name it."""
+
+    @property
+    def base(self) -> str | None:
+        """Where clients find it, with its path, as far as that is told."""
+        told = told_base(self.listen, self.url)
+        return None if told is None or self.listen is None else f"{told.rstrip('/')}{self.path}"
 
     client_certificates: bool = True
     """

@@ -154,6 +154,17 @@ def test_each_refusal_says_why_and_is_on_record_where_somebody_is_named(doors: D
         assert token_of("one") not in json.dumps(record) and "z" * 40 not in json.dumps(record), row
 
 
+def test_the_gateway_tells_where_the_registry_is(doors: Doors) -> None:
+    """Two surfaces, each with a document of its own: the catalog of APIs, and the manifest, name both."""
+    with httpx.Client() as http:
+        catalog = http.get(f"{doors.bases['gateway']}/.well-known/api-catalog").json()
+        base = f"{doors.bases['registry']}/registry"
+        described = {each["anchor"]: each.get("service-desc") for each in catalog["linkset"]}
+        assert described[base] == [{"href": f"{base}/openapi.json"}]
+        assert "/agents/{id}/invoke" in http.get(described[base][0]["href"]).json()["paths"]
+        assert http.get(described[f"{doors.bases['gateway']}/"][0]["href"], headers=bearer(token_of("one"))).is_success
+
+
 def test_a_body_that_is_turned_down_is_not_waited_for(doors: Doors) -> None:
     """One that is announced too large is refused by its head, on record, and the connection ends."""
     head = "\r\n".join(

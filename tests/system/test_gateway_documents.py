@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from agtphost.agis import validate as validate_agis
 from agtphost.agis.summary import PROTOCOLS
 from agtphost.identity import detached
 from agtphost.identity.keys import VerifyingKey
+from tests import pypi
 from tests.system.gateways import TOKEN, ask, with_gateway
 from tests.system.hosting import Host, running
 
@@ -73,6 +77,26 @@ def test_every_operation_of_the_document_is_answered_as_it_says(served: tuple[Ho
     # The control: who shows nothing is told nothing.
     refused = ask(port, "GET", OPENAPI, token=None)
     assert refused.status == 401 and refused.fields["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.slow
+def test_a_client_is_generated_from_it(served: tuple[Host, int], tmp_path: Path) -> None:
+    """``openapi-python-client``, which is not ours: without a warning, and what it made calls, with types."""
+    _, port = served
+    (tmp_path / "openapi.json").write_bytes(ask(port, "GET", OPENAPI).body)
+    programs = pypi.environment("openapi-python-client", "openapi-python-client==0.29.1")
+    words = ["generate", "--path", "openapi.json", "--output-path", "generated", "--meta", "none", "--fail-on-warning"]
+    environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    command = [str(programs / "openapi-python-client"), *words]
+    made = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=120, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+    script = str(Path(__file__).with_name("generated_client.py"))
+    asked = [str(programs / "python"), script, str(tmp_path), f"http://127.0.0.1:{port}", TOKEN]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told.pop("audit_id")) == 64
+    assert told == {"words": 2, "title": "Pride and Prejudice", "wrong": [422, "invalid-input", "Refusal"]}
 
 
 def as_list(value: Any) -> list[Any]:

@@ -84,7 +84,10 @@ def naming(methods: list[str], *, required: bool) -> list[dict[str, Any]]:
     :param methods: one of which is meant.
     """
     said = {METHOD: methods, GRAMMAR: [AGIS]}
-    return [
-        {"name": name, "in": "header", "required": required, "schema": {"type": "string", "enum": values}}
-        for name, values in said.items()
-    ]
+    found = []
+    for name, values in said.items():
+        schema = {"type": "string", "enum": values}
+        # Generated clients say by themselves what there is but one of.
+        only = {"default": values[0]} if required and len(values) == 1 else {}
+        found.append({"name": name, "in": "header", "required": required, "schema": {**schema, **only}})
+    return found
