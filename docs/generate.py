@@ -4,6 +4,7 @@ The pages that follow from something else; ``python docs/generate.py`` writes th
 - ``docs/configuration.rst``: every key of ``host.toml`` and of the command's own file, from the classes of
   :mod:`agtphost.config`
 - ``docs/reasons.rst``: every reason that the host refuses for, from :mod:`agtphost.vocabulary.reasons`
+- ``docs/standard-methods.rst``: the table of the fifty, from :mod:`agtphost.methods.standard.table`; the rest by hand
 - ``docs/architecture.rst``: what each package may import, from ``tests/test_layering.py``; the rest is written by hand
 - ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``
 
@@ -36,6 +37,7 @@ from agtphost.config.sections import Config
 from agtphost.config.values import Section
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
+from agtphost.methods.standard.table import STANDARD
 from agtphost.vocabulary.reasons import Reason
 
 DOCS = Path(__file__).resolve().parent
@@ -172,7 +174,7 @@ def tables(kind: type[Section] = Config, path: str = "") -> Iterator[Table]:
         meaning = re.sub(r" ?\bRequired\.$", "", meaning)
         keys.append(
             Key(
-                name=name,
+                name=field.alias or name,
                 type=SAID.get((path, name)) or typed(hints[name]),
                 default=""
                 if required or field.is_required()
@@ -391,12 +393,36 @@ def architecture(page: str) -> str:
     return re.sub(r"(   \* - ``(\w+)``\n     - .+\n     - ).+", row, page)
 
 
+BEGIN, END = ".. begin of the fifty\n", ".. end of the fifty\n"
+
+
+def standard_methods(page: str) -> str:
+    """``docs/standard-methods.rst`` with its table as the rows have it; all else is kept."""
+    head = (
+        "\n.. list-table::\n   :header-rows: 1\n\n   * - Method\n     - What is true afterwards\n"
+        "     - Parameters, those that it needs first\n     - Changes\n\n"
+    )
+    rows = []
+    for row in STANDARD.values():
+        needed = [f"**{name}**" for name in row.required]
+        more = [name for name in row.parameters if name not in row.required]
+        scope = f"; takes ``{row.scope}``" if row.scope else ""
+        rows.append(
+            f"   * - {row.name}\n     - {row.outcome}\n     - {', '.join([*needed, *more])}\n"
+            f"     - {'yes' if row.writes else 'no'}{scope}\n"
+        )
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + head + "".join(rows) + "\n" + END + rest.partition(END)[2]
+
+
 def main() -> None:
     """Write every page anew."""
     (DOCS / "configuration.rst").write_text(configuration())
     (DOCS / "reasons.rst").write_text(reasons())
     drawn = DOCS / "architecture.rst"
     drawn.write_text(architecture(drawn.read_text()))
+    listed = DOCS / "standard-methods.rst"
+    listed.write_text(standard_methods(listed.read_text()))
     log = ROOT / "CHANGELOG.rst"
     log.write_text(changelog(log.read_text() if log.exists() else ""))
 

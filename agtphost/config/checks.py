@@ -16,6 +16,7 @@ from agtphost.config.faults import Fault
 from agtphost.config.gateway import gateway_faults
 from agtphost.config.mcp_front import mcp_front_faults
 from agtphost.config.merchant import merchant_faults
+from agtphost.config.methods import methods_faults
 from agtphost.config.oauth import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.registry import registry_faults
@@ -70,6 +71,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from witnessing_faults(config)
     yield from delegation_faults(config.delegation, config.host.server_id)
     yield from traces_faults(config.traces)
+    yield from methods_faults(config.methods)
     yield from search_faults(config.search, config.folder)
     yield from _extras(config)
 

@@ -162,7 +162,7 @@ def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
             if inner is None:
                 return ()
             model = inner
-    return model.model_fields
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.values import Section, Table
+from agtphost.config.faults import Fault
+from agtphost.config.values import Items, Line, Scope, Section, Table, form
 from agtphost.vocabulary import formulas
 from agtphost.vocabulary.catalog import Catalog
 
@@ -71,6 +72,56 @@ def _procedures(value: Any) -> Any:
     return value
 
 
+Name = Annotated[
+    str,
+    form(
+        r"[a-z][a-z0-9_-]{0,63}", "holds {}, which is no name (1 to 64 of a-z, 0-9, _ and -, beginning with a letter)"
+    ),
+]
+
+
+class RemoteSection(Section):
+    """One ``[[methods.collection.remote]]``: what SYNC brings a collection and its authoritative source together by."""
+
+    name: Name
+    """What callers of SYNC call it."""
+
+    pull: Line = ""
+    """
+    What answers with the remote's items, as ``METHOD /path`` of this host: an endpoint made of a function, a recipe, an
+    MCP tool or an HTTPS service. It answers ``{"items": [{"id": ..., "data": ...}]}``. Empty: nothing is pulled.
+    """
+
+    push: Line = ""
+    """What takes ``{"items": [...]}`` to the remote, likewise. Empty: nothing is pushed."""
+
+
+class CollectionSection(Section):
+    """One ``[[methods.collection]]``: JSON documents that agents keep here."""
+
+    name: Name
+    """What callers call it."""
+
+    read: Items[Scope] = ()
+    """Scopes that reading takes, all of them; none: every agent that is known reads."""
+
+    write: Items[Scope] = ()
+    """Scopes that writing takes; none: every agent that is known writes. Who entered an item is its owner."""
+
+    schema_: Annotated[Table[str, Any] | None, Field(alias="schema")] = None
+    """A JSON Schema that the data of every item follows; None: any JSON."""
+
+    max_items: Annotated[int, Field(ge=1, le=100_000)] = 10_000
+    """Items at most. They are in memory: 100,000 of 4 KiB are 0.5 to 1 GiB, which ``agtp check`` warns of."""
+
+    remote: Items[RemoteSection] = ()
+    """``[[methods.collection.remote]]``: what SYNC may bring it together with."""
+
+
+RESERVED_NAMES: Final = ("relations", "bindings", "agents", "cards", "records")
+"""What SEARCH and SCAN call what every host has."""
+
+
 class MethodsSection(Section):
     """
     ``[methods]``: the standard methods that this host answers on ``/`` (``docs/standard-methods``). A change of it is
@@ -92,6 +143,9 @@ class MethodsSection(Section):
     version. Nothing else is ever run.
     """
 
+    collection: Items[CollectionSection] = ()
+    """``[[methods.collection]]``: JSON documents that agents keep here, for FETCH, SEARCH, REGISTER and others."""
+
     @cached_property
     def names(self) -> frozenset[str]:
         """The methods that are on."""
@@ -100,3 +154,16 @@ class MethodsSection(Section):
         if self.standard == READING:
             return frozenset(reading_names())
         return frozenset(self.standard)
+
+
+def methods_faults(section: MethodsSection) -> Iterator[Fault]:
+    """What no key tells alone."""
+    seen: set[str] = set()
+    for number, each in enumerate(section.collection):
+        at = ("methods", "collection", number)
+        if each.name in RESERVED_NAMES:
+            said = "is what every host has already"
+            yield Fault(location=(*at, "name"), message=said, hint="choose another name")
+        if each.name in seen:
+            yield Fault(location=(*at, "name"), message="is the name of two collections", hint="choose another name")
+        seen.add(each.name)

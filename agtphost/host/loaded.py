@@ -19,8 +19,9 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, agis, bindings
 from agtphost.host.handler_factory import Bindable
-from agtphost.host.plugins import Plugins, plugins
+from agtphost.host.plugins import Plugins, plugins, problems_of
 from agtphost.host.searching import model_of
+from agtphost.host.standard import collection_faults
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
@@ -190,6 +191,7 @@ def combine(
     provided = plugins(config, parts["plugins"]) if provided is None else provided
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
+    parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
     key, tls = identity()
     if any(parts.values()) or tls is None:
         return None

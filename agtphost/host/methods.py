@@ -66,6 +66,7 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
+from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.orchestration.monitoring import cancelling
 from agtphost.methods.standard.orchestration.pausing import Resumption
 from agtphost.methods.standard.parts import Parts
@@ -195,8 +196,8 @@ def built_in_methods(
             *tasks.bindings,
             *witnessing(config, evidence.held, loaded.key),
             *purchase.built_in(loaded.catalog, bound),
-            *standard_methods(config.methods, lambda: _parts(on, shown, floor, candidates), bound, on.floor),
             *orchestration_bindings(on),
+            *standard_methods(config.methods, lambda: _parts(on, upstreams, shown, floor, candidates), bound, on.floor),
             *page_bindings(access),
             *granting_bindings(on, upstreams, negotiating),
             *configuration_bindings(on),
@@ -241,7 +242,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
     )
 
 
-def _parts(on: Foundation, shown: Disclosure, floor: Floor, candidates: Candidates) -> Parts:
+def _parts(on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates) -> Parts:
     """What the standard methods are made of."""
     config, loaded, evidence = on.config, on.loaded, on.evidence
     return Parts(
@@ -257,6 +258,8 @@ def _parts(on: Foundation, shown: Disclosure, floor: Floor, candidates: Candidat
         listed=on.registry.admitted,
         find=on.registry.match,
         adapters=shown.adapters,
+        upstreams=lambda: [entry for adapter in upstreams.reporting for entry in adapter.upstreams()],
+        witnesses=lambda: {each.name: each.age for each in evidence.witnesses.witnesses},
         library=Library(loaded.documents),
         candidates=candidates,
         search=on.lasting.searching.of(config, loaded.model, volatile=loaded.volatile),
@@ -264,6 +267,7 @@ def _parts(on: Foundation, shown: Disclosure, floor: Floor, candidates: Candidat
         records=evidence.records,
         ledger=evidence.ledger,
         key=loaded.key,
+        collections=Collections(config.methods.collection, evidence.held, on.seconds),
         approvals=on.lasting.approvals,
         sessions=floor.sessions,
         suspensions=floor.suspensions,

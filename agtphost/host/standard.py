@@ -8,12 +8,15 @@ from typing import Any, Final
 
 from zope.interface import implementer
 
+from agtphost.config.faults import Fault
 from agtphost.config.methods import MethodsSection
 from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
-from agtphost.methods.standard import checking, transacting
+from agtphost.methods.standard import checking, finding, transacting
+from agtphost.methods.standard.collections import family as collections
 from agtphost.methods.standard.orchestration import family as orchestration
 from agtphost.methods.standard.parts import Handlers, Parts
 from agtphost.methods.standard.pure import handlers as pure
@@ -22,7 +25,14 @@ from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
-FAMILIES: Final[Sequence[Handlers]] = (checking.handlers, transacting.handlers, pure.handlers, orchestration.handlers)
+FAMILIES: Final[Sequence[Handlers]] = (
+    checking.handlers,
+    collections.handlers,
+    finding.handlers,
+    orchestration.handlers,
+    pure.handlers,
+    transacting.handlers,
+)
 """What makes the built-ins, family by family."""
 
 ELSEWHERE: Final = frozenset({"QUOTE", "RESUME"})
@@ -82,6 +92,19 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         details={"semantic": semantic},
         absent=handler is None,
     )
+
+
+def collection_faults(section: MethodsSection) -> list[Fault]:
+    """Schemas of collections that are none."""
+    found = []
+    for number, each in enumerate(section.collection):
+        try:
+            if each.schema_ is not None:
+                compile_schema(dict(each.schema_), role="output")
+        except SchemaError as error:
+            location = ("methods", "collection", number, "schema")
+            found.append(Fault(location=location, message=f"is no JSON Schema that this host runs: {error}"))
+    return found
 
 
 def governed(section: MethodsSection, endpoints: Iterable[Binding]) -> list[Binding]:

@@ -34,6 +34,7 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
         for other in seen:
             if other != "*" and other not in zones:
                 yield f"[policies.zones] {zone} may look into {other}, and no agent known here is of that zone"
+    yield from _collections(loaded)
     methods = config.policies.methods
     served = {endpoint.method for endpoint in loaded.endpoints}
     for key, names in (("allow", methods.allow), ("disallow", methods.disallow), ("custom", methods.custom)):
@@ -87,6 +88,9 @@ def _dimensions(loaded: Loaded) -> Iterator[str]:
             yield f"{what}: {rule.method} has no parameter {rule.parameter!r} here{meant}, and so it binds no call"
 
 
+MANY_ITEMS = 10_000
+"""Items of a collection that nobody has to be told of."""
+
 CARRIED = ("/mcp/", "/a2a/", "/acp/")
 """Paths of EXECUTE whose input is another protocol's."""
 
@@ -102,6 +106,22 @@ def _parameters(loaded: Loaded) -> Iterator[tuple[str, str, frozenset[str]]]:
     for method in loaded.config.methods.names:
         if (method, "/") not in declared:
             yield method, "/", frozenset(STANDARD[method].parameters)
+
+
+def _collections(loaded: Loaded) -> Iterator[str]:
+    """What collections may cost, and remotes that lead nowhere."""
+    placed = {(endpoint.method, endpoint.path) for endpoint in loaded.endpoints}
+    for each in loaded.config.methods.collection:
+        if each.max_items > MANY_ITEMS:
+            yield (
+                f"[methods.collection] {each.name} takes {each.max_items} items, and all of them are in memory: "
+                "100,000 of 4 KiB are 0.5 to 1 GiB"
+            )
+        for remote in each.remote:
+            for key, place in (("pull", remote.pull), ("push", remote.push)):
+                method, _, path = place.partition(" ")
+                if place and (method, path) not in placed:
+                    yield f"[methods.collection.remote] {remote.name}: {key} is {place!r}, and no endpoint is there"
 
 
 def _people(loaded: Loaded) -> Iterator[str]:

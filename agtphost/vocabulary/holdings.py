@@ -46,6 +46,9 @@ CARD_VERSION: Final = "card-version"
 VERIFICATION: Final = "audit-verification"
 """The kind of what the last verification of the evidence came to."""
 
+COLLECTION_ITEM: Final = "collection-item"
+"""The kind of what agents keep in collections: see :mod:`agtphost.methods.standard.collections`."""
+
 _AGAIN = "Try again later."
 _PINS = "Remove upstreams, or their tools, that are used no more."
 
@@ -327,6 +330,19 @@ _KINDS: Final = (
         unproven=1,
         lives=None,
         finished=ANY,
+    ),
+    _of_agents(
+        COLLECTION_ITEM,
+        "an item of a collection of ``[[methods.collection]]``, a relation of LINK, a binding of EMBED",
+        50_000,
+        in_all=200_000,
+        octets_per_owner=64 * MIB,
+        octets_in_all=256 * MIB,
+        unproven=100,
+        lives=None,
+        brief=("collection", "id", "owner"),
+        reason=Reason.TOO_MANY_ITEMS,
+        remedy="Keep less here, or tell the operator.",
     ),
     # What follows from the operator's own doing and configuration
     _of_the_host("retained-agent", "what stays of a revoked or deprecated agent", 1_000_000, indexed=("label",)),

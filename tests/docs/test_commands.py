@@ -263,7 +263,7 @@ def test_the_generator_is_run(tmp_path: Path) -> None:
     for name in ("generate.py", "examples.toml", *(f"changes/{each.name}" for each in ROOT.glob("docs/changes/*.rst"))):
         (tmp_path / "docs" / name).write_text((ROOT / "docs" / name).read_text())
     (tmp_path / "tests").mkdir()
-    for name in ("CHANGELOG.rst", "tests/test_layering.py", "docs/architecture.rst"):
+    for name in ("CHANGELOG.rst", "tests/test_layering.py", "docs/architecture.rst", "docs/standard-methods.rst"):
         (tmp_path / name).write_text((ROOT / name).read_text())
     done = subprocess.run([sys.executable, "docs/generate.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -47,6 +47,12 @@ def test_the_configuration_page_is_current() -> None:
     assert (DOCS / "configuration.rst").read_text() == GENERATE.configuration(), REMEDY
 
 
+def test_the_table_of_the_fifty_is_current() -> None:
+    """It is what the rows say."""
+    page = (DOCS / "standard-methods.rst").read_text()
+    assert page == GENERATE.standard_methods(page), REMEDY
+
+
 def test_the_page_of_reasons_is_current() -> None:
     """It has a row for each, with what helps."""
     page = (DOCS / "reasons.rst").read_text()
@@ -85,7 +91,7 @@ def declared(source: str, known: set[str]) -> Iterator[tuple[str, str]]:
             for part in node.body:
                 # What begins with an underscore is nothing that a file can say.
                 if isinstance(part, ast.AnnAssign) and not ast.unparse(part.target).startswith("_"):
-                    yield node.name, ast.unparse(part.target)
+                    yield node.name, ast.unparse(part.target).rstrip("_")
 
 
 def undocumented(page: str) -> list[str]:

@@ -141,6 +141,7 @@ _UNUSED = "not of a running host"
 TABLES: Final[Mapping[str, frozenset[str]]] = {
     _CONFIGURED: frozenset(
         {
+            "methods.standard.collections.store:Collections._indexes",
             "search.lexical:Lexicon._words",
             "registry.mcp_servers:McpServers._seen",
             "adapters.a2a.agent:A2AAgent._dialects",
@@ -237,6 +238,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _CALL: frozenset(
         {
+            "methods.standard.collections.entering:Merged._values",
+            "methods.standard.collections.entering:Merged.changes",
             "methods.standard.pure.extraction:_Extraction.confidence",
             "adapters.a2a.fronted:FrontedTasks._calls",
             "adapters.a2a.fronted:FrontedTasks._withdrawn",

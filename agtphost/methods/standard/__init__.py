@@ -9,6 +9,8 @@ is 503 until there is one.
 - :mod:`.parts`: what the built-ins are made of
 - :mod:`.checking`: CHECK
 - :mod:`.orchestration`: the family of what calls others: chains, batches, procedures, and who is told of what
+- :mod:`.collections`: FETCH, SEARCH, SCAN, REGISTER, IMPORT, LINK, EMBED and SYNC
+- :mod:`.finding`: FIND
 - :mod:`.transacting`: the family of what grants, signs, logs, cancels, hands over and delivers
 - :mod:`.authorization`: AUTHORIZE
 - :mod:`.cancellation`: CANCEL

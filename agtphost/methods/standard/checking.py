@@ -2,49 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from zope.interface import implementer
 
+from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 
-UP, DOWN = "up", "down"
+UP, IDLE, DEGRADED, DOWN = "up", "idle", "degraded", "down"
+RANK: Final = (UP, IDLE, DEGRADED, DOWN)
+"""From best to worst: the whole is as its worst component, and ``idle`` is as good as up: it starts with a call."""
+
+STATES: Final[Mapping[str, str]] = {
+    "up": UP,
+    "idle": IDLE,
+    "starting": DEGRADED,
+    "backoff": DOWN,
+    "failed": DOWN,
+    "stopped": DOWN,
+}
+"""What an upstream's states are here."""
+
+LEASES: Final[Mapping[str, str]] = {"live": UP, "late": DEGRADED, "lost": DOWN}
+"""What the states of a card are."""
+
+LATE = 60.0
+"""Seconds for which a checkpoint may wait for a witness that is in order."""
+
+HOST, STORE, WITNESS, CARD = "host", "store", "witness", "card:"
+CARRIERS: Final = ("mcp_server", "a2a_agent", "acp_server")
+"""Members of a tool's record that name its upstream."""
+
+Component = Mapping[str, Any]
+
+
+def _one(component: str, name: str, status: str, **more: Any) -> Component:
+    return {"component": component, "name": name, "status": status, **more}
 
 
 @implementer(IBuiltInHandler)
 class Check:
-    """Answers CHECK."""
+    """Answers CHECK: of what the caller may call or see, and of nothing else."""
 
     kind = "built_in"
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def handle(self, context: BuiltInContext) -> Any:
-        target = str(context.input["target"])
-        components = self._agent(context, target)
-        if components is None:
-            raise Refusal(
-                Reason.NOTHING_TO_CHECK,
-                details={"parameter": "target"},
-            )
-        status = UP if all(each["status"] == UP for each in components) else DOWN
-        return {"target": target, "status": status, "components": components}
+    async def handle(self, context: BuiltInContext) -> Any:
+        """
+        Answer.
 
-    def _agent(self, context: BuiltInContext, target: str) -> list[Mapping[str, Any]] | None:
+        :raises Refusal: 404 for what is nothing here, or nothing for the caller.
+        """
+        target = str(context.input["target"])
+        deep = parameters.choice(context.input, "depth", ("shallow", "deep"), "shallow") == "deep"
+        components = list(self._own(target, deep=deep))
+        if not components and target.startswith(CARD):
+            components = [await self._card(context, target.removeprefix(CARD))]
+        components = components or [*self._upstream(context, target), *self._agent(context, target, deep=deep)]
+        if not components:
+            raise Refusal(Reason.NOTHING_TO_CHECK, details={"parameter": "target"})
+        worst = max(components, key=lambda each: RANK.index(each["status"]))
+        return {
+            "target": target,
+            "depth": "deep" if deep else "shallow",
+            "status": UP if worst["status"] in (UP, IDLE) else worst["status"],
+            "components": components,
+        }
+
+    def _own(self, target: str, *, deep: bool) -> Iterator[Component]:
+        """The host itself, and what it cannot do without."""
         parts = self._parts
-        agent: Agent | None = parts.directory.by_id(target) if is_agent_id(target) else parts.directory.by_name(target)
+        if target in (HOST, parts.server_id, f"agtp://{parts.server_id}"):
+            yield _one(HOST, parts.server_id, UP)
+            if deep:
+                yield from self._store()
+                yield from self._witnesses()
+        elif target == STORE:
+            yield from self._store()
+        elif target == WITNESS:
+            yield from self._witnesses()
+
+    def _store(self) -> Iterator[Component]:
+        ledger = self._parts.ledger
+        yield _one(STORE, STORE, DOWN if not ledger.healthy else DEGRADED if ledger.low else UP)
+
+    def _witnesses(self) -> Iterator[Component]:
+        for name, waits in self._parts.witnesses().items():
+            yield _one(WITNESS, name, UP if waits < LATE else DOWN, waits_seconds=round(waits, 3))
+
+    def _upstream(self, context: BuiltInContext, target: str) -> list[Component]:
+        """A tool by ``server.tool``, or a server by its name: one that the caller may call something of."""
+        tools = [tool for adapter in self._parts.adapters for tool in adapter.tools()]
+        tool = next((each for each in tools if each.name == target and context.admits(each)), None)
+        if tool is not None:
+            server = _server_of(tool)
+            return [_one("tool", tool.name, UP), *([self._server(server)] if server else ())]
+        servers = {_server_of(each) for each in tools if context.admits(each)} - {""}
+        if target in servers:
+            return [self._server(target)]
+        # Which tools a server has that has never run is not known, and neither is who may call them.
+        report = self._report(target)
+        if (
+            report is not None
+            and report.get("state") == "idle"
+            and not any(_server_of(each) == target for each in tools)
+        ):
+            return [_one("server", target, IDLE)]
+        return []
+
+    def _report(self, name: str) -> Mapping[str, Any] | None:
+        return next((each for each in self._parts.upstreams() if each.get("name") == name), None)
+
+    def _server(self, name: str) -> Component:
+        report = self._report(name)
+        state = "failed" if report is None else str(report.get("state"))
+        return _one("server", name, STATES.get(state, DOWN), state=state)
+
+    async def _card(self, context: BuiltInContext, card_id: str) -> Component:
+        """A card of the registry, as ``QUERY /cards/{id}`` shows it to the caller."""
+        if self._parts.find("FIND", "/cards") is None or not card_id.isascii() or "/" in card_id or not card_id:
+            raise Refusal(Reason.NOTHING_TO_CHECK, details={"parameter": "target"})
+        try:
+            entry = await context.invoke("QUERY", f"/cards/{card_id}", {"form": "entry"})
+        except Refusal as refusal:
+            if refusal.status in (404, 400, 422):
+                raise Refusal(Reason.NOTHING_TO_CHECK, details={"parameter": "target"}) from None
+            raise
+        state = str(entry.get("state", "live"))
+        return _one("card", card_id, LEASES.get(state, DOWN), state=state)
+
+    def _agent(self, context: BuiltInContext, target: str, *, deep: bool) -> Sequence[Component]:
+        """An agent by Agent-ID, label or ``/agents/NAME``; deep: with the servers of what it offers here."""
+        parts, name = self._parts, target.removeprefix(f"agtp://{self._parts.server_id}").removeprefix("/agents/")
+        agent: Agent | None = parts.directory.by_id(name) if is_agent_id(name) else parts.directory.by_name(name)
         if agent is None or not parts.visibility.documents_of(context, agent):
-            return None
+            return ()
         state = parts.states(agent)
-        status = DOWN if state.stopped else UP
-        return [{"component": "agent", "name": agent.name, "status": status, "state": state.status.value}]
+        status = DOWN if state.stopped else DEGRADED if state.status.value == "deprecated" else UP
+        found = [_one("agent", agent.name, status, agent_id=agent.agent_id, state=state.status.value)]
+        if deep:
+            found += self._dependencies(context, agent)
+        return found
+
+    def _dependencies(self, context: BuiltInContext, agent: Agent) -> Iterator[Component]:
+        """What the agent cannot work without here: the store, and servers whose tools it offers to the caller."""
+        yield from self._store()
+        tools = (tool for adapter in self._parts.adapters for tool in adapter.tools())
+        offered = (tool for tool in tools if not tool.agents or agent.agent_id in tool.agents)
+        for name in sorted({_server_of(tool) for tool in offered if context.admits(tool)} - {""}):
+            yield self._server(name)
+
+
+def _server_of(tool: Binding) -> str:
+    return str(next((tool.extra[member] for member in CARRIERS if member in tool.extra), ""))
 
 
 def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:

@@ -23,6 +23,7 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight.notification import Notification
+from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.search.engine import SearchEngine
@@ -68,6 +69,12 @@ class Parts:
     adapters: Sequence[IPayloadAdapter]
     """MCP servers, A2A agents and ACP servers."""
 
+    upstreams: Callable[[], Sequence[Mapping[str, object]]]
+    """How each of their servers is, by ``name`` and ``state``."""
+
+    witnesses: Callable[[], Mapping[str, float]]
+    """For how many seconds a checkpoint waits for each witness."""
+
     library: Library
     """The documents of ``[query]``."""
 
@@ -83,6 +90,9 @@ class Parts:
     ledger: Ledger
     key: SigningKey | None
     """Signs records; None where the host signs nothing."""
+
+    collections: Collections
+    """JSON documents that agents keep here."""
 
     approvals: Approvals
     sessions: SessionRegistry

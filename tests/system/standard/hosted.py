@@ -27,6 +27,26 @@ AGENTS: Mapping[str, tuple[str, ...]] = {
 """Agents that call, with their scopes: one who may do anything, one who may do something, one who may do nothing."""
 
 
+FILES: Mapping[str, str] = {
+    "endpoints/stock.toml": """\
+method = "QUERY"
+path = "/stock"
+description = "The rooms that a remote system knows."
+errors = []
+handler = { type = "registered_function", function = "handlers.stock.rooms" }
+semantic = { intent = "Read what the remote system has.", actor = "agent", outcome = "The rooms are known.", \
+capability = "retrieval", confidence = 1.0, impact = "informational", is_idempotent = true }
+input_schema = { type = "object", additionalProperties = false, properties = {} }
+output_schema = { type = "object" }
+""",
+    "handlers/stock.py": """\
+def rooms(context):
+    return {"items": [{"id": "blue", "data": {"seats": 8}}, {"id": "red", "data": {"seats": 12}}]}
+""",
+}
+"""What the host answers with besides: each family of methods adds its files."""
+
+
 class Standard:
     """
     A running host with ``standard = "*"``, and clients of it.
@@ -37,6 +57,8 @@ class Standard:
     def __init__(self, folder: Path) -> None:
         self.config = sample(folder, append=(Path(__file__).parent / "host.toml").read_text(encoding="utf-8"))
         folder = self.config.parent
+        for file, text in FILES.items():
+            (folder / file).write_text(text, encoding="utf-8")
         provision_development(
             folder / "state", server_id="localhost", hosted=[folder / "agents" / "librarian.agent.json"]
         )

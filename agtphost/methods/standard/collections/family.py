@@ -1,0 +1,28 @@
+"""What answers the methods that read and change collections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.methods.standard.collections.entering import Importing, Registration
+from agtphost.methods.standard.collections.fetching import Fetch, Resources
+from agtphost.methods.standard.collections.reading import Scan, Searching
+from agtphost.methods.standard.collections.relating import Embedding, Linking
+from agtphost.methods.standard.collections.syncing import Syncing
+from agtphost.methods.standard.parts import Parts
+
+
+def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+    """The built-ins that read and change collections."""
+    resources = Resources(parts)
+    return {
+        "FETCH": Fetch(resources),
+        "SEARCH": Searching(parts),
+        "SCAN": Scan(parts),
+        "REGISTER": Registration(parts),
+        "IMPORT": Importing(parts),
+        "LINK": Linking(parts, resources),
+        "EMBED": Embedding(parts, resources),
+        "SYNC": Syncing(parts),
+    }

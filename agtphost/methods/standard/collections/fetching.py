@@ -1,0 +1,151 @@
+"""FETCH: one resource by its identifier (methods v01 section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
+from agtphost.identity.agents import Agent
+from agtphost.methods.standard.collections.store import BINDINGS, Item
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.reasons import Reason
+
+JSON: Final = ("json", "application/json")
+"""What ``format`` may ask for."""
+
+NAMESPACE, STATUS = "/agents", "/status"
+
+
+class Resources:
+    """What an identifier means on this host."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    def local(self, identifier: str) -> str:
+        """An identifier without this host's own address before it."""
+        return identifier.removeprefix(f"agtp://{self.parts.server_id}/").removeprefix("collections/")
+
+    def item(self, context: BuiltInContext, identifier: str) -> Item | None:
+        """The item that ``collection/id`` names, if the caller may read it."""
+        return self.parts.collections.item(context, self.local(identifier))
+
+    def agent(self, context: BuiltInContext, identifier: str) -> Agent | None:
+        """The agent that an Agent-ID, a label, or ``/agents/NAME`` names, if the caller is shown it."""
+        name = self.local(identifier).removeprefix("/").removeprefix("agents/")
+        directory = self.parts.directory
+        agent: Agent | None = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
+        return agent if agent is not None and self.parts.visibility.documents_of(context, agent) else None
+
+    def named(self, context: BuiltInContext, identifier: str) -> str | None:
+        """
+        What an entity is called for good: what LINK relates, and EMBED embeds.
+
+        :return: ``collection/id``, an Agent-ID or ``server.tool``; None for what the caller does not see.
+        """
+        item = self.item(context, identifier)
+        if item is not None:
+            return f"{item.value['collection']}/{item.id}"
+        agent = self.agent(context, identifier)
+        if agent is not None:
+            return agent.agent_id
+        tools = (tool for adapter in self.parts.adapters for tool in adapter.tools())
+        return next((tool.name for tool in tools if tool.name == identifier and context.admits(tool)), None)
+
+
+@implementer(IBuiltInHandler)
+class Fetch:
+    """Answers FETCH."""
+
+    kind = "built_in"
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+
+    async def handle(self, context: BuiltInContext) -> Any:
+        """
+        Answer.
+
+        :raises Refusal: 404 for what the caller may not read, in that version; 422 for a format that there is not.
+        """
+        given = context.input
+        parameters.choice(given, "format", JSON, JSON[0])
+        identifier = str(given["resource_id"])
+        item = self._resources.item(context, identifier) or self._embedded(context, identifier)
+        if item is not None:
+            return self._item(context, item)
+        found = await self._elsewhere(context, identifier)
+        self._require_version(context, found.get("version"))
+        return {"resource_id": identifier, "modified": True, **found}
+
+    def _item(self, context: BuiltInContext, item: Item) -> Mapping[str, Any]:
+        value = item.value
+        self._require_version(context, value["version"])
+        told = {
+            "resource_id": f"{value['collection']}/{value['id']}",
+            "version": value["version"],
+            "owner": value["owner"],
+            "owners": value["owners"],
+            "created_at": value["created_at"],
+            "last_modified": value["updated_at"],
+        }
+        since = parameters.moment(context.input, "if_modified_since")
+        if since is not None and datetime.fromisoformat(value["updated_at"]).timestamp() <= since:
+            return {**told, "modified": False}
+        embedded = self._bound(context, f"{value['collection']}/{value['id']}")
+        beside = {"embedded": embedded} if embedded else {}
+        return {**told, "modified": True, "content_type": "application/json", "content": value["data"], **beside}
+
+    def _bound(self, context: BuiltInContext, target: str) -> dict[str, str]:
+        """What is embedded in an item, by the names of the bindings."""
+        bindings = self._resources.parts.collections.find(BINDINGS)
+        assert bindings is not None
+        data = [Item(held).value["data"] for held in bindings.listed(context)]
+        return {each["binding"]: each["source"] for each in data if each["target"] == target}
+
+    def _embedded(self, context: BuiltInContext, identifier: str) -> Item | None:
+        """What ``collection/id/binding`` names."""
+        target, slash, name = self._resources.local(identifier).rpartition("/")
+        source = self._bound(context, target).get(name) if slash and "/" in target else None
+        return None if source is None else self._resources.item(context, source)
+
+    async def _elsewhere(self, context: BuiltInContext, identifier: str) -> dict[str, Any]:
+        """Documents about agents, and resources of hosted MCP servers: through the gates, as the caller itself."""
+        path = f"/{self._resources.local(identifier).removeprefix('/')}"
+        label, status = path.removesuffix(STATUS), path.endswith(STATUS)
+        if path == NAMESPACE:
+            return {"content": await self._asked(context, "DESCRIBE", NAMESPACE, {})}
+        agent = self._resources.agent(context, label)
+        if agent is not None:
+            document = await self._asked(context, "DESCRIBE", f"{NAMESPACE}/{agent.name}{STATUS if status else ''}", {})
+            return {"content": document}
+        if "://" in identifier:
+            asked = {"modality": "mcp.resource", "mcp_resource_uri": identifier}
+            return {"content": await self._asked(context, "QUERY", "/", asked)}
+        raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "resource_id"})
+
+    @staticmethod
+    async def _asked(context: BuiltInContext, method: str, path: str, given: Mapping[str, Any]) -> Any:
+        try:
+            return await context.invoke(method, path, given)
+        except Refusal as refusal:
+            if refusal.status in (403, 408, 262, 401):
+                raise
+            raise Refusal(
+                Reason.RESOURCE_UNKNOWN,
+                details={"parameter": "resource_id", "because": str(refusal.reason), **refusal.details},
+            ) from None
+
+    @staticmethod
+    def _require_version(context: BuiltInContext, version: Any) -> None:
+        wanted = context.input.get("version")
+        if wanted is not None and str(wanted) != str(version):
+            told = {"version": version} if version is not None else {}
+            raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "version", **told})

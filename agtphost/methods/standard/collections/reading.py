@@ -1,0 +1,266 @@
+"""SEARCH and SCAN: items that follow criteria, and every item once (methods v01 sections 3.2 and 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.state import StateItem
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import Search
+from agtphost.methods.continuation import PARAMETER
+from agtphost.methods.inspection.calls import brief
+from agtphost.methods.standard.collections.store import Collection, Item
+from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.pure import criteria, queries
+from agtphost.methods.standard.pure.material import MISSING, at, is_place
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.reasons import Reason
+
+LIMIT, MOST = 50, 500
+"""Items of one answer: by default, and at most."""
+
+FURTHEST = 1_000_000
+ANSWER = 1_048_576
+"""Octets of the items of one answer: the rest is the next part's."""
+
+MOST_KEYS = 8
+"""Members that are sorted by."""
+
+RECORDS = 1_000
+"""Records of the caller that are searched: the newest."""
+
+CARDS = 200
+"""Cards that are searched."""
+
+Predicate = Callable[[Any], bool]
+
+
+def predicate(wanted: Any, name: str) -> Predicate:
+    """
+    Criteria as an object, or JMESPath of one record's data.
+
+    :raises Refusal: 422 for what is neither.
+    """
+    if wanted in ("*", {}):
+        return lambda record: True
+    return queries.predicate(wanted, name) if isinstance(wanted, str) else criteria.compiled(wanted, name)
+
+
+class Order:
+    """What results are sorted by: ``"-amount"``, ``{"field": "amount", "order": "desc"}``, or several in a list."""
+
+    def __init__(self, given: Any) -> None:
+        listed = [] if given is None else given if isinstance(given, list) else [given]
+        if len(listed) > MOST_KEYS:
+            raise _unsortable()
+        self._keys = [_key(each) for each in listed]
+
+    def apply(self, rows: list[dict[str, Any]]) -> None:
+        """In place; what lacks a member comes last, and equal ones stay as they are."""
+        for place, descending in reversed(self._keys):
+            rows.sort(key=partial(_rank, place), reverse=descending)
+            if descending:
+                rows.sort(key=lambda row: at(row["data"], place) is MISSING)
+
+
+def _key(said: Any) -> tuple[str, bool]:
+    if isinstance(said, str):
+        name, colon, order = said.removeprefix("-").partition(":")
+        descending = said.startswith("-") or order == "desc"
+        sound = not colon or order in ("asc", "desc")
+    elif isinstance(said, Mapping) and said.keys() <= {"field", "order"}:
+        name, order = said.get("field", ""), said.get("order", "asc")
+        descending, sound = order == "desc", order in ("asc", "desc")
+    else:
+        raise _unsortable()
+    if not sound or not is_place(name):
+        raise _unsortable()
+    return name, descending
+
+
+def _unsortable() -> Refusal:
+    return parameters.invalid(
+        "sort", "sort is no member of the data with an order.", 'Send "-amount", {"field": "amount", "order": "desc"}.'
+    )
+
+
+def _rank(place: str, row: Mapping[str, Any]) -> tuple[int, Any]:
+    """Numbers before texts before truth values; what is none of these, or missing, at the end."""
+    value = at(row["data"], place)
+    if isinstance(value, bool):
+        return 2, value
+    if isinstance(value, (int, float)):
+        return 0, value
+    return (1, value) if isinstance(value, str) else (4 if value is MISSING else 3, 0)
+
+
+def page(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """The first rows, as many as an answer holds; one at least."""
+    shown: list[Mapping[str, Any]] = []
+    octets = 0
+    for row in rows[:most]:
+        octets += len(jsontext.encode(row))
+        if shown and octets > ANSWER:
+            break
+        shown.append(row)
+    return shown
+
+
+def _found(listed: Iterable[StateItem], holds: Predicate, order: Order, offset: int, limit: int) -> tuple[int, Any]:
+    """How many items follow the criteria, and the part that is wanted: off the reactor."""
+    rows = [shown for held in listed if holds((shown := Item(held).shown())["data"])]
+    return _part(rows, order, offset, limit)
+
+
+def _part(rows: list[dict[str, Any]], order: Order, offset: int, limit: int) -> tuple[int, Any]:
+    order.apply(rows)
+    return len(rows), page(rows[offset:], limit)
+
+
+def _among(rows: list[dict[str, Any]], holds: Predicate, order: Order, offset: int, limit: int) -> tuple[int, Any]:
+    return _part([row for row in rows if holds(row["data"])], order, offset, limit)
+
+
+@implementer(IBuiltInHandler)
+class Searching:
+    """Answers SEARCH."""
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def handle(self, context: BuiltInContext) -> Any:
+        """
+        Answer.
+
+        :raises Refusal: 404 for scopes that are none of the caller's; 422 for criteria that cannot be read.
+        """
+        given, aside = context.input, self._parts.aside
+        holds, order = predicate(given["query"], "query"), Order(given.get("sort"))
+        limit = parameters.count(given, "limit", LIMIT, MOST)
+        offset = parameters.start(given, "offset", FURTHEST)
+        names = self._scope(context)
+        listed: list[StateItem] = []
+        rows: list[dict[str, Any]] = []
+        for name in names:
+            if name == "records":
+                rows += await self._records(context)
+            elif name == "cards":
+                rows += await self._cards(context)
+            else:
+                collection = self._parts.collections.require_reading(context, name, "scope")
+                listed += collection.listed(context)
+        if rows:
+            rows += [Item(held).shown() for held in listed]
+            total, results = await aside(_among, rows, holds, order, offset, limit)
+        else:
+            total, results = await aside(_found, listed, holds, order, offset, limit)
+        told = {"scope": names, "total": total, "offset": offset, "limit": limit, "results": results}
+        if offset + len(results) < total:
+            told["next_offset"] = offset + len(results)
+        return told
+
+    def _scope(self, context: BuiltInContext) -> list[str]:
+        scope = context.input.get("scope")
+        if scope is None:
+            return [each.name for each in self._parts.collections.readable(context) if not each.own]
+        names = [scope] if isinstance(scope, str) else scope
+        if not names or len(names) > 16 or not all(isinstance(name, str) and name for name in names):
+            raise parameters.invalid(
+                "scope", "scope is not one to 16 names.", "Name collections, records or cards.", missing=False
+            )
+        return list(dict.fromkeys(names))
+
+    async def _records(self, context: BuiltInContext) -> list[dict[str, Any]]:
+        """The caller's own calls, newest first."""
+        found = await self._parts.records.latest(None, RECORDS, Search(caller=owner_of(context).agent_id))
+        return [{"collection": "records", "id": record.audit_id, "data": brief(record)} for _, record in found.records]
+
+    async def _cards(self, context: BuiltInContext) -> list[dict[str, Any]]:
+        """The cards that the registry shows to the caller."""
+        if self._parts.find("FIND", "/cards") is None:
+            raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "scope"})
+        found = await context.invoke("FIND", "/cards", {"top": CARDS, "include_metadata": True})
+        return [{"collection": "cards", "id": str(card.get("id")), "data": card} for card in found["results"]]
+
+
+@implementer(IBuiltInHandler)
+class Scan:
+    """Answers SCAN."""
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def handle(self, context: BuiltInContext) -> Any:
+        """
+        Answer.
+
+        :raises Refusal: 404 for what is no collection; 422 for a cursor that is none.
+        """
+        given, continuations = context.input, self._parts.continuations
+        asked = {name: given[name] for name in ("collection", "filter") if name in given}
+        # A cursor is good for its collection and filter: pages may be of other sizes on the way.
+        bound = replace(context, input=asked)
+        presented = replace(context, input={**asked, **({PARAMETER: given["cursor"]} if "cursor" in given else {})})
+        size = parameters.count(given, "page_size", 100, MOST)
+        holds = predicate(given.get("filter", {}), "filter")
+        try:
+            after = str(continuations.position(presented) or "")
+        except Refusal as refusal:
+            refusal.details = {"parameter": "cursor"}
+            raise
+        rows = self._rows(context, given["collection"], after)
+        shown, last = await self._parts.aside(_scanned, rows, holds, size)
+        cursor = None if last is None else continuations.token(bound, last)
+        return {"collection": given["collection"], "items": shown, "count": len(shown), "cursor": cursor}
+
+    def _rows(self, context: BuiltInContext, name: str, after: str) -> list[Any]:
+        """What is behind a place, in the order of identifiers: items, or agents."""
+        if name == "agents":
+            sees = self._parts.visibility.in_lists(context)
+            agents = [agent for agent in self._parts.directory.hosted() if agent.agent_id > after and sees(agent)]
+            return [
+                {
+                    "id": agent.agent_id,
+                    "data": {
+                        "agent_id": agent.agent_id,
+                        "name": agent.name,
+                        "description": agent.description,
+                        "governance_zone": agent.governance_zone,
+                        "trust_tier": agent.posture.trust_tier,
+                        "status": self._parts.states(agent).status.value,
+                        "role": agent.role,
+                    },
+                }
+                for agent in sorted(agents, key=lambda agent: agent.agent_id)
+            ]
+        collection: Collection = self._parts.collections.require_reading(context, name, "collection")
+        return list(collection.after(context, after))
+
+
+def _scanned(rows: Sequence[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
+    """A page, and the identifier that it ends with; None where nothing is behind it."""
+    shown: list[Mapping[str, Any]] = []
+    octets, last = 0, ""
+    for row in rows:
+        value = row.shown() if isinstance(row, Item) else row
+        if not holds(value["data"]):
+            last = value["id"]
+            continue
+        octets += len(jsontext.encode(value))
+        if len(shown) == size or (shown and octets > ANSWER):
+            return shown, last
+        shown.append(value)
+        last = value["id"]
+    return shown, None

@@ -1,0 +1,313 @@
+"""
+What is in the collections of ``[[methods.collection]]``, and who may read and write it.
+
+An item is a state item: it changes in the transaction of the record that tells why. All items are in memory; each
+collection knows its own in the order of their identifiers, which is what pages and searches go through.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.config.methods import CollectionSection
+from agtphost.contract.schemas import CompiledSchema, TooCostly, compile_schema
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.identity.agents import Agent
+from agtphost.vocabulary import jsontext, scopes, times
+from agtphost.vocabulary.holdings import COLLECTION_ITEM
+from agtphost.vocabulary.reasons import Reason
+
+LONGEST = 65_536
+"""Octets of one item's data."""
+
+RELATIONS: Final = "relations"
+BINDINGS: Final = "bindings"
+OWN: Final = (RELATIONS, BINDINGS)
+"""Collections that every host with collections has: of LINK and EMBED, in which each agent sees its own."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
+
+
+def is_item_id(value: object) -> bool:
+    """1 to 128 letters, digits and ``. _ : @ -``, beginning with a letter or a digit."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item as it was last committed."""
+
+    held: StateItem
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """``collection``, ``id``, ``data``, ``version``, ``owner``, ``owners``, ``created_at``, ``updated_at``."""
+        return self.held.value
+
+    @property
+    def owner(self) -> str:
+        """The Agent-ID of whom it belongs to."""
+        return str(self.held.brief["owner"])
+
+    @property
+    def id(self) -> str:
+        return str(self.held.brief["id"])
+
+    def shown(self) -> dict[str, Any]:
+        """The item as callers see it."""
+        value = self.value
+        names = ("collection", "id", "version", "owner", "created_at", "updated_at", "data")
+        return {name: value[name] for name in names}
+
+
+@dataclass(slots=True)
+class _Index:
+    """The identifiers of one collection in their order, and its items."""
+
+    ids: list[str] = field(default_factory=list)
+    items: dict[str, StateItem] = field(default_factory=dict)
+
+
+class Collection:
+    """One collection, as one configuration has it."""
+
+    def __init__(self, section: CollectionSection, index: _Index, now: Callable[[], float]) -> None:
+        self.section = section
+        self.name = section.name
+        self.own = section.name in OWN
+        """Whether each agent sees its own items alone."""
+
+        self.schema: CompiledSchema | None = (
+            None if section.schema_ is None else compile_schema(dict(section.schema_), role="output")
+        )
+        self._index = index
+        self._instants = times.Instants()
+        self._now = now
+
+    # Who
+
+    def may_read(self, context: BuiltInContext) -> bool:
+        """Whether the caller holds every scope that reading takes."""
+        return all(scopes.covers(context.scopes, token) for token in self.section.read)
+
+    def may_write(self, context: BuiltInContext) -> bool:
+        """The same of writing."""
+        return all(scopes.covers(context.scopes, token) for token in self.section.write)
+
+    def require_writing(self, context: BuiltInContext) -> Agent:
+        """
+        The caller, who will own what it enters.
+
+        :raises Refusal: 403, naming the scopes.
+        """
+        if not self.may_write(context):
+            raise Refusal(
+                Reason.NOT_ENTITLED,
+                f"Writing to the collection {self.name} takes scopes that the call does not carry.",
+                remedy="Claim them where the caller's Identity Document has them.",
+                details={"collection": self.name, "required_scopes": list(self.section.write)},
+            )
+        return owner_of(context)
+
+    # What
+
+    def __len__(self) -> int:
+        return len(self._index.ids)
+
+    def get(self, item_id: str) -> Item | None:
+        """One item."""
+        found = self._index.items.get(item_id)
+        return None if found is None else Item(found)
+
+    def seen(self, context: BuiltInContext, item_id: str) -> Item | None:
+        """One item, if the caller may see it."""
+        found = self.get(item_id)
+        if found is None or (self.own and found.held.owner != context.owner):
+            return None
+        return found
+
+    def listed(self, context: BuiltInContext) -> list[StateItem]:
+        """Every item that the caller may see, in order: to be looked through off the reactor."""
+        items = self._index.items
+        if self.own:
+            return [held for key in self._index.ids if (held := items[key]).owner == context.owner]
+        return [items[key] for key in self._index.ids]
+
+    def after(self, context: BuiltInContext, item_id: str) -> Iterator[Item]:
+        """The items behind an identifier, whether or not there is one of it, in order."""
+        ids = self._index.ids
+        at = bisect_right(ids, item_id) if item_id else 0
+        for key in ids[at:]:
+            held = self._index.items[key]
+            if not self.own or held.owner == context.owner:
+                yield Item(held)
+
+    # Changing
+
+    def put(
+        self,
+        context: BuiltInContext,
+        item_id: str,
+        data: Any,
+        *,
+        known: Item | None = None,
+        registered: str = "",
+    ) -> tuple[Mapping[str, Any], Change]:
+        """
+        An item's new value, and the change that makes it so.
+
+        :param known: the item as it is; None makes one that must not be there yet.
+        :param registered: what a repeated REGISTER of a new item is known by.
+        :raises Refusal: 422 for data that is too long or does not follow the schema; 409 where the collection is full.
+        """
+        caller, stamp = owner_of(context), self._instants.stamp(self._now())
+        self.require_sound(data)
+        if known is None:
+            value: dict[str, Any] = {
+                "collection": self.name,
+                "id": item_id,
+                "version": 1,
+                "owner": caller.agent_id,
+                "owners": [{"agent_id": caller.agent_id, "since": stamp}],
+                "created_at": stamp,
+                "updated_at": stamp,
+                "data": data,
+                **({"registered": registered} if registered else {}),
+            }
+            return value, self._change(value, context.owner, 0)
+        value = {**known.value, "version": known.value["version"] + 1, "updated_at": stamp, "data": data}
+        return value, self._change(value, known.held.owner, known.held.version)
+
+    def require_room(self, further: int) -> None:
+        """
+        Room for new items.
+
+        :raises Refusal: 409 where there is none.
+        """
+        if len(self) + further > self.section.max_items:
+            raise Refusal(
+                Reason.COLLECTION_FULL,
+                f"The collection {self.name} has {len(self)} items, of {self.section.max_items} that it takes.",
+                details={"collection": self.name, "max_items": self.section.max_items},
+            )
+
+    def handed(self, item: Item, to: Agent, state_owner: str, reason: Any = None) -> Change:
+        """
+        The change that makes an item another agent's; the chain of its owners grows by one.
+
+        :param state_owner: the name under which the new owner's state is kept.
+        """
+        stamp = self._instants.stamp(self._now())
+        link = {"agent_id": to.agent_id, "since": stamp, **({"reason": reason} if reason is not None else {})}
+        value = {
+            **item.value,
+            "version": item.value["version"] + 1,
+            "owner": to.agent_id,
+            "owners": [*item.value["owners"], link],
+            "updated_at": stamp,
+        }
+        return self._change(value, state_owner, item.held.version)
+
+    def require_sound(self, data: Any, name: str = "data") -> None:
+        """
+        Data that the collection takes.
+
+        :raises Refusal: 422, with what is wrong.
+        """
+        if len(jsontext.encode(data)) > LONGEST:
+            raise parameters.invalid(name, f"{name} has more than {LONGEST} octets.", "Keep less in one item.")
+        if self.schema is None:
+            return
+        try:
+            if self.schema.is_valid(data):
+                return
+        except TooCostly as error:
+            raise Refusal(error.reason) from None
+        raise Refusal(
+            Reason.INVALID_INPUT,
+            f"{name} does not follow the schema of the collection {self.name}.",
+            details={"parameter": name, "collection": self.name, "faults": self.schema.faults(data)},
+        )
+
+    @staticmethod
+    def _change(value: Mapping[str, Any], owner: str, expected: int) -> Change:
+        key = f"{value['collection']}/{value['id']}"
+        return Change(kind=COLLECTION_ITEM, key=key, value=value, owner=owner, expected=expected)
+
+
+class Collections:
+    """
+    Every collection of one configuration.
+
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(self, sections: Sequence[CollectionSection], held: StateTable, now: Callable[[], float]) -> None:
+        self._indexes: dict[str, _Index] = {}
+        own = [CollectionSection(name=name, max_items=100_000) for name in OWN]
+        self._named = {
+            section.name: Collection(section, self._indexes.setdefault(section.name, _Index()), now)
+            for section in (*sections, *own)
+        }
+        held.watch(COLLECTION_ITEM, self._changed)
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        name, _, item_id = key.partition("/")
+        index = self._indexes.get(name)
+        if index is None:
+            return  # Of a collection that is configured no longer: kept, and there again once it is.
+        if item is None:
+            if index.items.pop(item_id, None) is not None:
+                del index.ids[bisect_left(index.ids, item_id)]
+            return
+        if item_id not in index.items:
+            insort(index.ids, item_id)
+        index.items[item_id] = item
+
+    def readable(self, context: BuiltInContext) -> list[Collection]:
+        """Those that the caller may read."""
+        return [each for each in self._named.values() if each.may_read(context)]
+
+    def find(self, name: str) -> Collection | None:
+        """A collection by its name."""
+        return self._named.get(name)
+
+    def require(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
+        """
+        A collection that the caller may read or write.
+
+        :param parameter: that names it.
+        :raises Refusal: 404 for what is none, and for those that are closed to the caller.
+        """
+        found = self._named.get(name)
+        if found is None or not (found.may_read(context) or found.may_write(context)):
+            raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": parameter})
+        return found
+
+    def require_reading(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
+        """
+        A collection that the caller may read.
+
+        :raises Refusal: likewise.
+        """
+        found = self._named.get(name)
+        if found is None or not found.may_read(context):
+            raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": parameter})
+        return found
+
+    def item(self, context: BuiltInContext, reference: str) -> Item | None:
+        """What ``collection/id`` names, if the caller may read it."""
+        name, slash, item_id = reference.partition("/")
+        found = self._named.get(name) if slash else None
+        if found is None or not found.may_read(context):
+            return None
+        return found.seen(context, item_id)

@@ -1,0 +1,159 @@
+"""SYNC: a collection and its remote, brought together (methods v01 section 6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.config.methods import RemoteSection
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.standard.collections.entering import RECORDS
+from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary.reasons import Reason
+
+DIRECTIONS = ("pull", "push", "bidirectional")
+POLICIES = ("remote_wins", "local_wins", "manual")
+
+
+@implementer(IBuiltInHandler)
+class Syncing:
+    """Answers SYNC: through endpoints of this host, in the caller's name; a caller names no address."""
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts) -> None:
+        self._collections = parts.collections
+
+    async def handle(self, context: BuiltInContext) -> Any:
+        """
+        Answer. What the remote is told is told before anything changes here.
+
+        :raises Refusal: 404 for an unknown collection or remote; 409 for conflicts that nobody decides; 503.
+        """
+        given = context.input
+        collection = self._collections.require_reading(context, given["resource"], "resource")
+        collection.require_writing(context)
+        remote = self._remote(collection, str(given["remote"]))
+        direction = parameters.choice(given, "direction", DIRECTIONS, "pull")
+        policy = parameters.choice(given, "conflict_policy", POLICIES, "remote_wins")
+        theirs = await self._pulled(context, remote)
+        plan = Plan(context, collection, theirs, direction, policy)
+        if plan.undecided:
+            raise Refusal(Reason.SYNC_CONFLICT, details={"conflicts": plan.undecided})
+        if plan.push:
+            await self._call(context, remote, remote.push, {"items": plan.push})
+        changes = plan.changes()
+        told = {
+            "resource": collection.name,
+            "remote": remote.name,
+            "direction": direction,
+            "conflict_policy": policy,
+            "changes": {**plan.counts, "pushed": len(plan.push)},
+            "conflicts": plan.conflicts,
+        }
+        return Answer(result=told, changes=changes, extra={"synced": {"resource": collection.name, **plan.counts}})
+
+    @staticmethod
+    def _remote(collection: Collection, name: str) -> RemoteSection:
+        found = next((each for each in collection.section.remote if each.name == name), None)
+        if found is None:
+            raise Refusal(Reason.REMOTE_UNKNOWN, details={"parameter": "remote"})
+        return found
+
+    async def _pulled(self, context: BuiltInContext, remote: RemoteSection) -> dict[str, Any]:
+        """What the remote has, by identifier."""
+        answer = await self._call(context, remote, remote.pull, {})
+        items = answer.get("items") if isinstance(answer, Mapping) else None
+        if not isinstance(items, list) or len(items) > RECORDS:
+            raise _unavailable(remote, f"it answers with no list of at most {RECORDS} items")
+        found: dict[str, Any] = {}
+        for each in items:
+            if not isinstance(each, Mapping) or not is_item_id(each.get("id")) or "data" not in each:
+                raise _unavailable(remote, "one of its items has no id and data")
+            found[each["id"]] = each["data"]
+        return found
+
+    @staticmethod
+    async def _call(context: BuiltInContext, remote: RemoteSection, place: str, given: Mapping[str, Any]) -> Any:
+        method, _, path = place.partition(" ")
+        if not method or not path:
+            raise Refusal(
+                Reason.REMOTE_UNKNOWN,
+                "The remote is not configured for that direction.",
+                details={"parameter": "direction"},
+            )
+        try:
+            return await context.invoke(method, path, given)
+        except Refusal as refusal:
+            if refusal.status in (401, 403, 262, 455):
+                raise
+            raise _unavailable(remote, str(refusal.reason)) from None
+
+
+def _unavailable(remote: RemoteSection, why: str) -> Refusal:
+    return Refusal(Reason.REMOTE_UNAVAILABLE, details={"remote": remote.name, "because": why})
+
+
+class Plan:
+    """What has to change here and there, by what both have and the policy."""
+
+    def __init__(
+        self, context: BuiltInContext, collection: Collection, theirs: Mapping[str, Any], direction: str, policy: str
+    ) -> None:
+        self._context = context
+        self._collection = collection
+        self._take: list[tuple[str, Any, Item | None]] = []
+        self.push: list[dict[str, Any]] = []
+        self.undecided: list[str] = []
+        self.conflicts: list[dict[str, str]] = []
+        self.counts = {"created": 0, "updated": 0, "unchanged": 0}
+        pull, push = direction != "push", direction != "pull"
+        # What is pushed is the caller's own; others' items are not told for it.
+        ours = {item.id: item for item in collection.after(context, "") if item.held.owner == context.owner}
+        for item_id, data in theirs.items():
+            self._meet(item_id, data, policy, pull=pull, push=push)
+        if push:
+            absent = [item for item_id, item in ours.items() if item_id not in theirs]
+            if len(absent) > RECORDS:
+                raise parameters.invalid("resource", f"More than {RECORDS} items would be pushed.", "Push fewer.")
+            self.push += [{"id": item.id, "data": item.value["data"]} for item in absent]
+
+    def _meet(self, item_id: str, data: Any, policy: str, *, pull: bool, push: bool) -> None:
+        known = self._collection.get(item_id)
+        if known is None:
+            if pull:
+                self._take.append((item_id, data, None))
+            return
+        own = known.value["data"]
+        if own == data:
+            self.counts["unchanged"] += 1
+        elif policy == "manual" or known.held.owner != self._context.owner:
+            self.undecided.append(item_id)
+        elif policy == "remote_wins":
+            if pull:
+                self._take.append((item_id, data, known))
+            self.conflicts.append({"id": item_id, "resolution": "remote_wins" if pull else "left alone"})
+        else:
+            if push:
+                self.push.append({"id": item_id, "data": own})
+            self.conflicts.append({"id": item_id, "resolution": "local_wins"})
+
+    def changes(self) -> tuple[Change, ...]:
+        """
+        What changes here.
+
+        :raises Refusal: an item of the remote is none of this collection.
+        """
+        self._collection.require_room(sum(known is None for _, _, known in self._take))
+        made = []
+        for item_id, data, known in self._take:
+            _, change = self._collection.put(self._context, item_id, data, known=known)
+            made.append(change)
+            self.counts["created" if known is None else "updated"] += 1
+        return tuple(made)

@@ -1,0 +1,143 @@
+"""FIND: agents and entities that meet criteria (methods v01 section 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
+from agtphost.identity.agents import Agent
+from agtphost.methods.discovery.filters import CHECKS
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary.reasons import Reason
+
+LIMIT, MOST = 10, 100
+AGENTS, CARDS, LOCAL = "agents", "cards", "local"
+NAMESPACES: Final = (AGENTS, CARDS, LOCAL)
+ZONE: Final = "zone:"
+
+WORDS: Final = ("intent", "text", "query")
+"""Members of criteria that say in words what is wanted; the others have to hold exactly."""
+
+METHODS: Final = "methods"
+"""What an agent has to offer: one method, or several."""
+
+
+@implementer(IBuiltInHandler)
+class Finding:
+    """Answers FIND: from the hosted agents, endpoints and tools, and from the registry where there is one."""
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def handle(self, context: BuiltInContext) -> Any:
+        """
+        Answer.
+
+        :raises Refusal: 404 for a namespace that there is not; 422 for criteria that cannot be read.
+        """
+        given = context.input
+        criteria = given["criteria"]
+        criteria = {"intent": criteria} if isinstance(criteria, str) else dict(criteria)
+        if not criteria:
+            raise parameters.invalid("criteria", "criteria has no member.", 'Send {"capability": "analysis"}, or "*".')
+        limit = parameters.count(given, "limit", LIMIT, MOST)
+        namespace, zone = self._namespace(given.get("namespace"))
+        if zone:
+            criteria.setdefault("governance_zone", zone)
+        words = next((criteria[name] for name in WORDS if name in criteria), None)
+        if words is not None and (not isinstance(words, str) or not words.strip()):
+            raise parameters.invalid("criteria", "criteria.intent is no text.", "Say in words what is wanted.")
+        exact = {name: value for name, value in criteria.items() if name not in WORDS}
+        found: list[dict[str, Any]] = []
+        total = 0
+        if namespace in (None, AGENTS, LOCAL):
+            entities = await self._hosted(context, words, exact, namespace)
+            total, found = len(entities), entities[:limit]
+        if namespace in (None, CARDS) and self._parts.find("FIND", "/cards") is not None and not zone:
+            cards = await self._cards(context, words, exact, strict=namespace == CARDS)
+            total += len(cards)
+            found += cards[: max(limit - len(found), 0)]
+        if not found:
+            raise Refusal(Reason.NOTHING_FOUND)
+        return {"entities": found, "total": total, "namespace": given.get("namespace") or "any"}
+
+    def _namespace(self, named: Any) -> tuple[str | None, str]:
+        """Where is looked, and the zone that it is bound to."""
+        if named is None:
+            return None, ""
+        if named in (self._parts.server_id, f"agtp://{self._parts.server_id}"):
+            return LOCAL, ""
+        if named == CARDS and self._parts.find("FIND", "/cards") is None:
+            raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})
+        if named in NAMESPACES:
+            return str(named), ""
+        zones = {agent.governance_zone for agent in self._parts.directory.hosted()}
+        if named.startswith(ZONE) and named in zones:
+            return AGENTS, named
+        raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})
+
+    async def _hosted(
+        self, context: BuiltInContext, words: str | None, exact: Mapping[str, Any], namespace: str | None
+    ) -> list[dict[str, Any]]:
+        """Candidates of this host, as DISCOVER finds them for the caller."""
+        wanted = {name: value for name, value in exact.items() if name != METHODS}
+        unknown = sorted(wanted.keys() - CHECKS.keys() - {"kinds", "category"})
+        if unknown:
+            if namespace is None and self._parts.find("FIND", "/cards") is not None:
+                return []  # Members that cards have, and agents do not.
+            raise parameters.invalid(
+                "criteria", f"criteria has no member {unknown[0][:64]!r}.", f"Use {', '.join(sorted(CHECKS))}, methods."
+            )
+        asked: dict[str, Any] = {"criteria": words or "*", "max_results": MOST}
+        if wanted or namespace == AGENTS or METHODS in exact:
+            asked["filter"] = wanted | ({"kinds": ["agent"]} if METHODS in exact or namespace == AGENTS else {})
+        answer = await context.invoke("DISCOVER", "/", asked)
+        methods = exact.get(METHODS)
+        listed = [methods] if isinstance(methods, str) else methods
+        if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
+            raise parameters.invalid("criteria", "criteria.methods is no list of methods.", 'Send ["VALIDATE"].')
+        return [
+            {"namespace": AGENTS if each["kind"] == "agent" else LOCAL, **each}
+            for each in answer["results"]
+            if listed is None or self._offers(context, each, listed)
+        ]
+
+    def _offers(self, context: BuiltInContext, found: Mapping[str, Any], methods: list[str]) -> bool:
+        """Whether an agent offers the caller every one of some methods."""
+        agent: Agent | None = self._parts.directory.by_id(str(found.get("agent_id")))
+        if agent is None:
+            return False
+        offered = {
+            binding.method
+            for binding in self._parts.listed()
+            if (not binding.agents or agent.agent_id in binding.agents)
+            and (context.invocation is None or context.invocation.admits_at(binding, agent))
+        }
+        return offered.issuperset(methods)
+
+    async def _cards(
+        self, context: BuiltInContext, words: str | None, exact: Mapping[str, Any], *, strict: bool
+    ) -> list[dict[str, Any]]:
+        """Cards of the registry, as FIND of ``/cards`` finds them for the caller."""
+        asked: dict[str, Any] = {"query": "" if words in (None, "*") else words, "top": MOST}
+        if exact:
+            asked["filters"] = dict(exact)
+        try:
+            answer = await context.invoke("FIND", "/cards", asked)
+        except Refusal as refusal:
+            if strict or refusal.status != 422:
+                raise
+            return []  # Members that agents have, and cards do not.
+        return [{"namespace": CARDS, "kind": "card", **each} for each in answer["results"]]
+
+
+def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+    """The built-in of FIND."""
+    return {"FIND": Finding(parts)}

@@ -1,0 +1,66 @@
+"""FIND: agents and entities that meet criteria (methods v01 section 3.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agtphost.testing import Answer, MemoryHost, TestAgent
+
+CARD = {
+    "id": "ledger.example",
+    "name": "Ledger",
+    "description": "Keeps books for small shops.",
+    "version": "1.0.0",
+    "url": "https://ledger.example/a2a",
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[MemoryHost, TestAgent]:
+    host = MemoryHost(
+        {
+            "methods": {"standard": ["FIND", "VALIDATE"]},
+            "registry": {},
+            "policies": {"zones": {"*": ["zone:partners", "zone:own"]}},
+        }
+    )
+    host.endpoint("CALCULATE", "/figures", lambda context: {}, description="Analyses figures.", agents=["analyst"])
+    host.agent("analyst", hosted=True, zone="zone:partners", members={"description": "Analyses figures of quarters."})
+    host.agent("scribe", hosted=True, zone="zone:partners", members={"description": "Writes letters."})
+    host.agent("loner", hosted=True, zone="zone:own", members={"description": "Analyses the weather."})
+    return host, host.agent("orchestrator")
+
+
+def ask(found: tuple[MemoryHost, TestAgent], criteria: Any, **given: Any) -> Answer:
+    host, caller = found
+    return host.call("FIND", "/", {"criteria": criteria, **given}, caller=caller)
+
+
+def names(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.result
+    return [each["name"] for each in answer.result["entities"]]
+
+
+def test_agents_of_a_zone_that_offer_a_method(found: tuple[MemoryHost, TestAgent]) -> None:
+    """METH-005: the draft's use case: who of the partner zone supports a method."""
+    assert names(ask(found, {"methods": ["CALCULATE"]}, namespace="zone:partners")) == ["analyst"]
+    assert sorted(names(ask(found, {"kinds": ["agent"]}, namespace="zone:partners"))) == ["analyst", "scribe"]
+    assert names(ask(found, {"governance_zone": "zone:own"})) == ["loner"]
+
+
+def test_entities_are_found_by_words(found: tuple[MemoryHost, TestAgent]) -> None:
+    """METH-005: with identifiers and metadata, as many as were asked for."""
+    answer = ask(found, "the analyst", namespace="agents", limit=1)
+    (entity,) = answer.result["entities"]
+    assert entity["name"] == "analyst" and len(entity["agent_id"]) == 64 and entity["namespace"] == "agents"
+    assert answer.result["total"] >= 1
+
+
+def test_nothing_and_nowhere(found: tuple[MemoryHost, TestAgent]) -> None:
+    """METH-005: 404 for what nobody is and for a namespace that there is not; 422 for criteria that are none."""
+    assert ask(found, {"governance_zone": "zone:none"}).reason == "nothing-found"
+    assert ask(found, "anything", namespace="elsewhere").reason == "namespace-unknown"
+    for wrong in ({}, {"intent": 7}, {"colour": "red"}, {"methods": [1]}, 7):
+        assert ask(found, wrong, namespace="agents").status == 422, wrong

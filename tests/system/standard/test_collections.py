@@ -1,0 +1,75 @@
+"""Collections over TLS: the draft's use cases of FETCH, SEARCH, SCAN, REGISTER, IMPORT, LINK, EMBED, SYNC and FIND."""
+
+from __future__ import annotations
+
+import re
+
+from tests.system.pages import playing, steps
+from tests.system.standard.hosted import Standard
+
+VARYING = re.compile(r"\b[0-9a-f]{32,64}\b|\b20\d\d-[0-9T:.-]+Z")
+
+
+def test_a_contract_is_kept_until_it_is_analysed(standard: Standard) -> None:
+    """METH-001, METH-021, METH-031, METH-036: entered, fetched, related and embedded; who may not read sees nothing."""
+    entered = standard.result("REGISTER", {"entity_type": "contracts", "data": {"title": "Lease"}})
+    name = entered["resource_id"]
+    found = standard.result("FETCH", {"resource_id": name}, by="archivist")
+    assert found["content"] == {"title": "Lease"}
+    since = {"resource_id": name, "if_modified_since": found["last_modified"]}
+    assert "content" not in standard.result("FETCH", since)
+    assert standard.ask("FETCH", {"resource_id": name}, by="stranger").status == 404
+    model = standard.result("REGISTER", {"entity_type": "orders", "data": {"score": 3}})["resource_id"]
+    link = {"source": model, "target": name, "relationship": "scores"}
+    assert standard.result("LINK", link)["link_id"] and standard.ask("LINK", link).status == 409
+    embed = {"source": model, "target": name, "binding": "risk"}
+    assert standard.result("EMBED", embed)["binding"] == "risk" and standard.ask("EMBED", embed).status == 409
+    assert standard.result("FETCH", {"resource_id": f"{name}/risk"})["content"] == {"score": 3}
+
+
+def test_orders_are_imported_searched_and_scanned(standard: Standard) -> None:
+    """METH-002, METH-003, METH-033: CSV in, orders of an amount out, and all of them page by page."""
+    text = "id,buyer,amount\n" + "".join(f"tls-{n},Ada,{n}\n" for n in range(40))
+    imported = standard.result("IMPORT", {"target": "orders", "source": text, "format": "csv"})
+    assert imported["records"] == imported["created"] == 40
+    found = standard.result("SEARCH", {"query": {"buyer": "Ada"}, "scope": "orders", "sort": "-id", "limit": 3})
+    assert found["total"] == 40 and [each["id"] for each in found["results"]] == ["tls-9", "tls-8", "tls-7"]
+    seen, cursor = [], {}
+    while cursor is not None:
+        page = standard.result("SCAN", {"collection": "orders", "filter": {"buyer": "Ada"}, "page_size": 15, **cursor})
+        seen += [item["id"] for item in page["items"]]
+        cursor = {"cursor": page["cursor"]} if page["cursor"] else None
+    assert len(seen) == len(set(seen)) == 40
+
+
+def test_rooms_are_synchronized_with_what_has_them(standard: Standard) -> None:
+    """METH-032: by an endpoint of the host, whose call is on record by itself."""
+    synced = standard.result("SYNC", {"resource": "rooms", "remote": "library"})
+    assert synced["changes"]["created"] == 2
+    assert standard.result("FETCH", {"resource_id": "rooms/blue"})["content"] == {"seats": 8}
+    assert standard.ask("SYNC", {"resource": "rooms", "remote": "https://elsewhere.example/"}).status == 404
+    called = standard.result("SEARCH", {"query": {"path": "/stock"}, "scope": "records"})
+    assert called["total"] == 1
+
+
+def test_an_agent_is_found(standard: Standard) -> None:
+    """METH-005: by words, and by a method that it has to offer."""
+    (entity,) = standard.result("FIND", {"criteria": {"methods": ["QUERY"]}, "namespace": "agents"})["entities"]
+    assert entity["name"] == "librarian"
+    assert standard.ask("FIND", {"criteria": {"governance_zone": "zone:nowhere"}}).status == 404
+
+
+def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
+    """``docs/standard-methods.rst``: each command of it, with its exit status and every line of its output."""
+    every = steps("standard-methods.rst")
+    assert len(every) >= 8
+    with playing(every) as player:
+        for step in every:
+            found, output = player.type(step, standard.config.parent)
+            assert found == step.status, f"{step.command}\n{output}"
+            assert plain(output) == plain("\n".join(step.shown)), step.command
+
+
+def plain(text: str) -> list[str]:
+    """Lines without what differs from run to run."""
+    return [VARYING.sub("*", line).strip() for line in text.splitlines() if line.strip()]
