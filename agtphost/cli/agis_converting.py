@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from agtphost.cli.local_files import output_option, read_octets, write_new
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve
+from agtphost.cli.tools import absent
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from agtphost.agis.validation import Verdict
 
 SCHEME = "agtp://"
+
+PATIENCE = 15.0
+"""Seconds that an MCP server which has just been started is waited for."""
 
 _form_option = click.option(
     "--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Default: yaml, with notes for review."
@@ -101,7 +106,7 @@ def from_mcp(
     _check_address(address)
     try:
         if _is_host(source, server, where):
-            listed, found = _hosted(source, where)
+            listed, found = _hosted(source, server, where)
             tools, server = _of_one(making.tools_of(listed), server)
             address = address or found
             said = f"the tools of the MCP server {server} at {found}"
@@ -124,15 +129,34 @@ def _is_host(source: str, server: str | None, where: Connection) -> bool:
     return source.startswith(SCHEME) or (source == HERE and named)
 
 
-def _hosted(source: str, where: Connection) -> tuple[Any, str]:
-    """The MCP tools that a host lists, as values of bounded depth, and its address."""
+def _hosted(source: str, server: str | None, where: Connection) -> tuple[Any, str]:
+    """The MCP tools that a host lists, and its address; what is starting is waited for."""
     target = resolve(where, source)
+    until = time.monotonic() + PATIENCE
     with connected(target) as client:
-        listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
-    tools = [each for each in entries_of(listed, "tools") if each.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+        while True:
+            listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
+            tools = [each for each in entries_of(listed, "tools") if each.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+            if any(server is None or str(each.get("name")).startswith(f"{server}.") for each in tools):
+                break
+            told = require_success(client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})).result
+            if not _starting(told, server) or time.monotonic() > until:
+                break
+            time.sleep(0.2)
     if not tools:
-        raise HostRefused("the host lists no tools of MCP to this caller", "agtp tools ls says why.")
+        why = "; ".join(absent(told)) or 'One with start = "lazy" is listed after its first call: agtp tools call.'
+        raise HostRefused("the host lists no tools of MCP to this caller", why)
     return _read("the host's list of tools", json.dumps(tools).encode()).root, target.uri.rstrip("/")
+
+
+def _starting(described: Any, server: str | None) -> bool:
+    """Whether an MCP server that is asked for is not up yet, and will be in a moment."""
+    hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
+    entries = [each for each in hosted if isinstance(each, dict)] if isinstance(hosted, list) else []
+    return any(
+        each.get("protocol") == "MCP" and each.get("state") == "starting" and server in (None, each.get("name"))
+        for each in entries
+    )
 
 
 def _of_one(tools: Any, server: str | None) -> tuple[Any, str]:

@@ -54,7 +54,7 @@ def ls(where: Connection, as_json: bool) -> None:
         print_table(head, (_row(tool, held) for tool in listed))
     else:
         click.echo(_none(told), err=True)
-    for line in _absent(told):
+    for line in absent(told):
         click.echo(visible(line), err=True)
     for name in _changed(told):
         click.echo(f"off, because its definition changed: {visible(name)} (agtp tools approve NAME)", err=True)
@@ -68,7 +68,7 @@ def _none(described: Any) -> str:
     return "none of the host's tools may be called by this caller now"
 
 
-def _absent(described: Any) -> Iterable[str]:
+def absent(described: Any) -> Iterable[str]:
     """Servers whose tools cannot be called now."""
     hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
     for entry in hosted if isinstance(hosted, list) else ():
