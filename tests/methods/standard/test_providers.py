@@ -177,3 +177,40 @@ def test_a_proposed_call_is_looked_at_and_not_made() -> None:
     assert hidden["valid"] is unknown["valid"] is False
     assert str(hidden).replace("/room", "/none") == str(unknown)
     assert made == []
+
+
+def test_generated_code_runs_only_once_it_was_looked_at() -> None:
+    """METH-059: code of a provider's GENERATE comes to RUN after a VALIDATE that found it sound, and not before."""
+    host = MemoryHost({"methods": {"standard": ["GENERATE", "VALIDATE"]}})
+    names = ("output_type", "source", "format", "length", "style")
+    code = "print('hello')\nprint('again')"
+    schema = {"type": "object", "additionalProperties": False, "properties": dict.fromkeys(names, ANY)}
+    host.endpoint("GENERATE", "/", lambda context: {"content": {"main.py": code}}, input_schema=schema)
+    registry = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["procedure_id"],
+        "properties": {"procedure_id": {"enum": ["deploy"]}, "input": {"type": "object"}},
+    }
+    ran: list[Any] = []
+    host.endpoint("RUN", "/", lambda context: ran.append(1) or {"ran": True}, input_schema=registry)
+    caller = host.agent("caller", scopes=("activation:run",))
+
+    def run() -> tuple[int, str]:
+        call = {"procedure_id": "deploy", "input": {"code": f"{code}\n"}}
+        answer = host.call("RUN", "/", call, caller=caller)
+        return answer.status, answer.reason
+
+    def validate(**given: Any) -> Any:
+        return host.call("VALIDATE", "/", {"target": code, **given}, caller=caller).result["valid"]
+
+    assert run() == (200, "")
+    host.call("GENERATE", "/", {"output_type": "text"}, caller=caller)
+    assert run() == (200, "")
+    host.call("GENERATE", "/", {"output_type": "code"}, caller=caller)
+    assert run() == (403, "generated-code")
+    # Nothing to check it against, and something that it breaks: nobody has looked at it.
+    assert validate() is True and run() == (403, "generated-code")
+    assert validate(schema={"type": "string", "maxLength": 5}) is False and run() == (403, "generated-code")
+    assert validate(schema={"type": "string", "pattern": "^print"}) is True and run() == (200, "")
+    assert len(ran) == 3

@@ -8,6 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.contract.schemas import TooCostly
+from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -198,6 +199,8 @@ class Normalize:
 class Validate:
     """
     Answers VALIDATE; a proposed call is looked at with the rights of whoever asks, and not made.
+
+    A text that is found sound is no longer marked as code that nobody has looked at.
     """
 
     kind = "built_in"
@@ -214,7 +217,12 @@ class Validate:
             result = self._validator.validated(call)
         else:
             result = await self._parts.aside(self._validator.validated, call)
-        return Answer(result=result)
+        if not result["valid"] or result["checked_as"] in ("json", "call"):
+            return Answer(result=result)
+        target, held = call["target"], self._parts.held
+        if small(target):
+            return Answer(result=result, changes=generated_code.cleared(held, target))
+        return Answer(result=result, changes=await self._parts.aside(generated_code.cleared, held, target))
 
     def _proposed(self, context: BuiltInContext, target: Any) -> validating.Findings:
         """Whether the caller could make a call: whether it may, and whether the parameters are right."""

@@ -9,6 +9,7 @@ looked at before it runs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -18,6 +19,7 @@ from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema
+from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
@@ -90,7 +92,10 @@ def _unsure(floor: float) -> Refusal:
 
 
 class Generating(Rule):
-    """The answer is of the type that was asked for."""
+    """The answer is of the type that was asked for; code is marked until somebody has looked at it."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
 
     def before(self, call: Mapping[str, Any]) -> None:
         parameters.choice(call, "output_type", templates.OUTPUTS)
@@ -100,7 +105,31 @@ class Generating(Rule):
         if result.get("output_type", wanted) != wanted:
             raise Overstepped(f"its result is {str(result['output_type'])[:32]!r} where {wanted} was asked for")
         result = {**result, "output_type": wanted}
-        return Answer(result=result)
+        if wanted != "code":
+            return Answer(result=result)
+        # Whatever text there is may be code: what the provider calls it is its own matter.
+        marks = (generated_code.marked(text, context.owner, self._now()) for text in _texts(result))
+        return Answer(result=result, changes=tuple({mark.key: mark for mark in marks}.values()))
+
+
+MAX_MARKED = 50
+"""Texts of one result that are marked; one that has more is refused."""
+
+
+def _texts(result: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    waiting: list[Any] = [value for name, value in result.items() if name != "output_type"]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str) and each.strip():
+            found.append(each)
+        elif isinstance(each, Mapping):
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+    if len(found) > MAX_MARKED:
+        raise Overstepped(f"its result has more than {MAX_MARKED} texts, any of which may be code")
+    return found
 
 
 class Recommending(Rule):
@@ -202,12 +231,12 @@ def _available(wanted: bool) -> Callable[[Any], bool]:
     return lambda item: next((item[name] for name in names if name in item), None) is wanted
 
 
-def rules() -> Mapping[str, Rule]:
+def rules(now: Callable[[], float]) -> Mapping[str, Rule]:
     """The rules by method."""
     return {
         "TRANSLATE": Translating(),
         "PREDICT": Predicting(),
-        "GENERATE": Generating(),
+        "GENERATE": Generating(now),
         "RECOMMEND": Recommending(),
     }
 
@@ -245,9 +274,9 @@ class Provided:
         )
 
 
-def guarded(binding: Binding) -> Binding:
+def guarded(binding: Binding, now: Callable[[], float] = time.time) -> Binding:
     """An operator's binding as it is served: one that provides such a method gets its handler wrapped."""
-    rule = rules().get(binding.method)
+    rule = rules(now).get(binding.method)
     if rule is None:
         return binding
     handler = Provided(rule, cast(IHandler, binding.handler), binding.output_schema)
