@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from twisted.logger import capturedLogs, formatEvent
 
 from agtphost.agis import validate
 from agtphost.contract.binding import Binding
@@ -178,6 +179,8 @@ def test_a_version_that_is_not_served(host: MethodHost) -> None:
     """AGIS-066: who would take nothing else is told which there is."""
     refused = host.ask("DESCRIBE", "/", certificate=ME, headers={"Accept": "application/agis;version=2.0"})
     assert (refused.status, body_of(refused)["remedy"]) == (422, "Ask for version=1.0.")
+    refused = host.ask("DISCOVER", "/", query="format=wsdl", certificate=ME)
+    assert (refused.status, body_of(refused)["parameter"]) == (422, "format")
 
 
 def test_what_will_go_is_marked() -> None:
@@ -198,7 +201,10 @@ def test_what_cannot_be_said_is_left_out_and_told() -> None:
             own("FIND", "/table", "Deletes a table."),
         ]
     )
-    document = asked(host)
+    with capturedLogs() as logs:
+        document = asked(host)
+    said = [text for event in logs if "is not in AGIS documents" in (text := formatEvent(event) or "")]
+    assert len(said) == 2 and any("AGIS-P4-" in text for text in said)
     assert listed(document) == {"BOOK /room"}
     assert document["left_out"] == ["FIND /table", "QUERY /getRoom"]
 

@@ -170,10 +170,11 @@ class AgisFace:
                 "The host cannot be described in AGIS.",
                 remedy="DISCOVER / has the same as a manifest.",
             ) from None
+        theirs = {f"{entry['method']} {entry['path']}" for entry, _ in listed if entry.get("tier") != "A"}
         for name, finding in own.left_out.items():
-            log.warn(
-                "{name} is not in AGIS documents: {rule}: {why}", name=name, rule=finding.rule.name, why=finding.message
-            )
+            if name in theirs:
+                why = f"{finding.message} ({finding.rule.name})"
+                log.info("{name} is not in AGIS documents: {why}", name=name, why=why)
         return jsontext.encode(own.document) if form == AGIS else normal.as_yaml(own.document).encode()
 
 

@@ -138,6 +138,8 @@ class Discovery:
             return self._candidates.search(context)
         if path == "/" and "result_type" not in context.input:
             form = agis.form_of(context, ROOTS) if self._agis is not None else ""
+            if not form and context.input.get("format", "json") != "json":
+                raise parameters.invalid("format", "That format is not served.", "Use agis, agis-yaml or json.")
             return self._root(context) if self._agis is None or not form else self._agis.answer(context, form)
         answer = self._documents["/agents" if path == "/" else path](context)
         return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
