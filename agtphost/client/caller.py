@@ -151,8 +151,8 @@ class Caller:
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         self._plain = options.get("plain_parameters", False)
         self.confirm = options.get("confirm")
-        self.definitions: OrderedDict[Destination, tuple[float, tuple[Definition, ...]]] = OrderedDict()
-        """What servers say of their endpoints, with until when that counts."""
+        self.definitions: OrderedDict[tuple[Destination, bool], tuple[float, tuple[Definition, ...]]] = OrderedDict()
+        """What servers say of their endpoints to this caller, or to nobody, with until when that counts."""
 
         self.settings: TLSSettings = settings_of(options.get("trust"), options.get("cert"), options.get("key"))
         agent_id = options.get("agent_id")
@@ -213,16 +213,16 @@ class Caller:
         """Whether somebody may have to agree to a call before it is made."""
         return self.confirm is not None and (call.confidence is not None or may_matter(call.request.method))
 
-    def definitions_call(self, server: Destination) -> PreparedCall:
-        """The reading of what a server says of its endpoints, as this caller (AGIS v01 section 12)."""
+    def definitions_call(self, server: Destination, *, anonymous: bool) -> PreparedCall:
+        """The reading of what a server says of its endpoints, as the caller of a call (AGIS v01 section 12)."""
         uri = AgtpUri(form=Form.SERVER, host=server.host, port=server.port)
-        return self.prepare(uri, "DISCOVER", "/", None, headers=(("Accept", ACCEPT),))
+        return self.prepare(uri, "DISCOVER", "/", None, headers=(("Accept", ACCEPT),), anonymous=anonymous)
 
     def keep_definitions(
-        self, server: Destination, found: tuple[Definition, ...], now: float
+        self, server: Destination, found: tuple[Definition, ...], now: float, *, anonymous: bool
     ) -> tuple[Definition, ...]:
         """Remember them for a while."""
-        keep(self.definitions, server, (now + DEFINITIONS_SECONDS, found), MAX_DEFINED)
+        keep(self.definitions, (server, anonymous), (now + DEFINITIONS_SECONDS, found), MAX_DEFINED)
         return found
 
     def agreed(self, uri: str | AgtpUri, agreement: Agreement) -> str:

@@ -350,7 +350,7 @@ class Calls(Generic[L]):
         found: tuple[Definition, ...] | None = None
         unusable = ""
         try:
-            found = await self._defined(call.destination, seconds)
+            found = await self._defined(call, seconds)
         except VerificationFailed as error:
             unusable = f"nothing that the server says of it can be used: {error.explanation}"
         asked = consequence(call.request.method, call.request.path, found, call.confidence, unusable)
@@ -360,15 +360,16 @@ class Calls(Generic[L]):
         if not (await answer if inspect.isawaitable(answer) else answer):
             raise NotConfirmed(f"Nobody has agreed to {asked.method} {asked.path}: {asked.why}", "Nothing was sent.")
 
-    async def _defined(self, server: Destination, seconds: float | None) -> tuple[Definition, ...]:
-        """What a server says of its endpoints to this caller, from memory as long as that counts."""
-        known = self._caller.definitions.get(server)
+    async def _defined(self, call: PreparedCall, seconds: float | None) -> tuple[Definition, ...]:
+        """What the server of a call says of its endpoints to its caller, from memory as long as that counts."""
+        server, anonymous = call.destination, call.caller_id is None
+        known = self._caller.definitions.get((server, anonymous))
         if known is not None and self._now() < known[0]:
             return known[1]
-        reply = await self._perform(self._caller.definitions_call(server), None, seconds)
+        reply = await self._perform(self._caller.definitions_call(server, anonymous=anonymous), None, seconds)
         if not reply.ok:
             raise no_manifest(reply)
-        return self._caller.keep_definitions(server, definitions_of(reply), self._now())
+        return self._caller.keep_definitions(server, definitions_of(reply), self._now(), anonymous=anonymous)
 
     async def _perform(self, call: PreparedCall, stream: Stream | None, seconds: float | None) -> Reply:
         if self._caller.manifests.stale(call):

@@ -50,7 +50,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def test_the_page_has_programs() -> None:
     """All that are told of are found."""
-    assert len(PROGRAMS) == PAGE.count("It prints::") == 10
+    assert len(PROGRAMS) == PAGE.count("It prints::") == 11
     assert [step.command for step in steps("client.rst")] == [f"python {name}.py" for name in PROGRAMS]
     assert set(FRAMEWORKS) < set(PROGRAMS)
 

@@ -75,6 +75,9 @@ def fronted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
     servers = fixture("fixture", 'min_assurance = "gateway"', 'isolation = "per-session"')
     config = sample(tmp_path_factory.mktemp("front"), append=front(port, CLIENTS) + servers)
     write_tokens(config.parent, CLIENTS)
+    library = config.parent / "endpoints" / "library.toml"
+    said = '[semantic]\nmcp_tool_name = "look_up_book"\nparameter_hints = { isbn = ["the number on the back"] }'
+    library.write_text(library.read_text().replace("[semantic]", said))
     with running(config) as host:
         yield Fronted(host, port)
 
@@ -95,8 +98,12 @@ def test_a_token_is_somebody(mode: str, fronted: Fronted) -> None:
 
     async def work() -> None:
         async with fronted.client("one", mode) as client:
-            names = {tool.name for tool in (await client.list_tools()).tools}
-            assert {"fixture__test_simple_text", "echo_text"} <= names
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert {"fixture__test_simple_text", "echo_text", "look_up_book"} <= tools.keys()
+            # AGIS-068, AGIS-069: what its file says, and a call by that name.
+            hints = "Look up a book by its ISBN. Hints: isbn = ['the number on the back']"
+            assert tools["look_up_book"].description == hints and "query_library" not in tools
+            assert not (await client.call_tool("look_up_book", {"isbn": "9780141439518"})).is_error
             answer = await client.call_tool("fixture__test_simple_text", {})
             assert not answer.is_error
             said = await client.call_tool("echo_text", {"text": "abc"})
