@@ -298,3 +298,6 @@ class IAgentDirectory(Interface):
 
     def hosted() -> Sequence[Agent]:
         """Hosted agents in label order."""
+
+    def known() -> Sequence[Agent]:
+        """Everyone: those that are hosted, and those that only call."""

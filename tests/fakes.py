@@ -146,6 +146,9 @@ class FakeDirectory:
     def hosted(self) -> Sequence[Agent]:
         return list(self._hosted)
 
+    def known(self) -> Sequence[Agent]:
+        return list(self._agents)
+
 
 @implementer(IGate)
 class Mine:

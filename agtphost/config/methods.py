@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field
 
 from agtphost.config.faults import Fault
+from agtphost.config.sending import PLACE, ConnectSection, SendSection
 from agtphost.config.values import Items, Line, Scope, Section, Table, form
 from agtphost.vocabulary import formulas
 from agtphost.vocabulary.catalog import Catalog
@@ -114,6 +115,11 @@ class CollectionSection(Section):
     max_items: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     """Items at most. They are in memory: 100,000 of 4 KiB are 0.5 to 1 GiB, which ``agtp check`` warns of."""
 
+    queue: bool = False
+    """
+    Whether it is a queue: SUBMIT puts items in, PULL hides them from others for a while, and CONFIRM takes them out.
+    """
+
     remote: Items[RemoteSection] = ()
     """``[[methods.collection.remote]]``: what SYNC may bring it together with."""
 
@@ -146,6 +152,18 @@ class MethodsSection(Section):
     collection: Items[CollectionSection] = ()
     """``[[methods.collection]]``: JSON documents that agents keep here, for FETCH, SEARCH, REGISTER and others."""
 
+    send: Items[SendSection] = ()
+    """``[[methods.send]]``: the channels of SEND and BROADCAST that leave AGTP."""
+
+    connect: Items[ConnectSection] = ()
+    """``[[methods.connect]]``: the pairs that CONNECT may connect."""
+
+    pdf: str = ""
+    """
+    What makes a PDF of HTML for REPORT, as ``METHOD /path`` of this host: it gets ``html`` and answers ``document``.
+    Empty: reports are JSON, Markdown or HTML.
+    """
+
     @cached_property
     def names(self) -> frozenset[str]:
         """The methods that are on."""
@@ -167,3 +185,10 @@ def methods_faults(section: MethodsSection) -> Iterator[Fault]:
         if each.name in seen:
             yield Fault(location=(*at, "name"), message="is the name of two collections", hint="choose another name")
         seen.add(each.name)
+    if section.pdf and re.fullmatch(PLACE, section.pdf) is None:
+        yield Fault(location=("methods", "pdf"), message="is no METHOD /path", hint='write "TRANSFORM /pdf"')
+    for number, send in enumerate(section.send):
+        at = ("methods", "send", number)
+        if send.channel == "webhook" and not send.recipients:
+            said = "must name the webhooks: callers name no addresses"
+            yield Fault(location=(*at, "recipients"), message=said, hint='recipients = ["ops"]')

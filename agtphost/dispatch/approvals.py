@@ -278,6 +278,20 @@ class Approvals:
             return "approved" if float(brief["use_by"]) > now else "expired"
         return "rejected" if status == REJECTED else "used"
 
+    def withdrawn(self, item: StateItem, moment: str) -> Change:
+        """The change by which whoever asked takes the question back: nobody approves the call any more."""
+        value = item.value
+        decision = {"by": value["caller"], "at": moment, "reason": "withdrawn", "attestation": None}
+        return Change(
+            kind=APPROVAL,
+            key=item.key,
+            value={**value, "status": REJECTED, "decision": {**decision, "attestation_id": ""}},
+            owner=item.owner,
+            expires_at=int((self.now() + EXPIRED_REMEMBERED) * 1000),
+            expected=item.version,
+            linked="decided_audit_id",
+        )
+
     def cut_off(self, item: StateItem) -> bool:
         """Whether its call was begun by a process that ended before the call did."""
         return item.brief["status"] == RUNNING and item.key not in self._running

@@ -37,6 +37,7 @@ class Floor:
     bindings: tuple[Binding, ...]
     gate: IGate
     notification: Notification
+    confirmation: Confirmation
     sessions: SessionRegistry
     suspensions: Suspensions
 
@@ -124,6 +125,7 @@ def floor_methods(
         ),
         gate=SessionGate(sessions, suspensions),
         notification=notification,
+        confirmation=confirmation,
         sessions=sessions,
         suspensions=suspensions,
     )

@@ -275,6 +275,7 @@ def _parts(on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor
         workflows=on.lasting.workflows,
         monitors=on.lasting.monitors,
         recipes=loaded.recipes,
+        confirmation=floor.confirmation,
         continuations=on.lasting.continuations,
         authorization=on.authorization,
     )

@@ -91,6 +91,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         input_schema=row.input_schema(narrowed),
         details={"semantic": semantic},
         absent=handler is None,
+        operators=getattr(handler, "operators", False),
     )
 
 

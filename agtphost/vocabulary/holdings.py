@@ -37,6 +37,15 @@ GRANT: Final = "grant"
 AUTHORIZATION: Final = "authorization"
 """The kind of what agents authorize others to do: see :mod:`agtphost.dispatch.gates.granted`."""
 
+ALERT: Final = "alert"
+"""The kind of alerts: see :mod:`agtphost.methods.standard.messages.alerts`."""
+
+PUBLICATION: Final = "publication"
+"""The kind of what is published later: see :mod:`agtphost.methods.standard.channels`."""
+
+CONNECTION: Final = "connection"
+"""The kind of what CONNECT opened: see :mod:`agtphost.methods.standard.connections`."""
+
 CARD: Final = "card"
 """The kind of registered cards: see :mod:`agtphost.registry.registered`."""
 
@@ -268,6 +277,36 @@ _KINDS: Final = (
         indexed=("subject",),
         brief=("state",),
         remedy="CANCEL grants that are used no more.",
+    ),
+    _of_agents(
+        ALERT,
+        "an alert, and whether it was acknowledged",
+        1_000,
+        lives=37 * DAY,
+        state="state",
+        finished=frozenset({"acknowledged", "unacknowledged", "cancelled", "sent"}),
+        brief=("state", "due"),
+    ),
+    _of_agents(
+        PUBLICATION,
+        "what PUBLISH is to publish at a time to come",
+        500,
+        octets_per_owner=16 * MIB,
+        lives=37 * DAY,
+        state="state",
+        finished=frozenset({"cancelled", "failed"}),
+        brief=("state", "at"),
+    ),
+    _of_agents(
+        CONNECTION,
+        "what CONNECT opened, until it is cancelled or ends",
+        100,
+        lives=None,
+        state="state",
+        finished=frozenset({"cancelled"}),
+        indexed=("pair",),
+        brief=("state",),
+        remedy="CANCEL connections that are used no more.",
     ),
     # Commerce and negotiation
     _of_agents(

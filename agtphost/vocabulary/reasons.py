@@ -103,6 +103,10 @@ class Reason(StrEnum):
 
     # What may be called.
     AUTHORIZED_ALREADY = "authorized-already", 409, "methods v01 section 5.4", "The caller has given the very same grant, and it is in force.", "CANCEL it first, or let it end."
+    CONNECTED_ALREADY = "connected-already", 409, "methods v01 section 6.6", "The caller has connected the two, and the connection is open.", "CANCEL it first."
+    NOTHING_TO_CONNECT = "nothing-to-connect", 404, "methods v01 section 6.6", "The two are no pair that this caller may connect.", "The operator names the pairs: [[methods.connect]]."
+    NOT_THE_OWNER = "not-the-owner", 409, "methods v01 section 5.6", "from_principal is not who the resource belongs to.", "FETCH the resource: it names its owner."
+    QUEUE_UNKNOWN = "queue-unknown", 404, "methods v01 section 3.4", "There is no queue of that name that the caller may use.", "The operator makes a collection a queue: [[methods.collection]] queue = true."
     BUDGET_EXCEEDED = "budget-exceeded", 456, "methods v01 section 10.1", "The call takes more than Budget-Limit allows."
     GOVERNANCE_DENIED = "governance-denied", 403, "companion section 8.2", "The governance platform denies the action.", "Ask the governance platform why."
     GOVERNANCE_TOKEN_INVALID = "governance-token-invalid", 401, "companion section 8.2", "The governance token cannot be believed.", "Have the governance platform decide on this action anew."

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 from zope.interface import implementer
 
@@ -43,6 +43,21 @@ PAYLOAD = 4_096
 REMEMBERED = 7 * 86_400
 
 
+class Confirmable(Protocol):
+    """What else can be confirmed, where a host has it."""
+
+    def __call__(
+        self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], tuple[Change, ...]] | None:
+        """
+        What the receipt tells of a target, and what changes with it.
+
+        :param said: ``actor``, ``status``, ``reason`` and ``attestation``.
+        :return: None where it is not the caller's to confirm.
+        :raises Refusal: 409 for what was confirmed before.
+        """
+
+
 @implementer(IBuiltInHandler)
 class Confirmation:
     """
@@ -67,6 +82,11 @@ class Confirmation:
         self._authorization = authorization
         self._approvals = approvals
         self._now = now
+        self._further: list[Confirmable] = []
+
+    def also(self, further: Confirmable) -> None:
+        """Have something else asked about targets, before notifications and records."""
+        self._further.append(further)
 
     async def handle(self, context: BuiltInContext) -> Answer:
         actor, given = self._authorization.actor(context), context.input
@@ -97,10 +117,15 @@ class Confirmation:
         if escalation is not None:
             receipt, change = self._decide(escalation, receipt, said)
             return self._attest(context, receipt, change)
+        for further in self._further:
+            found = further(context, target_id, said)
+            if found is not None:
+                told, changes = found
+                return self._attest(context, {**receipt, **told}, *changes)
         notification = self._notification(context, target_id)
         if notification is not None:
-            acknowledged = _acknowledged(notification, said["status"])
-            return self._attest(context, {**receipt, "target": NOTIFICATION}, acknowledged)
+            change = acknowledged(notification, said["status"])
+            return self._attest(context, {**receipt, "target": NOTIFICATION}, change)
         if is_audit_id(target_id):
             await self._require_party(context, target_id)
             return self._attest(context, {**receipt, "target": "record"})
@@ -214,7 +239,7 @@ class Confirmation:
             )
 
 
-def _acknowledged(item: StateItem, status: str) -> Change:
+def acknowledged(item: StateItem, status: str) -> Change:
     """Read, and no longer in the inbox; the sender sees what became of it."""
     value = {**item.value, "content": None, "status": "acknowledged", "confirmed": status}
     if status == "deferred":

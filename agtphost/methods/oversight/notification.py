@@ -80,12 +80,16 @@ def deposit(
     content: Mapping[str, Any],
     now: float,
     urgency: str = "informational",
+    until: float | None = None,
+    **more: Any,
 ) -> Change | None:
     """
     What puts a notification of the host's own making into an inbox, to be committed with what it tells of.
 
     :param recipient: an Agent-ID, or :data:`~agtphost.handlers.authorization.OPERATOR`.
     :param sender: whose doing it is, and whose share of the inbox it takes.
+    :param until: from when on nobody reads it any more, in seconds since the epoch; None: seven days from now.
+    :param more: further members, such as what it answers.
     :return: its ``key`` is the ``notification_id``; None where the inbox takes no more of this sender.
     """
     if is_full(held, recipient, sender):
@@ -98,11 +102,12 @@ def deposit(
         "content": dict(content),
         "urgency": urgency,
         "delivery_guarantee": "exactly_once",
-        "expiry": None,
+        "expiry": None if until is None else times.instant(int(until * 1_000_000)),
         "sent_at": times.instant(int(now * 1_000_000)),
         "status": "held",
+        **more,
     }
-    return _kept(value, now + KEPT)
+    return _kept(value, min(now + LONGEST, now + KEPT if until is None else until))
 
 
 def is_full(held: StateTable, recipient: str, sender: str) -> bool:
@@ -217,6 +222,16 @@ class Notification:
             changes=tuple(changes),
             extra={"notification_ids": [each["notification_id"] for each in told], "notified": group},
         )
+
+    def inboxes(self, named: str) -> tuple[str, ...]:
+        """
+        Whose inboxes a name stands for: an agent's, a person's, the operator's, or those of a group's members.
+
+        :raises Refusal: 404 for what stands for nobody.
+        """
+        members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
+        found = (named,) if members is None else members
+        return tuple(dict.fromkeys(self._recipient(each)[0] for each in found))
 
     def _written(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
         """The notification as one recipient gets it."""

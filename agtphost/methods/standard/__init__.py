@@ -15,6 +15,13 @@ is 503 until there is one.
 - :mod:`.authorization`: AUTHORIZE
 - :mod:`.cancellation`: CANCEL
 - :mod:`.logging`: LOG
+- :mod:`.transfers`: TRANSFER
+- :mod:`.queues`: SUBMIT and PULL
+- :mod:`.channels`: PUBLISH
+- :mod:`.connections`: CONNECT
+- :mod:`.bookings`: bookings and approvals, for CANCEL
+- :mod:`.due`: what happens at a time that is durable
+- :mod:`.messages`: ALERT, BROADCAST, REPLY, SEND and REPORT
 - :mod:`.signing`: SIGN
 - :mod:`.pure`: methods that work on what their callers send, and keep nothing
 """

@@ -22,6 +22,7 @@ from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.oversight.confirmation import Confirmation
 from agtphost.methods.oversight.notification import Notification
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.orchestration.monitors import Monitors
@@ -108,6 +109,8 @@ class Parts:
 
     recipes: RecipeBook
     """What RUN finds its procedures in."""
+    confirmation: Confirmation
+    """CONFIRM, which further things can be confirmed by."""
 
     continuations: Continuations
     authorization: Authorization

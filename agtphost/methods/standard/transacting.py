@@ -6,22 +6,47 @@ from collections.abc import Mapping
 
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.methods.standard.authorization import Authorizing, cancel_grant
-from agtphost.methods.standard.cancellation import Cancellation, Source
+from agtphost.methods.standard.bookings import cancel_approval, cancel_booking
+from agtphost.methods.standard.cancellation import Cancellation
+from agtphost.methods.standard.channels import Publishing
+from agtphost.methods.standard.connections import Connecting, cancel_connection
 from agtphost.methods.standard.logging import Logging
+from agtphost.methods.standard.messages.alerts import Alerting
+from agtphost.methods.standard.messages.broadcasts import Broadcasting
+from agtphost.methods.standard.messages.replies import Replying
+from agtphost.methods.standard.messages.reports import Reporting
+from agtphost.methods.standard.messages.sending import Sending
 from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.queues import Pulling, Queues, Submitting
 from agtphost.methods.standard.signing import Signing
-
-
-def sources(parts: Parts) -> tuple[Source, ...]:
-    """What CANCEL can cancel, kind by kind."""
-    return (cancel_grant(parts),)
+from agtphost.methods.standard.transfers import Transferring
 
 
 def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
     """By method."""
+    queues, publishing, alerting, sending = Queues(parts), Publishing(parts), Alerting(parts), Sending(parts)
+    sources = (
+        cancel_grant(parts),
+        alerting.cancel,
+        publishing.cancel,
+        cancel_connection(parts),
+        cancel_approval(parts),
+        queues.cancel,
+        cancel_booking(parts),
+    )
     return {
+        "ALERT": alerting,
         "AUTHORIZE": Authorizing(parts),
-        "CANCEL": Cancellation(parts.held, sources(parts), parts.now),
+        "BROADCAST": Broadcasting(parts, sending),
+        "CANCEL": Cancellation(parts.held, sources, parts.now),
+        "CONNECT": Connecting(parts),
         "LOG": Logging(parts),
+        "PUBLISH": publishing,
+        "PULL": Pulling(queues),
+        "REPLY": Replying(parts),
+        "REPORT": Reporting(parts),
+        "SEND": sending,
         "SIGN": Signing(parts),
+        "SUBMIT": Submitting(queues),
+        "TRANSFER": Transferring(parts),
     }

@@ -1,0 +1,70 @@
+"""Bookings: items of collections that CANCEL calls off, with what was paid and whom it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.methods.standard.cancellation import Cancelling, Source, cancelled_before
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary.holdings import APPROVAL
+
+PAID = ("paid", "amount")
+CONCERNED = ("attendees", "participants", "parties")
+MOST_CONCERNED = 100
+
+
+def cancel_booking(parts: Parts) -> Source:
+    """
+    What CANCEL asks for items of collections, named ``collection/id``: their owner calls them off.
+
+    The item stays, with ``status`` ``cancelled`` in its data: whoever reads the collection sees that it is.
+    """
+
+    def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
+        name, _, item_id = target_id.partition("/")
+        collection = parts.collections.find(name)
+        item = None if collection is None or collection.own or collection.section.queue else collection.get(item_id)
+        if collection is None or item is None or not context.owner or item.held.owner != context.owner:
+            return None
+        data = item.value["data"]
+        if not isinstance(data, dict):
+            return None
+        if data.get("status") == "cancelled":
+            raise cancelled_before(target_id, "cancelled")
+        collection.require_writing(context)
+        _, change = collection.put(context, item_id, {**data, "status": "cancelled"}, known=item)
+        paid = next((data[name] for name in PAID if data.get(name) not in (None, 0)), None)
+        return Cancelling(kind="booking", changes=(change,), parties=_concerned(parts, data), paid=paid)
+
+    return source
+
+
+def _concerned(parts: Parts, data: Mapping[str, Any]) -> list[str]:
+    """Whose inboxes hear of it: those of the names in the booking that this host knows."""
+    found: list[str] = []
+    for name in CONCERNED:
+        listed = data.get(name)
+        for each in listed[:MOST_CONCERNED] if isinstance(listed, list) else ():
+            try:
+                found += parts.notification.inboxes(str(each))
+            except Refusal:
+                continue
+    return found
+
+
+def cancel_approval(parts: Parts) -> Source:
+    """What CANCEL asks for approvals: whoever asked for one takes the question back."""
+
+    def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
+        item = parts.held.get(APPROVAL, target_id)
+        if item is None or not context.owner or item.owner != context.owner:
+            return None
+        state = parts.approvals.state(item)
+        if state != "pending":
+            raise cancelled_before(target_id, state)
+        return Cancelling(kind=APPROVAL, changes=(parts.approvals.withdrawn(item, said["cancelled_at"]),))
+
+    return source

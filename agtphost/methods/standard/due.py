@@ -1,0 +1,79 @@
+"""What happens at a time that is durable: whenever the host runs, it happens then, or as soon as it runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import LedgerUnavailable, StaleChange
+from agtphost.audit.state import StateItem
+from agtphost.methods.standard.parts import Parts
+
+RETRY_SECONDS = 2.0
+LONGEST_WAIT = 3_600.0
+"""Seconds after which the time is looked at anew: clocks are set."""
+
+log = Logger()
+
+
+class Due:
+    """
+    Acts on the items of one kind when their time has come.
+
+    Nothing happens twice: who acts commits it with the item in the version that it saw.
+
+    :param when: seconds since the epoch; None where nothing is to happen to an item.
+    :param act: what happens then.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        kind: str,
+        when: Callable[[StateItem], float | None],
+        act: Callable[[StateItem], Awaitable[None]],
+    ) -> None:
+        self._held, self._clock, self._now = parts.held, parts.reactor, parts.now
+        self._kind, self._when, self._act = kind, when, act
+        self._waiting: dict[str, IDelayedCall] = {}
+        self._held.leasing.entered(self._stop)
+        self._held.watch(kind, self._changed)
+
+    def _stop(self) -> None:
+        for call in self._waiting.values():
+            call.cancel()
+        self._waiting.clear()
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        call = self._waiting.pop(key, None)
+        if call is not None:
+            call.cancel()
+        at = None if item is None else self._when(item)
+        if at is not None:
+            self._wait(key, at - self._now())
+
+    def _wait(self, key: str, seconds: float) -> None:
+        self._waiting[key] = self._clock.callLater(min(max(seconds, 0.0), LONGEST_WAIT), self._come, key)
+
+    def _come(self, key: str) -> None:
+        del self._waiting[key]
+        item = self._held.get(self._kind, key)
+        at = None if item is None else self._when(item)
+        if item is None or at is None:
+            return
+        if at > self._now():
+            self._wait(key, at - self._now())
+            return
+        acting = Deferred.fromCoroutine(self._done(key, item))
+        acting.addErrback(lambda failure: log.failure("what was due did not happen: {key}", failure=failure, key=key))
+
+    async def _done(self, key: str, item: StateItem) -> None:
+        try:
+            await self._act(item)
+        except (LedgerUnavailable, StaleChange) as error:
+            log.warn("{key} is due and waits: {why}", key=key, why=str(error))
+            if key not in self._waiting:
+                self._wait(key, RETRY_SECONDS)

@@ -1,0 +1,14 @@
+"""
+Messages of the standard methods: methods v01 section 7.
+
+What reaches an inbox of this host is committed with the record of the call, as NOTIFY's is; what leaves the host goes
+through endpoints that its operator has configured, and through nothing that a caller names.
+
+- :mod:`.delivery`: whose inboxes, and how much of what was sent arrived
+- :mod:`.alerts`: ALERT, its acknowledgement, and who is told when nobody acknowledges it
+- :mod:`.broadcasts`: BROADCAST
+- :mod:`.replies`: REPLY
+- :mod:`.sending`: SEND
+- :mod:`.reports`: REPORT
+- :mod:`.rendering`: documents of rows, as JSON, Markdown or HTML
+"""

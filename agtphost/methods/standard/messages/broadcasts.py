@@ -1,0 +1,110 @@
+"""BROADCAST: one message for a whole audience, of which nobody is expected to answer (methods v01 section 7.2)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.oversight.notification import CONTENT
+from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver
+from agtphost.methods.standard.messages.sending import Sending
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary import times
+from agtphost.vocabulary.identifiers import is_opaque_id
+
+TOPIC = "broadcast"
+AGTP = "agtp"
+CHANNELS = (AGTP, "email", "webhook", "sms")
+ZONE = "zone:"
+MOST_NAMED = 200
+"""Names in an audience that is a list."""
+
+
+@implementer(IBuiltInHandler)
+class Broadcasting:
+    """
+    Answers BROADCAST.
+
+    :param sending: delivers over the channels that leave AGTP.
+    """
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts, sending: Sending) -> None:
+        self._parts = parts
+        self._sending = sending
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """:raises Refusal: 422 for an audience of nobody, 503 for a channel that nothing provides."""
+        sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
+        channel = parameters.choice(given, "channel", CHANNELS, AGTP)
+        content = parameters.kept(given, "content", CONTENT)
+        if content is None:
+            raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
+        until = parameters.moment(given, "expiry")
+        named = _named(given)
+        message_id = f"msg-{secrets.token_hex(16)}"
+        shown: dict[str, Any] = {"message_id": message_id, "channel": channel, "sent_at": times.stamp(now)}
+        if channel != AGTP:
+            late = until is not None and until <= now
+            count, failed = (0, []) if late else await self._sending.to_all(context, channel, named, content)
+            told = {"delivered": count, "undelivered": failed, "status": "expired" if late else "sent"}
+            return Answer(result={**shown, **told}, extra={"broadcast": {**shown, "delivered": count}})
+        audience = self._audience(named, sender)
+        if until is not None and until <= now:
+            told = {"delivered": 0, "undelivered": [], "status": "expired"}
+            return Answer(result={**shown, **told}, extra={"broadcast": {**shown, "delivered": 0}})
+        body = {"message_id": message_id, "content": content}
+        found: Delivered = deliver(
+            self._parts, audience, sender=sender, topic=TOPIC, content=body, urgency="informational", until=until
+        )
+        told = {"delivered": len(found.reached), "undelivered": found.full, "status": "sent"}
+        return Answer(
+            result={**shown, **told},
+            changes=tuple(found.changes),
+            extra={"broadcast": {**shown, "delivered": len(found.reached), "undelivered": len(found.full)}},
+        )
+
+    def _audience(self, named: list[str], sender: str) -> list[str]:
+        """Whose inboxes they are: of agents, people and groups by name, and of all agents of a zone."""
+        found: dict[str, None] = {}
+        for each in named:
+            if each.startswith(ZONE):
+                inboxes = [agent.agent_id for agent in self._parts.directory.known() if agent.governance_zone == each]
+            else:
+                try:
+                    inboxes = list(self._parts.notification.inboxes(each))
+                except Refusal:
+                    inboxes = []
+            if not inboxes:
+                raise parameters.invalid(
+                    "audience", f"{each[:64]} of audience is nobody that this host knows.", "Name others."
+                )
+            found |= dict.fromkeys(inboxes)
+        found.pop(sender, None)
+        if len(found) > MOST:
+            raise parameters.invalid("audience", f"audience has more than {MOST} members.", "Send to fewer at once.")
+        return list(found)
+
+
+def _named(given: Mapping[str, Any]) -> list[str]:
+    value = given.get("audience")
+    listed = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(listed, list)
+        or not 0 < len(listed) <= MOST_NAMED
+        or not all(isinstance(each, str) and is_opaque_id(each) for each in listed)
+    ):
+        raise parameters.invalid(
+            "audience",
+            f"audience is not a group, a zone or a list of 1 to {MOST_NAMED} names.",
+            "Send a group, zone:NAME, or a list of agents, people and groups.",
+        )
+    return list(dict.fromkeys(listed))

@@ -1,0 +1,68 @@
+"""Into inboxes: to everybody that is named, in one transaction, and with a count of whom it reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.methods.oversight import notification
+from agtphost.methods.standard.parts import Parts
+
+MOST = 1_000
+"""Inboxes that one message goes into."""
+
+
+@dataclass(kw_only=True)
+class Delivered:
+    """What became of one message."""
+
+    changes: list[Change] = field(default_factory=list)
+    reached: list[str] = field(default_factory=list)
+    """Whose inboxes it is in."""
+
+    full: list[str] = field(default_factory=list)
+    """Whose inboxes take no more of this sender."""
+
+    @property
+    def notification_ids(self) -> list[str]:
+        """In the order of :attr:`reached`."""
+        return [change.key for change in self.changes]
+
+
+def deliver(
+    parts: Parts,
+    recipients: Iterable[str],
+    *,
+    sender: str,
+    topic: str,
+    content: Mapping[str, Any],
+    urgency: str,
+    until: float | None = None,
+    **more: Any,
+) -> Delivered:
+    """
+    A message for each of some inboxes, to be committed by whoever sends it.
+
+    :param recipients: as :meth:`~agtphost.methods.oversight.notification.Notification.inboxes` has them.
+    """
+    found = Delivered()
+    for recipient in dict.fromkeys(recipients):
+        change = notification.deposit(
+            parts.held,
+            recipient=recipient,
+            sender=sender,
+            topic=topic,
+            content=content,
+            now=parts.now(),
+            urgency=urgency,
+            until=until,
+            **more,
+        )
+        if change is None:
+            found.full.append(recipient)
+        else:
+            found.changes.append(change)
+            found.reached.append(recipient)
+    return found

@@ -1,0 +1,90 @@
+"""Documents of rows: JSON, Markdown and HTML, in which no row says anything but text."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.vocabulary import jsontext
+
+COLUMNS = 32
+MEDIA_TYPES = {
+    "json": "application/json",
+    "markdown": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "pdf": "application/pdf",
+}
+_MARKED = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What a report says."""
+
+    title: str
+    members: Mapping[str, str]
+    """What stands above the rows: when, by whom, of what."""
+
+    rows: Sequence[Mapping[str, Any]]
+
+    @property
+    def columns(self) -> list[str]:
+        """The members of all rows, in the order in which they come."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))[:COLUMNS]
+
+
+def rendered(document: Document, form: str) -> str:
+    """The text of a document in one of its forms: ``json``, ``markdown`` or ``html``."""
+    return {"json": _json, "markdown": _markdown, "html": _html}[form](document)
+
+
+def _json(document: Document) -> str:
+    told = {"title": document.title, **document.members, "rows": [dict(row) for row in document.rows]}
+    return jsontext.encode(told).decode("utf-8")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else jsontext.encode(value).decode("utf-8")
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _marked(value: Any) -> str:
+    return _MARKED.sub(r"\\\1", html.escape(_text(value), quote=False))
+
+
+def _markdown(document: Document) -> str:
+    columns = document.columns
+    lines = [f"# {_marked(document.title)}", ""]
+    lines += [f"- {_marked(name)}: {_marked(value)}" for name, value in document.members.items()]
+    if columns:
+        lines += ["", _line(map(_marked, columns)), _line("---" for _ in columns)]
+        lines += [_line(_marked(row.get(name)) for name in columns) for row in document.rows]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _html(document: Document) -> str:
+    columns = document.columns
+    title = html.escape(_text(document.title))
+    above = "".join(
+        f"<dt>{html.escape(_text(name))}</dt><dd>{html.escape(_text(value))}</dd>"
+        for name, value in document.members.items()
+    )
+    head = "".join(f"<th>{html.escape(_text(name))}</th>" for name in columns)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(_text(row.get(name)))}</td>' for name in columns)}</tr>"
+        for row in document.rows
+    )
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
+        f"<body><h1>{title}</h1><dl>{above}</dl>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></body></html>\n"
+    )

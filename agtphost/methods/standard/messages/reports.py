@@ -1,0 +1,168 @@
+"""REPORT: a document of what the caller may read, in the inbox of whoever is to have it (methods v01 section 7.5)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import Search
+from agtphost.methods.inspection.calls import brief
+from agtphost.methods.standard.messages.delivery import deliver
+from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, Document, rendered
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary import times
+from agtphost.vocabulary.reasons import Reason
+
+TOPIC = "report"
+FORMATS = ("json", "markdown", "html", "pdf")
+ROWS = 1_000
+MOST = 65_536
+"""Octets of a document."""
+
+RECORDS = "records"
+
+
+@implementer(IBuiltInHandler)
+class Reporting:
+    """Answers REPORT."""
+
+    kind = "built_in"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """:raises Refusal: 404 for who or what is not there, 422, 503 for ``pdf`` that nothing makes."""
+        caller, given, now = owner_of(context), context.input, self._parts.now()
+        kind = parameters.identifier(given, "report_type")
+        form = parameters.choice(given, "format", FORMATS, "markdown")
+        recipient = parameters.identifier(given, "recipient")
+        inboxes = self._parts.notification.inboxes(recipient)
+        source, rows = await self._rows(context, given.get("scope"))
+        document = Document(
+            title=f"Report: {kind}",
+            members={
+                "report_type": kind,
+                "scope": source,
+                "generated_at": times.stamp(now),
+                "generated_by": caller.agent_id,
+                "rows": str(len(rows)),
+            },
+            rows=rows,
+        )
+        text = await self._text(context, document, form)
+        if len(text.encode("utf-8")) > MOST:
+            raise parameters.invalid("scope", f"The document has more than {MOST} octets.", "Ask for less.")
+        document_id = f"doc-{secrets.token_hex(16)}"
+        body = {
+            "document_id": document_id,
+            "report_type": kind,
+            "format": form,
+            "media_type": MEDIA_TYPES[form],
+            "document": text,
+        }
+        found = deliver(
+            self._parts, inboxes, sender=caller.agent_id, topic=TOPIC, content=body, urgency="informational"
+        )
+        if not found.changes:
+            raise Refusal(Reason.INBOX_FULL, headers=(("Retry-After", "60"),))
+        shown = {
+            "document_id": document_id,
+            "report_type": kind,
+            "format": form,
+            "rows": len(rows),
+            "delivered": len(found.reached),
+            "undelivered": found.full,
+        }
+        return Answer(
+            result={**shown, "notification_ids": found.notification_ids},
+            changes=tuple(found.changes),
+            extra={"report": {name: shown[name] for name in ("document_id", "report_type", "format", "rows")}},
+        )
+
+    # What it is about
+
+    async def _rows(self, context: BuiltInContext, scope: Any) -> tuple[str, list[Mapping[str, Any]]]:
+        """What the report is of, in a few words, and its rows: nothing that the caller could not read itself."""
+        if isinstance(scope, str):
+            scope = {"collection": scope} if scope != RECORDS else {RECORDS: {}}
+        if not isinstance(scope, dict) or len(scope.keys() & {"collection", RECORDS}) != 1:
+            raise _bad_scope()
+        span = _span(scope)
+        if "collection" in scope:
+            name = scope["collection"]
+            if not isinstance(name, str) or scope.keys() - {"collection", "from", "to"}:
+                raise _bad_scope()
+            collection = self._parts.collections.require_reading(context, name, "scope")
+            items = collection.listed(context)
+            return f"collection {name}", await self._parts.aside(_of_items, items, span)
+        asked = scope[RECORDS]
+        if not isinstance(asked, dict) or asked.keys() - {"method"} or scope.keys() - {RECORDS, "from", "to"}:
+            raise _bad_scope()
+        caller = owner_of(context)
+        search = Search(caller=caller.agent_id, method=parameters.text(asked, "method"))
+        found = await self._parts.records.latest(None, ROWS, search)
+        shown = [brief(record) for _, record in found.records]
+        return "the caller's own records", [row for row in shown if _within(str(row.get("issued_at", "")), span)]
+
+    async def _text(self, context: BuiltInContext, document: Document, form: str) -> str:
+        if form != "pdf":
+            text: str = await self._parts.aside(rendered, document, form)
+            return text
+        through = self._parts.config.methods.pdf
+        if not through:
+            raise Refusal(
+                Reason.PROVIDER_MISSING,
+                "Nothing makes PDF here.",
+                remedy="Ask for json, markdown or html; the operator names an endpoint that makes PDF: [methods] pdf.",
+                details={"format": form},
+            )
+        method, _, path = through.partition(" ")
+        page = await self._parts.aside(rendered, document, "html")
+        made = (await context.invoke(method, path, {"html": page})).get("document")
+        if not isinstance(made, str):
+            raise Refusal(Reason.PROVIDER_MISSING, "What makes PDF here gave no document.")
+        return made
+
+
+def _bad_scope() -> Refusal:
+    return parameters.invalid(
+        "scope",
+        "scope names nothing that there are reports of.",
+        'Send {"collection": NAME} or {"records": {}}, and from and to as times where not everything is wanted.',
+    )
+
+
+def _span(scope: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    try:
+        return parameters.moment(scope, "from"), parameters.moment(scope, "to")
+    except Refusal:
+        raise _bad_scope() from None
+
+
+def _within(stamp: str, span: tuple[float | None, float | None]) -> bool:
+    at = datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
+    begins, ends = span
+    return (begins is None or at >= begins) and (ends is None or at < ends)
+
+
+def _of_items(items: list[Any], span: tuple[float | None, float | None]) -> list[Mapping[str, Any]]:
+    """The rows of a collection: an item's identifier, and the members of its data."""
+    rows: list[Mapping[str, Any]] = []
+    for item in items:
+        value = item.value
+        if not _within(value["updated_at"], span):
+            continue
+        data = value["data"]
+        rows.append({"id": value["id"], **(data if isinstance(data, dict) else {"data": data})})
+        if len(rows) > ROWS:
+            raise parameters.invalid("scope", f"There are more than {ROWS} rows.", "Ask for less.")
+    return rows

@@ -1,0 +1,322 @@
+"""
+SUBMIT and PULL: queues (methods v01 sections 3.4 and 5.3).
+
+Theory of operation. A queue is a collection with ``queue = true``. Its items are hidden from other pullers by a member
+of theirs, in the transaction of the record that gave them away: whoever dies with them loses the hold when its time
+has passed, and nobody else had them meanwhile. CONFIRM takes an item out, gives it back, or holds it for as long again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
+from agtphost.methods.standard.collections.store import Collection
+from agtphost.methods.standard.messages.delivery import deliver
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary import times
+from agtphost.vocabulary.holdings import COLLECTION_ITEM
+from agtphost.vocabulary.reasons import Reason
+
+PRIORITIES = {"urgent": 9, "high": 7, "normal": 5, "low": 3}
+MOST = 100
+"""Items of one PULL."""
+
+MOST_OCTETS = 262_144
+"""Of their data together; the first is given whatever it has."""
+
+USUAL_TIMEOUT, LONGEST_TIMEOUT = 60.0, 43_200.0
+"""Seconds for which items are hidden."""
+
+CLAIMED = 5.0
+"""Seconds in which the record of a PULL is durable, or the PULL has failed."""
+
+REMEMBERED = 7 * 86_400
+TOPIC = "submission-done"
+INBOX = "inbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One item of a queue, as far as PULL chooses by it."""
+
+    rank: tuple[int, int, str]
+    """The most urgent first, and then the first that came."""
+
+    hidden_until: float
+    version: int
+    cancelled: bool
+
+
+class Queues:
+    """The queues of one configuration."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._names = {each.name for each in parts.config.methods.collection if each.queue}
+        self._waiting: dict[str, dict[str, Waiting]] = {name: {} for name in self._names}
+        self._claimed: dict[str, tuple[int, float]] = {}
+        self._came = 0
+        parts.held.watch(COLLECTION_ITEM, self._changed)
+        parts.confirmation.also(self.confirm)
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        name, _, item_id = key.partition("/")
+        if name not in self._names:
+            return
+        self._claimed.pop(key, None)
+        known = self._waiting[name].get(item_id)
+        if item is None:
+            self._waiting[name].pop(item_id, None)
+            return
+        work = item.value.get("work") or {}
+        self._came += 1
+        came = known.rank[1] if known is not None else int(work.get("came", 0)) or self._came
+        self._waiting[name][item_id] = Waiting(
+            rank=(-int(work.get("priority", PRIORITIES["normal"])), came, item_id),
+            hidden_until=float(work.get("hidden_until", 0.0)),
+            version=item.version,
+            cancelled=bool(work.get("cancelled")),
+        )
+
+    def require(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
+        """
+        A queue that the caller may write to.
+
+        :raises Refusal: 404 for what is none, or not for the caller.
+        """
+        collection = self.parts.collections.require(context, name, parameter)
+        if name not in self._names:
+            raise Refusal(Reason.QUEUE_UNKNOWN, details={"parameter": parameter})
+        collection.require_writing(context)
+        return collection
+
+    # SUBMIT
+
+    def submit(self, context: BuiltInContext) -> Answer:
+        """:raises Refusal: 404, 403, 409 where the queue is full, 422."""
+        given, now = context.input, self.parts.now()
+        caller = owner_of(context)
+        collection = self.require(context, parameters.required(given, "target"), "target")
+        if given.get("payload") is None:
+            raise parameters.invalid("payload", "The parameter payload is missing.", "Send payload.", missing=True)
+        priority = _priority(given)
+        callback = self._callback(context)
+        collection.require_sound(given["payload"], "payload")
+        collection.require_room(1)
+        item_id = secrets.token_hex(16)
+        work = {"priority": priority, "came": int(now * 1_000_000), "submitted_by": context.owner, "callback": callback}
+        value, change = collection.put(context, item_id, given["payload"])
+        change = replace(change, value={**value, "work": work})
+        told = {
+            "tracking_id": f"{collection.name}/{item_id}",
+            "target": collection.name,
+            "submitted_at": value["created_at"],
+            "submitted_by": caller.agent_id,
+        }
+        return Answer(
+            result={**told, "priority": priority, "callback": callback, "waiting": len(collection) + 1},
+            changes=(change,),
+            extra={"submission": told},
+        )
+
+    def _callback(self, context: BuiltInContext) -> str:
+        """The Agent-ID whose inbox hears of it: the caller's own, and nobody else's; no address is ever called."""
+        named, caller = parameters.text(context.input, "callback"), owner_of(context)
+        if named is None:
+            return ""
+        own = (INBOX, caller.agent_id, caller.name, f"agtp://{self.parts.server_id}/agents/{caller.name}")
+        if named not in own:
+            raise parameters.invalid(
+                "callback",
+                "callback is not the caller's own inbox; nothing else is ever told, and no address is called.",
+                "Send inbox, or the caller's own Agent-ID.",
+            )
+        return caller.agent_id
+
+    # PULL
+
+    def pull(self, context: BuiltInContext) -> Answer:
+        """:raises Refusal: 404, 403, 422."""
+        given, now = context.input, self.parts.now()
+        caller = owner_of(context)
+        collection = self.require(context, parameters.required(given, "source"), "source")
+        most = parameters.count(given, "max_items", 1, MOST)
+        seconds = _timeout(given)
+        until = now + seconds
+        pulled: list[dict[str, Any]] = []
+        changes: list[Change] = []
+        octets = 0
+        for item_id in self._next(collection.name, most, now):
+            item = collection.get(item_id)
+            if item is None:
+                continue
+            octets += item.held.octets
+            if pulled and octets > MOST_OCTETS:
+                break
+            work = dict(item.value.get("work") or {})
+            work.update(hidden_until=until, pulled_by=context.owner, seconds=seconds)
+            work["deliveries"] = int(work.get("deliveries", 0)) + 1
+            changes.append(_changed(item.held, {**item.value, "work": work}))
+            self._claimed[item.held.key] = (item.held.version, now + CLAIMED)
+            pulled.append(
+                {
+                    "item_id": item.held.key,
+                    "data": item.value["data"],
+                    "submitted_by": item.value["owner"],
+                    "submitted_at": item.value["created_at"],
+                    "deliveries": work["deliveries"],
+                }
+            )
+        ids = [each["item_id"] for each in pulled]
+        return Answer(
+            result={"source": collection.name, "items": pulled, "hidden_until": times.stamp(until)},
+            changes=tuple(changes),
+            extra={"pulled": {"source": collection.name, "by": caller.agent_id, "count": len(ids), "first": ids[:16]}},
+        )
+
+    def _next(self, name: str, most: int, now: float) -> list[str]:
+        """The items that are next and hidden from nobody."""
+        free = (
+            waiting.rank
+            for item_id, waiting in self._waiting[name].items()
+            if not waiting.cancelled
+            and waiting.hidden_until <= now
+            and not self._is_claimed(f"{name}/{item_id}", waiting.version, now)
+        )
+        return [rank[2] for rank in heapq.nsmallest(most, free)]
+
+    def _is_claimed(self, key: str, version: int, now: float) -> bool:
+        """Whether another PULL has it, whose record is not durable yet."""
+        claim = self._claimed.get(key)
+        return claim is not None and claim[0] == version and now < claim[1]
+
+    # CONFIRM
+
+    def confirm(
+        self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], tuple[Change, ...]] | None:
+        """Of an item that the caller has pulled: it is done, is given back, or is held for as long again."""
+        item = self._item(target_id)
+        work: Mapping[str, Any] = {} if item is None else item.value.get("work") or {}
+        if item is None or not context.owner or "pulled_by" not in work:
+            return None
+        if work["pulled_by"] != context.owner:
+            return None
+        told = {"target": "queue-item", "item_id": item.key}
+        now = self.parts.now()
+        if said["status"] == "accepted":
+            gone = Change(kind=COLLECTION_ITEM, key=item.key, value=None, owner=item.owner, expected=item.version)
+            return told, (gone, *self._told(item, work, said))
+        hidden = now + float(work["seconds"]) if said["status"] == "deferred" else 0.0
+        kept = {**work, "hidden_until": hidden}
+        if said["status"] == "rejected":
+            del kept["pulled_by"]
+        return told, (_changed(item, {**item.value, "work": kept}),)
+
+    def _item(self, target_id: str) -> StateItem | None:
+        name = target_id.partition("/")[0]
+        return self.parts.held.get(COLLECTION_ITEM, target_id) if name in self._names else None
+
+    def _told(self, item: StateItem, work: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Change]:
+        """The delivery confirmation, where the submitter wants one."""
+        if not work.get("callback"):
+            return
+        content = {"tracking_id": item.key, "status": "done", "by": said["actor"], "reason": said["reason"]}
+        yield from deliver(
+            self.parts,
+            (work["callback"],),
+            sender=said["actor"],
+            topic=TOPIC,
+            content=content,
+            urgency="informational",
+        ).changes
+
+    # CANCEL
+
+    def cancel(self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
+        """A submission of the caller's own that nobody works at."""
+        item = self._item(target_id)
+        work: Mapping[str, Any] = {} if item is None else item.value.get("work") or {}
+        if item is None or not context.owner or work.get("submitted_by") != context.owner:
+            return None
+        if work.get("cancelled"):
+            raise cancelled_before(target_id, "cancelled")
+        if work.get("hidden_until", 0.0) > self.parts.now():
+            raise cancelled_before(target_id, "in work")
+        until = int((self.parts.now() + REMEMBERED) * 1000)
+        change = _changed(item, {**item.value, "work": {**work, "cancelled": True, **said}}, until)
+        return Cancelling(kind="submission", changes=(change,))
+
+
+def _changed(item: StateItem, value: Mapping[str, Any], until: int | None = None) -> Change:
+    return Change(
+        kind=COLLECTION_ITEM,
+        key=item.key,
+        value={**value, "version": value["version"] + 1},
+        owner=item.owner,
+        expires_at=until,
+        expected=item.version,
+    )
+
+
+def _priority(given: Mapping[str, Any]) -> int:
+    value = given.get("priority", "normal")
+    if isinstance(value, str) and value in PRIORITIES:
+        return PRIORITIES[value]
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 9:
+        raise parameters.invalid(
+            "priority", "priority is neither a number from 0 to 9 nor a word.", f"Use {', '.join(PRIORITIES)}."
+        )
+    return value
+
+
+def _timeout(given: Mapping[str, Any]) -> float:
+    value = given.get("visibility_timeout", USUAL_TIMEOUT)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
+        raise parameters.invalid(
+            "visibility_timeout",
+            f"visibility_timeout is not above 0 and up to {LONGEST_TIMEOUT:g} seconds.",
+            "Send 60.",
+        )
+    return float(value)
+
+
+@implementer(IBuiltInHandler)
+class Submitting:
+    """Answers SUBMIT."""
+
+    kind = "built_in"
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """Answer."""
+        return self._queues.submit(context)
+
+
+@implementer(IBuiltInHandler)
+class Pulling:
+    """Answers PULL."""
+
+    kind = "built_in"
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """Answer."""
+        return self._queues.pull(context)
