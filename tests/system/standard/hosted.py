@@ -39,6 +39,23 @@ capability = "retrieval", confidence = 1.0, impact = "informational", is_idempot
 input_schema = { type = "object", additionalProperties = false, properties = {} }
 output_schema = { type = "object" }
 """,
+    "endpoints/email.toml": """\
+method = "NOTIFY"
+path = "/providers/email"
+description = "Hands a message to the mail server."
+errors = []
+handler = { type = "registered_function", function = "handlers.mail.queued" }
+semantic = { intent = "Have a message mailed.", actor = "agent", outcome = "The message is queued.", \
+capability = "notification", confidence = 1.0, impact = "irreversible", is_idempotent = false }
+input_schema = { type = "object", additionalProperties = false, required = ["recipient", "channel", "content"], \
+properties = { recipient = { type = "string" }, channel = { type = "string" }, content = {}, \
+template_id = { type = "string" } } }
+output_schema = { type = "object" }
+""",
+    "handlers/mail.py": """\
+def queued(context):
+    return {"queued_for": context.input["recipient"]}
+""",
     "handlers/stock.py": """\
 def rooms(context):
     return {"items": [{"id": "blue", "data": {"seats": 8}}, {"id": "red", "data": {"seats": 12}}]}
