@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from agtphost.identity import jws
 from agtphost.identity.genesis import Genesis
 from agtphost.methods.standard.signing import TYPE
 from tests.programmes import length
+from tests.system.pages import playing, steps
 from tests.system.standard.hosted import Standard
 
 
@@ -150,3 +152,28 @@ def _eventually(holds: Callable[[], bool]) -> None:
     deadline = datetime.now(UTC) + timedelta(seconds=20)
     while not holds():
         assert datetime.now(UTC) < deadline
+
+
+VARYING = re.compile(
+    r"eyJ[\w-]+\.[\w-]+\.[\w-]+|\b(?:azn-|alert-|ntf-|att-)?[0-9a-f]{32,64}\b|\b20\d\d-[0-9T:.-]+Z|ed25519-[0-9a-f]{16}"
+)
+
+
+def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
+    """``docs/authority-and-messages.rst``: each command of it, with its exit status and every line of its output."""
+    every = steps("authority-and-messages.rst")
+    assert len(every) >= 9
+    here: dict[str, str] = {}
+    with playing(every) as player:
+        for step in every:
+            line = VARYING.sub(lambda each: here.get(each[0], each[0]), step.command)
+            found, output = player.type(step, standard.config.parent, line=line)
+            assert found == step.status, f"{step.command}\n{output}"
+            shown = "\n".join(step.shown)
+            assert _plain(output) == _plain(shown), step.command
+            here.update(zip(VARYING.findall(shown), VARYING.findall(output), strict=True))
+
+
+def _plain(text: str) -> list[str]:
+    """Lines without what differs from run to run."""
+    return [VARYING.sub("*", line).strip() for line in text.splitlines() if line.strip()]
