@@ -80,8 +80,7 @@ def floor_methods(
     :param listed: everything that can be called, at every call.
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
     :param aside: calls a function off the reactor, and ``authorization`` tells who acts for the people.
-    :param approvals: calls that wait for a person.
-    :param visibility: which hosted agents a caller is shown.
+    :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller is shown.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.

@@ -109,6 +109,7 @@ class Parts:
 
     recipes: RecipeBook
     """What RUN finds its procedures in."""
+
     confirmation: Confirmation
     """CONFIRM, which further things can be confirmed by."""
 
