@@ -197,6 +197,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _HELD: frozenset(
         {
+            "methods.standard.due:Due._waiting",
+            "methods.standard.queues:Queues._claimed",
             "methods.standard.orchestration.monitors:Monitors._again",
             "methods.standard.orchestration.monitors:Monitors._aims",
             "methods.standard.orchestration.monitors:Monitors._busy",
