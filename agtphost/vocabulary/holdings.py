@@ -37,6 +37,9 @@ GRANT: Final = "grant"
 AUTHORIZATION: Final = "authorization"
 """The kind of what agents authorize others to do: see :mod:`agtphost.dispatch.gates.granted`."""
 
+CANCELLATION: Final = "cancellation"
+"""The kind of what was cancelled and is gone: see :mod:`agtphost.methods.standard.cancellation`."""
+
 ALERT: Final = "alert"
 """The kind of alerts: see :mod:`agtphost.methods.standard.messages.alerts`."""
 
@@ -297,6 +300,7 @@ _KINDS: Final = (
         finished=frozenset({"cancelled", "failed"}),
         brief=("state", "at"),
     ),
+    _of_agents(CANCELLATION, "that something was cancelled of which nothing is left", 500, lives=7 * DAY, finished=ANY),
     _of_agents(
         CONNECTION,
         "what CONNECT opened, until it is cancelled or ends",

@@ -19,7 +19,7 @@ is 503 until there is one.
 - :mod:`.queues`: SUBMIT and PULL
 - :mod:`.channels`: PUBLISH
 - :mod:`.connections`: CONNECT
-- :mod:`.bookings`: bookings and approvals, for CANCEL
+- :mod:`.bookings`: bookings, subscriptions and approvals, for CANCEL
 - :mod:`.due`: what happens at a time that is durable
 - :mod:`.messages`: ALERT, BROADCAST, REPLY, SEND and REPORT
 - :mod:`.signing`: SIGN

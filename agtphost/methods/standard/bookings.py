@@ -1,13 +1,15 @@
-"""Bookings: items of collections that CANCEL calls off, with what was paid and whom it concerns."""
+"""What CANCEL calls off of others' making: bookings in collections, subscriptions of MONITOR, and approvals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from agtphost.audit.drafts import Change
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.standard.cancellation import Cancelling, Source, cancelled_before
+from agtphost.methods.standard.orchestration.monitors import MONITOR
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.holdings import APPROVAL
 
@@ -53,6 +55,19 @@ def _concerned(parts: Parts, data: Mapping[str, Any]) -> list[str]:
             except Refusal:
                 continue
     return found
+
+
+def cancel_monitor(parts: Parts) -> Source:
+    """What CANCEL asks for MONITOR's subscriptions, as NOTIFY with ``monitor_cancel`` ends them."""
+
+    def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
+        item = parts.held.get(MONITOR, target_id)
+        if item is None or not context.owner or item.owner != context.owner:
+            return None
+        gone = Change(kind=MONITOR, key=item.key, value=None, owner=item.owner, expected=item.version)
+        return Cancelling(kind=MONITOR, changes=(gone,), gone=True, said={"told": item.value["told"]})
+
+    return source
 
 
 def cancel_approval(parts: Parts) -> Source:

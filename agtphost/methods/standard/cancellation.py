@@ -21,10 +21,14 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight import notification
 from agtphost.vocabulary import times
+from agtphost.vocabulary.holdings import CANCELLATION
 from agtphost.vocabulary.reasons import Reason
 
 REASON = 4_096
 """Octets of a structured reason."""
+
+REMEMBERED = 7 * 86_400
+"""Seconds for which it is told that something was cancelled of which nothing is left."""
 
 REFUNDS = ("full", "partial", "none")
 TOPIC = "cancelled"
@@ -41,6 +45,9 @@ class Cancelling:
 
     paid: Any = None
     """What was paid for it; None where nothing was, as far as the host knows."""
+
+    gone: bool = False
+    """Whether nothing is left of it, by which it could be told that it was cancelled before."""
 
     said: Mapping[str, Any] = field(default_factory=dict)
     """What the receipt and the record tell of it besides."""
@@ -92,6 +99,8 @@ class Cancellation:
         policy = parameters.choice(given, "refund_policy", REFUNDS, "none")
         moment = times.stamp(now)
         said = {"cancelled_at": moment, "reason": reason}
+        if (before := self._held.get(CANCELLATION, target_id)) is not None and before.owner == context.owner:
+            raise cancelled_before(target_id, "cancelled")
         found = next((each for source in self._sources if (each := source(context, target_id, said))), None)
         if found is None:
             raise Refusal(
@@ -106,9 +115,18 @@ class Cancellation:
         shown = {"target_id": target_id, "kind": found.kind, "status": "cancelled", **said, **found.said}
         return Answer(
             result={**shown, "refund": refund, **told},
-            changes=(*found.changes, *notices),
+            changes=(*found.changes, *notices, *self._remembered(context, target_id, found, now)),
             extra={"cancelled": {name: shown[name] for name in ("target_id", "kind")}, **told},
         )
+
+    @staticmethod
+    def _remembered(context: BuiltInContext, target_id: str, found: Cancelling, now: float) -> tuple[Change, ...]:
+        """That it was there, where nothing else says so: a second CANCEL is 409, and no 404."""
+        if not found.gone:
+            return ()
+        value = {"target_id": target_id, "kind": found.kind}
+        until = int((now + REMEMBERED) * 1000)
+        return (Change(kind=CANCELLATION, key=target_id, value=value, owner=context.owner, expires_at=until),)
 
     def _notices(
         self, context: BuiltInContext, target_id: str, found: Cancelling, said: Mapping[str, Any], now: float

@@ -54,11 +54,11 @@ class Signing:
             raise parameters.invalid(
                 "algorithm", "The keys here sign by EdDSA alone.", f"Send {ALGORITHM}, or nothing."
             )
-        document = self._document(context, caller)
+        document = await self._parts.aside(self._document, context, caller)
         key, by = await self._key(caller, parameters.text(given, "key_id"))
         document["signer"] = caller.agent_id if by == OWN else self._parts.server_id
         document["capacity"] = by
-        signed = jws.compact(jws.protected_header(key, TYPE), canonical(document), key)
+        signed = await self._parts.aside(_signed, key, document)
         metadata = {
             "key_id": key.kid,
             "algorithm": ALGORITHM,
@@ -104,6 +104,10 @@ class Signing:
                 details={"key_id": wanted[:128]},
             )
         raise Refusal(Reason.PROVIDER_MISSING, "This host has no key to sign with.")
+
+
+def _signed(key: SigningKey, document: dict[str, Any]) -> str:
+    return jws.compact(jws.protected_header(key, TYPE), canonical(document), key)
 
 
 def _own_key(state_dir: Path, caller: Agent) -> SigningKey | None:

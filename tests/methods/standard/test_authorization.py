@@ -145,6 +145,21 @@ def test_nobody_authorizes_itself_and_nothing_is_granted_twice(there: SimpleName
         assert there.host.call(method, "/", given, caller=there.contractor, headers=headers).status >= 400
 
 
+def test_calls_inside_calls_are_held_to_the_grant(there: SimpleNamespace) -> None:
+    """BATCH under a grant reaches what the grant names, and neither more nor the caller's own."""
+    given = {"subject": there.contractor.agent_id, "scope": list(SCOPES[:2]), "ttl": 60}
+    answer = there.host.call(
+        "AUTHORIZE", "/", {**given, "resource": ["BATCH", "QUERY /projects"]}, caller=there.grantor
+    )
+    calls = [{"method": "QUERY", "path": place, "parameters": {}} for place in PLACES]
+    headers = {"Delegation-Token": answer.result["token"]}
+    batch = {"calls": calls, "partial_success": True}
+    done = there.host.call("BATCH", "/", batch, caller=there.contractor, headers=headers)
+    assert [each["status"] for each in done.result["outcomes"]] == [200, 551, 551], done.document
+    without = there.host.call("BATCH", "/", batch, caller=there.contractor)
+    assert [each["status"] for each in without.result["outcomes"]] == [262, 262, 262]
+
+
 def test_a_grant_ends_by_itself_and_with_its_grantor() -> None:
     """At its time, and at the next request after the grantor was revoked."""
     there = opened()

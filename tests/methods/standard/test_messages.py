@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from agtphost.methods.oversight import confirmation
+from agtphost.testing import MemoryHost
+from agtphost.testing.identities import key_of
 from agtphost.vocabulary import jsontext, times
 from tests.methods.standard.transacting_hosts import SETTINGS, Transacting
 from tests.rows import each_row
@@ -157,6 +159,18 @@ def test_a_reply_is_in_the_thread_of_what_was_asked(host: Transacting) -> None:
     assert (answer["of"], answer["recipient"]) == ("query", host.writer.agent_id)
     assert host.ask("REPLY", host.writer, in_reply_to="ask-1", content=1).status == 404
     assert host.ask("REPLY", host.desk, in_reply_to="nothing", content=1).status == 404
+
+
+def test_people_reply_whose_key_is_an_operators() -> None:
+    """The draft's human in the loop is no agent: the operator's inbox is answered by its certificate (METH-039)."""
+    person = MemoryHost().identities.of_key(key_of("operator"))
+    host = Transacting(settings={**SETTINGS, "audit": {"operators": [person.fingerprint]}})
+    sent = host.done("NOTIFY", recipient="operator", content="May I?")
+    reply = host.call("REPLY", "/", {"in_reply_to": sent["notification_id"], "content": "You may."}, caller=person)
+    assert (reply.status, host.inbox(host.writer)[0]["content"]["content"]) == (200, "You may.")
+    nobody = host.call("REPLY", "/", {"in_reply_to": sent["notification_id"], "content": "No."})
+    assert nobody.status == 401
+    host.close()
 
 
 def test_a_confirmation_is_mailed(host: Transacting) -> None:

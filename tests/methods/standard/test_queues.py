@@ -251,3 +251,27 @@ def test_a_room_is_cancelled_and_its_attendees_hear_of_it(host: Transacting) -> 
     assert (told["content"]["target_id"], told["content"]["reason"]) == (booking, {"code": "ill"})
     assert host.ask("CANCEL", target_id=booking).reason == "already-cancelled"
     assert host.done("FETCH", resource_id=booking)
+
+
+def test_a_subscription_and_a_question_are_taken_back(host: Transacting) -> None:
+    """MONITOR's subscriptions as by NOTIFY ``monitor_cancel``; twice is 409, although nothing is left (METH-024)."""
+    given = {"target": host.desk.agent_id, "events": "lifecycle", "callback": "inbox"}
+    subscription = host.done("MONITOR", **given)["subscription_id"]
+    assert host.ask("CANCEL", host.desk, target_id=subscription).status == 404
+    assert host.done("CANCEL", target_id=subscription)["kind"] == "monitor"
+    assert host.ask("CANCEL", target_id=subscription).reason == "already-cancelled"
+    assert host.done("QUERY", path="/monitors")["count"] == 0
+
+
+def test_a_call_that_waits_for_a_person_is_taken_back() -> None:
+    """Nobody can approve it then, and the call stays unmade (METH-024)."""
+    host, made = Transacting(), []
+    host.endpoint("REMOVE", "/shelf", lambda context: made.append(1) or {}, approval="required")
+    asked = host.ask("REMOVE", path="/shelf")
+    assert asked.status == 202
+    approval = asked.document["approval_id"]
+    assert host.ask("CANCEL", host.desk, target_id=approval).status == 404
+    assert host.done("CANCEL", target_id=approval)["kind"] == "approval"
+    assert host.ask("CANCEL", target_id=approval).status == 409
+    assert (host.ask("REMOVE", path="/shelf").status, made) == (403, [])
+    host.close()

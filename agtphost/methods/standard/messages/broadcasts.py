@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from agtphost.errors import Refusal
@@ -23,6 +24,9 @@ TOPIC = "broadcast"
 AGTP = "agtp"
 CHANNELS = (AGTP, "email", "webhook", "sms")
 ZONE = "zone:"
+AT_ONCE = 25
+"""Inboxes that are looked into before others have their turn."""
+
 MOST_NAMED = 200
 """Names in an audience that is a list."""
 
@@ -62,9 +66,16 @@ class Broadcasting:
             told = {"delivered": 0, "undelivered": [], "status": "expired"}
             return Answer(result={**shown, **told}, extra={"broadcast": {**shown, "delivered": 0}})
         body = {"message_id": message_id, "content": content}
-        found: Delivered = deliver(
-            self._parts, audience, sender=sender, topic=TOPIC, content=body, urgency="informational", until=until
-        )
+        found = Delivered()
+        for start in range(0, len(audience), AT_ONCE):
+            if start:
+                await deferLater(self._parts.reactor, 0)
+            some = audience[start : start + AT_ONCE]
+            found.add(
+                deliver(
+                    self._parts, some, sender=sender, topic=TOPIC, content=body, urgency="informational", until=until
+                )
+            )
         told = {"delivered": len(found.reached), "undelivered": found.full, "status": "sent"}
         return Answer(
             result={**shown, **told},

@@ -25,6 +25,12 @@ class Delivered:
     full: list[str] = field(default_factory=list)
     """Whose inboxes take no more of this sender."""
 
+    def add(self, more: Delivered) -> None:
+        """What became of another part of it."""
+        self.changes += more.changes
+        self.reached += more.reached
+        self.full += more.full
+
     @property
     def notification_ids(self) -> list[str]:
         """In the order of :attr:`reached`."""
