@@ -21,7 +21,7 @@ from agtphost.host import agents, agis, bindings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, plugins, problems_of
 from agtphost.host.searching import model_of
-from agtphost.host.standard import collection_faults
+from agtphost.host.standard import collection_faults, table_problems
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
@@ -192,6 +192,7 @@ def combine(
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
     parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
+    parts["endpoints"].extend(table_problems(config.methods, endpoints))
     key, tls = identity()
     if any(parts.values()) or tls is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,8 +11,9 @@ from zope.interface import implementer
 from agtphost.config.faults import Fault
 from agtphost.config.methods import MethodsSection
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.schemas import SchemaError, compile_schema
-from agtphost.errors import Refusal
+from agtphost.errors import Problem, Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.methods.standard import checking, finding, transacting
@@ -106,6 +107,22 @@ def collection_faults(section: MethodsSection) -> list[Fault]:
             location = ("methods", "collection", number, "schema")
             found.append(Fault(location=location, message=f"is no JSON Schema that this host runs: {error}"))
     return found
+
+
+def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> Iterator[Problem]:
+    """Endpoints in the place of a method that is on, which refuse what its table demands: nobody could call them."""
+    for endpoint in endpoints:
+        if endpoint.path != "/" or endpoint.method not in section.names - ELSEWHERE:
+            continue
+        taken = endpoint.input_schema.schema.get("properties", {})
+        for name in STANDARD[endpoint.method].required:
+            if name not in taken:
+                yield Problem(
+                    message=f"{endpoint.name}: input_schema has no {name!r}, which every {endpoint.method} names",
+                    file=str(endpoint.file),
+                    line=endpoint.line,
+                    hint="declare it, or leave the method out of [methods] standard",
+                )
 
 
 def governed(section: MethodsSection, endpoints: Iterable[Binding]) -> list[Binding]:

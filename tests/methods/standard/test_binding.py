@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
+
+import pytest
 
 from agtphost.config.methods import reading_names, standard_names
+from agtphost.errors import ConfigurationError
 from agtphost.host.standard import ELSEWHERE
 from agtphost.methods.standard.table import STANDARD
 from agtphost.testing import Answer, MemoryHost, TestAgent
@@ -74,3 +78,47 @@ def test_those_that_read() -> None:
     assert found == {*reading_names(), *ELSEWHERE}
     assert {name for name, row in STANDARD.items() if not row.writes} == set(reading_names())
     assert set(standard_names()) == set(ALL)
+
+
+def provided(takes: dict[str, str] | None = None, on: str = "TRANSLATE") -> tuple[MemoryHost, TestAgent, list[Any]]:
+    """A host whose operator answers one method himself."""
+    host, seen = MemoryHost({"methods": {"standard": [on]}}), []
+
+    def answer(context: Any) -> Any:
+        seen.append(context.input)
+        return {"content": "Bonjour", "source_language": "en", "target_language": "fr"}
+
+    host.endpoint(on, "/", answer, takes or {"content": "string", "target_language": "string"})
+    return host, host.agent("caller"), seen
+
+
+def test_an_endpoint_takes_the_built_ins_place() -> None:
+    """METH-011: a provider is an operator's endpoint on ``METHOD /``; it is listed, and the table's rules stay."""
+    host, caller, seen = provided()
+    answer = host.call("TRANSLATE", "/", {"content": "Hello", "target_language": "fr"}, caller=caller)
+    assert (answer.status, answer.result["content"]) == (200, "Bonjour")
+    assert "TRANSLATE" in supported(host.call("DESCRIBE", "/", {}, caller=caller, connection=host.connect(caller)))
+    for wrong, name in (
+        ({"content": "Hello"}, "target_language"),
+        ({"content": "x", "target_language": ""}, "target_language"),
+    ):
+        refused = host.call("TRANSLATE", "/", wrong, caller=caller)
+        assert (refused.status, refused.result["parameter"]) == (422, name)
+    assert len(seen) == 1
+
+
+def test_the_scope_of_the_table_stays_whoever_answers() -> None:
+    """METH-023: an operator's AUTHORIZE asks for ``authorization:grant`` as the built-in does."""
+    host, caller, seen = provided({"subject": "string", "resource": "string", "scope": "string"}, on="AUTHORIZE")
+    given = {"subject": "a", "resource": "b", "scope": "c"}
+    assert host.call("AUTHORIZE", "/", given, caller=caller).status == 455
+    granting = host.agent("granting", scopes=("authorization:grant",))
+    assert host.call("AUTHORIZE", "/", given, caller=granting).status == 200
+    assert len(seen) == 1
+
+
+def test_an_endpoint_that_cannot_take_what_the_table_demands_is_a_start_error() -> None:
+    """Nobody could ever call it: the table demands what its closed schema refuses."""
+    host, _, _ = provided({"text": "string"})
+    with pytest.raises(ConfigurationError, match=r"TRANSLATE /.*content"):
+        _ = host.core

@@ -230,8 +230,8 @@ class Collection:
         try:
             if self.schema.is_valid(data):
                 return
-        except TooCostly as error:
-            raise Refusal(error.reason) from None
+        except TooCostly:
+            raise Refusal(Reason.VALUE_TOO_COSTLY) from None
         raise Refusal(
             Reason.INVALID_INPUT,
             f"{name} does not follow the schema of the collection {self.name}.",
