@@ -328,6 +328,19 @@ def test_a_remote_that_is_none_or_gone() -> None:
         assert kept.refused("SYNC", resource="orders", remote="warehouse") == (503, "remote-unavailable"), wrong
 
 
+def test_a_collection_that_is_taken_away_keeps_its_items() -> None:
+    """A configuration without it answers 404, and the next one that has it has all of its items."""
+    kept = Kept()
+    kept.done("REGISTER", entity_type="orders", data={"id": "a"})
+    for collection, status in (([], 404), ([{"name": "orders", "max_items": 1}], 200)):
+        settings = {"methods": {"standard": ["FETCH", "REGISTER"], "collection": collection}}
+        host = MemoryHost(settings, store=kept.host.store)
+        caller = host.agent("clerk", scopes=WRITING)
+        assert host.call("FETCH", "/", {"resource_id": "orders/a"}, caller=caller).status == status
+    full = host.call("REGISTER", "/", {"entity_type": "orders", "data": {}}, caller=caller)
+    assert (full.status, full.reason) == (409, "collection-full"), "what is there counts, whoever configured it"
+
+
 @pytest.mark.parametrize("wrong", [{"name": "agents"}, {"name": "Up"}, {"name": "x", "schema": {"type": "nothing"}}])
 def test_wrong_collections_are_start_errors(wrong: dict[str, Any]) -> None:
     """Reserved and impossible names, and schemas that are none."""

@@ -8,20 +8,12 @@ import pytest
 
 from agtphost.testing import Answer, MemoryHost, TestAgent
 
-CARD = {
-    "id": "ledger.example",
-    "name": "Ledger",
-    "description": "Keeps books for small shops.",
-    "version": "1.0.0",
-    "url": "https://ledger.example/a2a",
-}
-
 
 @pytest.fixture(scope="module")
 def found() -> tuple[MemoryHost, TestAgent]:
     host = MemoryHost(
         {
-            "methods": {"standard": ["FIND", "VALIDATE"]},
+            "methods": {"standard": ["FIND", "SEARCH", "CHECK"]},
             "registry": {},
             "policies": {"zones": {"*": ["zone:partners", "zone:own"]}},
         }
@@ -64,3 +56,16 @@ def test_nothing_and_nowhere(found: tuple[MemoryHost, TestAgent]) -> None:
     assert ask(found, "anything", namespace="elsewhere").reason == "namespace-unknown"
     for wrong in ({}, {"intent": 7}, {"colour": "red"}, {"methods": [1]}, 7):
         assert ask(found, wrong, namespace="agents").status == 422, wrong
+
+
+def test_cards_are_found_searched_and_checked(found: tuple[MemoryHost, TestAgent]) -> None:
+    """METH-005, METH-002, METH-050: what the registry shows to the caller, and as it stands there."""
+    host, caller = found
+    cards = ask(found, "the analyst", namespace="cards").result["entities"]
+    assert cards[0]["name"] == "analyst" and {each["namespace"] for each in cards} == {"cards"}
+    searched = host.call("SEARCH", "/", {"query": {"name": "analyst"}, "scope": "cards"}, caller=caller).result
+    assert (searched["total"], searched["results"][0]["id"]) == (1, cards[0]["id"])
+    checked = host.call("CHECK", "/", {"target": f"card:{cards[0]['id']}"}, caller=caller).result
+    assert (checked["status"], checked["components"][0]["state"]) == ("up", "live")
+    both = names(ask(found, "the analyst"))
+    assert both.count("analyst") == 2, "as an agent, and as a card"

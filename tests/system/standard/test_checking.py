@@ -18,3 +18,18 @@ def test_an_agent_is_checked(standard: Standard) -> None:
     assert found["status"] == "up"
     assert [each["component"] for each in found["components"]] == ["agent"]
     assert standard.ask("CHECK", {"target": "nobody"}).status == 404
+
+
+def test_tools_and_servers_are_checked_by_who_may_call_them(standard: Standard) -> None:
+    """METH-050, METH-001: a resource of an MCP server is fetched by its URI; its server and tools are up then."""
+    fetched = standard.result("FETCH", {"resource_id": "folder:///welcome.txt"}, by="demo")
+    assert fetched["modified"] is True and "welcome" in str(fetched["content"]).lower()
+    assert standard.ask("FETCH", {"resource_id": "folder:///nothing.txt"}, by="demo").status == 404
+    assert standard.ask("FETCH", {"resource_id": "folder:///welcome.txt"}, by="stranger").status in (262, 403, 404)
+    tool = standard.result("CHECK", {"target": "files.read_file"}, by="demo")
+    assert [(each["component"], each["status"]) for each in tool["components"]] == [("tool", "up"), ("server", "up")]
+    assert standard.result("CHECK", {"target": "files"}, by="demo")["status"] == "up"
+    assert standard.ask("CHECK", {"target": "files.read_file"}, by="stranger").status == 404
+    assert standard.ask("CHECK", {"target": "files"}, by="stranger").status == 404
+    deep = standard.result("CHECK", {"target": "librarian", "depth": "deep"}, by="demo")
+    assert [each["component"] for each in deep["components"]] == ["agent", "store", "server"]
