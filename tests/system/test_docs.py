@@ -19,6 +19,7 @@ PLAYED = {
     "agis.rst": "test_agis_page.py",
     "approvals.rst": "test_approvals_page.py",
     "client.rst": "test_client_page.py",
+    "data-methods.rst": "standard/test_data_page.py",
     "first-minutes.rst": "test_first_minutes.py",
     "gateway.rst": "test_gateway_page.py",
     "grants.rst": "test_grants.py",
