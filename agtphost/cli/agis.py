@@ -41,7 +41,7 @@ for _command in (
 
 
 @command.command(epilog="Exit status: 0 every document conforms, 1 one does not, 2 wrong usage.")
-@click.argument("files_", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files_", metavar="FILE...", nargs=-1, required=True, type=agis_converting.DOCUMENT)
 @click.option("--level", type=click.Choice(["1", "2"]), default="1", help="Declarative, or interpretable; default 1.")
 @click.option(
     "--format",
@@ -186,7 +186,7 @@ def schema(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("file")
+@click.argument("file", type=agis_converting.DOCUMENT)
 @click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
 @click.option("--fix", is_flag=True, help="Mend what is mechanical, too; what was changed is told.")
 @click.option("--from-illustrative", is_flag=True, help="Take the notation of the draft's examples, too.")

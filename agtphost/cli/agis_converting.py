@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 SCHEME = "agtp://"
 
+DOCUMENT = click.Path(allow_dash=True)
+"""A file, so that shells complete it; whether it is there is found out where it is read."""
+
 PATIENCE = 15.0
 """Seconds that an MCP server which has just been started is waited for."""
 
@@ -42,7 +45,7 @@ _address_option = click.option("--agtp", "address", metavar="URI", help="Where t
 
 
 @click.command("to-mcp")
-@click.argument("file")
+@click.argument("file", type=DOCUMENT)
 @click.option("--original-names", is_flag=True, help="What the tools were called that the document was made from.")
 @output_option
 @json_option
@@ -69,8 +72,8 @@ def to_mcp(file: str, original_names: bool, output: Path | None, as_json: bool) 
 
 
 @click.command("from-mcp")
-@click.argument("source", metavar="FILE|-|URI")
-@click.option("--server", metavar="NAME", help="One MCP server of a host; - is the configured host then.")
+@click.argument("source", metavar="FILE|-|URI", type=DOCUMENT)
+@click.option("--server", metavar="SERVER", help="One MCP server of a host; - is the configured host then.")
 @_service_option
 @_address_option
 @_form_option
@@ -174,7 +177,7 @@ def _of_one(tools: Any, server: str | None) -> tuple[Any, str]:
 
 
 @click.command("from-openapi")
-@click.argument("file")
+@click.argument("file", type=DOCUMENT)
 @_service_option
 @_address_option
 @_form_option
@@ -211,7 +214,7 @@ def from_openapi(
 
 
 @click.command("to-openapi")
-@click.argument("file")
+@click.argument("file", type=DOCUMENT)
 @click.option("--server-url", metavar="URL", help="Where an HTTP face of the service answers.")
 @output_option
 @json_option

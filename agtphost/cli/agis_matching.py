@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agis_converting import SCHEME, refusal_of
+from agtphost.cli.agis_converting import DOCUMENT, SCHEME, refusal_of
 from agtphost.cli.exchange import connected, failure_of, require_success
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.local_files import read_octets
@@ -24,7 +24,7 @@ MOST = 50
 
 
 @click.command("map")
-@click.argument("source", metavar="URI|-|FILE")
+@click.argument("source", metavar="URI|-|FILE", type=DOCUMENT)
 @connection_options
 def map_(source: str, where: Connection, as_json: bool) -> None:
     """
@@ -77,7 +77,7 @@ def map_(source: str, where: Connection, as_json: bool) -> None:
 
 
 @click.command(epilog="Exit status: 0 an endpoint matches surely enough, 1 none does: ask a person, 2 wrong usage.")
-@click.argument("source", metavar="URI|-|FILE")
+@click.argument("source", metavar="URI|-|FILE", type=DOCUMENT)
 @click.argument("instruction")
 @click.option("--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="No more than these.")
 @connection_options

@@ -128,6 +128,11 @@ def _tools(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]
         )
 
 
+def _servers(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    for server in _Here(context).tree.get("mcp", {}).get("server", ()):
+        yield server["name"], "MCP server"
+
+
 def _methods(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     from agtphost.vocabulary.catalog import Catalog
 
@@ -160,6 +165,7 @@ KINDS: tuple[tuple[str, Words], ...] = (
     ("AUDIT_ID", _audit_ids),
     ("AGENT", _agents),
     ("TOOL", _tools),
+    ("SERVER", _servers),
     ("METHOD", _methods),
     ("PATH", _paths),
     ("host]", _word("host")),

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from mcp import Client, StdioServerParameters
 from mcp_types import ListToolsResult
@@ -17,6 +18,7 @@ from agtphost.agis import validate
 from agtphost.agis.drafting import choose_method
 from agtphost.agis.from_mcp import ToolsError, from_mcp, of_server, tools_of
 from agtphost.agis.to_mcp import may_be_tools, to_mcp
+from agtphost.cli.completing import VARIABLE
 from agtphost.cli.root import agtp
 from tests import npm, pypi
 from tests.agis.documents import changed, examined
@@ -267,3 +269,15 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.exit_code == 1 and "AGIS-P3-http-method" in done.output
     done = agis("from-mcp", "-", "--server", "files")
     assert done.exit_code == 2 and "no host is named" in done.output
+
+
+def test_what_a_shell_completes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of documents, and the MCP servers of the host that is named."""
+    monkeypatch.setenv(VARIABLE, "bash_complete")
+    (tmp_path / "host.toml").write_text('[[mcp.server]]\nname = "files"\n\n[[mcp.server]]\nname = "mail"\n')
+    here = ["from-mcp", "--config", str(tmp_path / "host.toml"), "-", "--server"]
+    found = ShellComplete(agtp, {}, "agtp", "").get_completions(["agis", *here], "f")
+    assert [each.value for each in found] == ["files"]
+    for words in (["validate"], ["to-mcp"], ["from-mcp"], ["fmt"], ["map"], ["match"]):
+        (found,) = ShellComplete(agtp, {}, "agtp", "").get_completions(["agis", *words], "serv")
+        assert (found.type, found.value) == ("file", "serv"), words

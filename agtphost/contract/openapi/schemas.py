@@ -196,7 +196,7 @@ class SchemaConverter:
         match keyword:
             case "type":
                 named = value if isinstance(value, list) else [value]
-                known = [name for name in named if name in _TYPES]
+                known = [name for name in named if isinstance(name, str) and name in _TYPES]
                 if len(known) < len(named):
                     self._lose("types that JSON Schema does not have")
                 return (known if isinstance(value, list) else known[0]) if known else None
@@ -208,7 +208,7 @@ class SchemaConverter:
                 names = value if isinstance(value, list) else []
                 return list(dict.fromkeys(name for name in names if isinstance(name, str))) or None
             case "format":
-                if value in ASSERTED_FORMATS:
+                if isinstance(value, str) and value in ASSERTED_FORMATS:
                     return value
                 self._lose(f"the format {str(value)[:40]}")
             case "pattern":
