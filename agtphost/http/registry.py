@@ -42,6 +42,8 @@ READ = (
 )
 """Fields of a request that decide something."""
 
+_READ = {name.lower().encode("ascii"): name for name in READ}
+
 SEE = "GET /openapi.json below the registry's path tells every path, verb and member."
 
 SHORT = "profile=haidip"
@@ -188,7 +190,7 @@ class RegistryResource(Resource):
         if admitted.route is None or admitted.client is None:
             octets = jsontext.encode(document(self.base(request), self._facts.title))
             return tail_of(request, 200, octets, kind=media_types.JSON, cache="max-age=300")
-        said = {name: value for name in READ if (value := field_of(request, name)) is not None}
+        said = _said(request)
         wanted = EVENTS in said.get("Accept", "").lower() and admitted.route.method == "EXECUTE"
         body = request.content.read() if request.content is not None else b""
         query = request.uri.partition(b"?")[2]
@@ -232,6 +234,16 @@ class RegistryResource(Resource):
         writer.finish()
 
 
+def _said(request: BoundedRequest) -> dict[str, str]:
+    """Those of its fields that decide something: one walk over what was sent."""
+    found = {}
+    for name, values in request.requestHeaders.getAllRawHeaders():
+        known = _READ.get(name.lower())
+        if known is not None:
+            found[known] = values[-1].decode("ascii", "replace")
+    return found
+
+
 def _only_read(path: str) -> Mapping[str, Route]:
     found = routes_of(path)
     assert found is not None, "it is the path of a card"
@@ -264,14 +276,10 @@ def _event(kind: str, response: Response, value: Any) -> bytes:
 
 
 def _finish(request: BoundedRequest, response: Response, said: Said) -> None:
-    tail = _written(request, said, f"{response.status} {response.text or phrase_of(response.status)}")
-    request.write(tail)  # type: ignore[no-untyped-call]
-    request.finish()  # type: ignore[no-untyped-call]
-
-
-def _written(request: BoundedRequest, said: Said, status: str) -> bytes:
     cache = "no-cache" if any(name == "ETag" for name, _ in said.fields) else "no-store"
-    return tail_of(request, said.status, said.octets, *said.fields, (FIELD, status), kind=said.kind, cache=cache)
+    status = f"{response.status} {response.text or phrase_of(response.status)}"
+    own = (("Content-Type", said.kind), ("Cache-Control", cache), (FIELD, status))
+    request.answer(said.status, (*own, *said.fields), said.octets)
 
 
 def _not_allowed(request: BoundedRequest, routes: Mapping[str, object]) -> bytes:

@@ -141,11 +141,12 @@ class McpAdapter:
         """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6): nothing that changes with every call."""
         entries = []
         for name, server in sorted(self._servers.items()):
-            seen = server.snapshot()
+            # Asked with every list that is told anew only when it has changed, so it is no snapshot of everything.
             entry: dict[str, object] = {"protocol": "MCP", "method": "EXECUTE", "path": f"/mcp/{name}"}
-            if seen.version is not None:
-                entry["version"] = seen.version
-            entries.append({**entry, "name": name, "state": seen.state, "tools": seen.tools})
+            if server.terms is not None:
+                entry["version"] = server.terms.version
+            tools = len(server.catalogue.bindings)
+            entries.append({**entry, "name": name, "state": server.state.value, "tools": tools})
         return entries
 
     def described(self) -> Sequence[Mapping[str, object]]:
