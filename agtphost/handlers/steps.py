@@ -120,9 +120,9 @@ class StepCall:
     # Before
 
     def _path(self, scope: Mapping[str, Any]) -> str:
-        template = parse_template(self._step.path)
         if self._step.parameters is None:
             return self._step.path
+        template = parse_template(self._step.path)
         values = self._filled(self._step.parameters, scope)
         names = iter(template.parameters)
         filled = (self._segment(next(names), values) if literal is None else literal for literal in template.segments)

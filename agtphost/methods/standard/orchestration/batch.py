@@ -2,7 +2,7 @@
 BATCH: methods v01 section 8.2.
 
 Each call is made as the caller would make it, with every gate and a record of its own; together they are given no more
-than it has. Eight are made at a time, or one after the other.
+than it has. Eight that may change something are made at a time, thirty-two that only read; or one after the other.
 """
 
 from __future__ import annotations
@@ -19,21 +19,33 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.orchestration import calls
-from agtphost.methods.standard.orchestration.calls import Ordered
+from agtphost.methods.standard.orchestration.calls import Find, Ordered
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 MOST: Final = 100
 AT_ONCE: Final = 8
+"""Calls that may change something, at a time."""
+
+READS_AT_ONCE: Final = 32
+"""The same of calls that only read: they are over when the slowest of them is."""
+
 PARALLEL, SEQUENTIAL = "parallel", "sequential"
 
 
 @implementer(IBuiltInHandler)
 class Batch:
-    """Answers BATCH."""
+    """
+    Answers BATCH.
+
+    :param find: what a method on a path is bound to.
+    """
 
     kind = "built_in"
     timeout = 120.0
+
+    def __init__(self, find: Find) -> None:
+        self._find = find
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -50,13 +62,17 @@ class Batch:
         if not isinstance(partial, bool):
             raise parameters.invalid("partial_success", "It is neither true nor false.", "Send true or false.")
         making = _Making(context, ordered, partial=partial)
-        outcomes = await making.make(1 if mode == SEQUENTIAL else AT_ONCE)
+        outcomes = await making.make(1 if mode == SEQUENTIAL else self._at_once(ordered))
         failed = sum(1 for outcome in outcomes if not outcome["ok"])
         extra = {"batch": {"calls": len(outcomes), "failed": failed}}
         result = {"outcomes": outcomes, "succeeded": len(outcomes) - failed, "failed": failed}
         if failed and not partial:
             raise Refusal(Reason.BATCH_FAILED, details=result, extra=extra)
         return Answer(result=result, extra=extra)
+
+    def _at_once(self, ordered: Sequence[Ordered]) -> int:
+        reads = all(calls.repeatable(self._find, call.method, call.path) for call in ordered)
+        return READS_AT_ONCE if reads else AT_ONCE
 
 
 class _Making:

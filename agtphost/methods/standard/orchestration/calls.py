@@ -20,7 +20,7 @@ MEMBERS: Final = ("method", "path", "parameters", "idempotency_key")
 LONGEST_PATH: Final = 1_024
 
 _METHOD = re.compile(r"[A-Z][A-Z0-9_-]{0,31}", re.ASCII)
-_PATH = re.compile(r"/[!-~]*", re.ASCII)
+_PATH = re.compile(r"/[!->@-~]*", re.ASCII)
 
 Find = Callable[[str, str], Match | None]
 """What a method on a path is bound to."""
@@ -75,7 +75,9 @@ def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS
     if method in NESTED:
         raise wrong(name, number, f"is {method}, which no call inside another may be", "Call it by itself.")
     if not isinstance(path, str) or len(path) > LONGEST_PATH or not _PATH.fullmatch(path):
-        raise wrong(name, number, "has a path that is none", "Send a path that begins with /.")
+        raise wrong(
+            name, number, "has a path that is none", "Send a path that begins with /, and parameters beside it."
+        )
     given, key = entry.get("parameters", {}), entry.get("idempotency_key", "")
     if not isinstance(given, Mapping):
         raise wrong(name, number, "has parameters that are no object", "Send parameters as an object.")
@@ -93,10 +95,9 @@ def wrong(name: str, number: int, says: str, remedy: str) -> Refusal:
 
 def found(find: Find, method: str, path: str) -> Binding | None:
     """What a call reaches; None where nothing that this host knows by method and path alone."""
-    plain = path.partition("?")[0]
-    if plain.startswith("/agents/"):
-        plain = "/" + plain[len("/agents/") :].partition("/")[2]
-    match = find(method, plain)
+    if path.startswith("/agents/"):
+        path = "/" + path[len("/agents/") :].partition("/")[2]
+    match = find(method, path)
     return None if match is None else match.binding
 
 

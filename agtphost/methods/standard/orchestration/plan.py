@@ -147,7 +147,7 @@ def _planned(
 
 def _path_parameters(entry: Mapping[str, Any], call: Ordered, visible: Sequence[str]) -> Any:
     try:
-        wanted = parse_template(call.path.partition("?")[0]).parameters if "{" in call.path else ()
+        wanted = parse_template(call.path).parameters if "{" in call.path else ()
     except PathError as error:
         raise wrong("steps", call.number, f"has the path {call.path[:80]}: {error}", "Send a path.") from None
     given = entry.get("path_parameters", {})

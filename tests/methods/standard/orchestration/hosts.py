@@ -8,9 +8,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from agtphost.handlers.context import EndpointError
-from agtphost.stores import MemoryStore
 from agtphost.testing.host import MemoryHost
 from agtphost.testing.identities import TestAgent
+from tests.methods.standard.orchestration.mortal import MortalStore
 
 CHANGES = {
     "intent": "Books a stay.",
@@ -43,10 +43,16 @@ class Workshop(MemoryHost):
     """
 
     def __init__(
-        self, settings: Mapping[str, Any] | None = None, *, store: MemoryStore | None = None, standard: Any = "*"
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        store: MortalStore | None = None,
+        standard: Any = "*",
+        done: list[tuple[str, Any]] | None = None,
     ) -> None:
         super().__init__({"methods": {"standard": standard}, **(settings or {})}, store=store)
-        self.done: list[tuple[str, Any]] = []
+        self.mortal = store or MortalStore()
+        self.done: list[tuple[str, Any]] = [] if done is None else done
         self.waiting: list[Deferred[Any]] = []
         self.failures = 0
         self.endpoint("QUERY", "/teas", self._teas, {"kind": "string"})
@@ -56,6 +62,8 @@ class Workshop(MemoryHost):
         self.endpoint("BOOK", "/guarded", self._booked, {"room": "string"}, **guarded)
         self.endpoint("BOOK", "/failing", self._failing, {"room": "string"}, semantic=CHANGES)
         self.endpoint("QUERY", "/flaky", self._flaky, errors=["upstream_error"])
+        self.broken = 0
+        self.endpoint("QUERY", "/breaking", self._breaking)
         self.endpoint("BOOK", "/waiting", self._waits, {"room": "string"}, semantic=CHANGES)
         self.caller: TestAgent = self.agent("planner", scopes=SCOPES)
 
@@ -64,7 +72,7 @@ class Workshop(MemoryHost):
         return {"teas": [f"{context.input['kind']} tea", "mint"], "kind": context.input["kind"]}
 
     def _booked(self, context: Any) -> Any:
-        self.done.append(("stay", context.input["room"]))
+        self._note("stay", context.input["room"])
         return {"booked": context.input["room"]}
 
     def _failing(self, context: Any) -> Any:
@@ -78,10 +86,21 @@ class Workshop(MemoryHost):
             raise EndpointError("upstream_error")
         return {"done": True}
 
+    def _breaking(self, context: Any) -> Any:
+        if self.broken:
+            self.broken -= 1
+            raise RuntimeError("it is broken")
+        return {"whole": True}
+
     def _waits(self, context: Any) -> Any:
         self.done.append(("waiting", context.input["room"]))
         self.waiting.append(Deferred())
         return self.waiting[-1]
+
+    def _note(self, kind: str, what: Any) -> None:
+        """What a dead process does nobody sees."""
+        if not self.mortal.dead:
+            self.done.append((kind, what))
 
     def turn(self, seconds: float = 0.0) -> None:
         """Let what is due happen."""

@@ -111,6 +111,7 @@ def test_the_time_of_the_whole_is_bounded() -> None:
         ({"steps": [{"method": "BATCH"}]}, "steps"),
         ({"steps": [{"method": "book"}]}, "steps"),
         ({"steps": [{"method": "BOOK", "path": "stays"}]}, "steps"),
+        ({"steps": [{"method": "QUERY", "path": "/teas?kind=x"}]}, "steps"),
         ({"steps": [{"method": "BOOK", "path": "/a\r\nAgent-ID: x"}]}, "steps"),
         ({"steps": [{"method": "BOOK", "headers": {}}]}, "steps"),
         ({"steps": [book("=step2.x"), teas()], "context_propagation": True}, "steps"),
