@@ -64,6 +64,22 @@ def rooms(context):
 """What the host answers with besides: each family of methods adds its files."""
 
 
+RECIPES = """
+[[recipe]]
+name = "repeat"
+version = "1"
+description = "Says once more what it is given."
+output = { said = "=echo.text" }
+
+[[recipe.step]]
+method = "ECHO"
+path = "/text"
+input = { text = "=input.text" }
+capture = "echo"
+"""
+"""What RUN finds besides the sample's own."""
+
+
 class Standard:
     """
     A running host with ``standard = "*"``, and clients of it.
@@ -76,6 +92,8 @@ class Standard:
         folder = self.config.parent
         for file, text in FILES.items():
             (folder / file).write_text(text, encoding="utf-8")
+        with (folder / "recipes.toml").open("a", encoding="utf-8") as recipes:
+            recipes.write(RECIPES)
         provision_development(
             folder / "state", server_id="localhost", hosted=[folder / "agents" / "librarian.agent.json"]
         )

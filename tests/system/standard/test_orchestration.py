@@ -52,9 +52,7 @@ def test_only_a_failed_call_is_made_again(standard: Standard) -> None:
 def test_a_schedule_is_paused_resumed_and_observed(standard: Standard) -> None:
     """METH-044, METH-047, METH-048, METH-060: and all of it is there after SIGKILL."""
     watched = standard.result("MONITOR", {"target": "own", "events": ["workflow"], "callback": "inbox"})
-    refused = standard.ask(
-        "MONITOR", {"target": "own", "events": ["workflow"], "callback": "https://evil.example/"}
-    )
+    refused = standard.ask("MONITOR", {"target": "own", "events": ["workflow"], "callback": "https://evil.example/"})
     assert refused.status == 403
     steps = [{**ECHO, "parameters": {"text": "x"}}]
     made = standard.result("CHAIN", {"steps": steps, "start_at": "2027-06-01T00:00:00Z"})
