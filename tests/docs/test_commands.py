@@ -94,6 +94,11 @@ RUN_BY: dict[tuple[str, str], str] = {
         for beginning in ("from agtphost import", "method = ", "import pytest")
     },
     ("docs/testing.rst", "host = agtp_host()"): "tests/testing/test_memory_host.py::",
+    **{
+        ("docs/agis-publication.rst", beginning): "tests/contract/test_for_tools.py::"
+        "test_both_reach_the_manifest_and_the_tool"
+        for beginning in ("mcp_tool_name = ", "parameter_hints = ")
+    },
     ("docs/extending/index.rst", "pip install ./shelf"): "tests/system/test_plugins.py::test_a_handler_answers",
     ("docs/extending/index.rst", "agtp check host.toml"): "tests/system/test_plugins.py::"
     "test_a_plugin_that_cannot_be_used_is_told_with_its_line",
