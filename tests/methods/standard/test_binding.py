@@ -10,6 +10,7 @@ import pytest
 from agtphost.config.methods import reading_names, standard_names
 from agtphost.errors import ConfigurationError
 from agtphost.host.standard import ELSEWHERE
+from agtphost.host.unmatched import unmatched
 from agtphost.methods.standard.table import STANDARD
 from agtphost.testing import Answer, MemoryHost, TestAgent
 from tests.rows import each_row
@@ -122,3 +123,13 @@ def test_an_endpoint_that_cannot_take_what_the_table_demands_is_a_start_error() 
     host, _, _ = provided({"text": "string"})
     with pytest.raises(ConfigurationError, match=r"TRANSLATE /.*content"):
         _ = host.core
+
+
+def test_what_collections_cost_and_where_remotes_lead_is_told() -> None:
+    """``agtp check`` warns of more items than anybody has to be told of, and of a remote that is no endpoint."""
+    kept: dict[str, Any] = {"name": "many", "max_items": 10_001, "remote": [{"name": "r", "pull": "QUERY /nowhere"}]}
+    host = MemoryHost({"methods": {"standard": ["SYNC"], "collection": [kept, {"name": "few"}]}})
+    told = [each for each in unmatched(host.core.on.loaded) if "collection" in each]
+    assert len(told) == 2
+    assert "many takes 10001 items, and all of them are in memory" in told[0]
+    assert "r: pull is 'QUERY /nowhere', and no endpoint is there" in told[1]

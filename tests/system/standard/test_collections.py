@@ -7,7 +7,7 @@ import re
 from tests.system.pages import playing, steps
 from tests.system.standard.hosted import Standard
 
-VARYING = re.compile(r"\b[0-9a-f]{32,64}\b|\b20\d\d-[0-9T:.-]+Z")
+VARYING = re.compile(r"\b[0-9a-f]{32,64}(?:-[0-9a-f]{16})?\b|\b20\d\d-[0-9T:.-]+Z")
 
 
 def test_a_contract_is_kept_until_it_is_analysed(standard: Standard) -> None:

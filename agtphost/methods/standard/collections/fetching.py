@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Final
 
 from zope.interface import implementer
@@ -12,7 +13,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
-from agtphost.methods.standard.collections.store import BINDINGS, Item
+from agtphost.methods.standard.collections.store import BINDINGS, Item, place_of
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
@@ -107,8 +108,9 @@ class Fetch:
         """What is embedded in an item, by the names of the bindings."""
         bindings = self._resources.parts.collections.find(BINDINGS)
         assert bindings is not None
-        data = [Item(held).value["data"] for held in bindings.listed(context)]
-        return {each["binding"]: each["source"] for each in data if each["target"] == target}
+        place = place_of(context, target)
+        together = takewhile(lambda item: item.id.startswith(place), bindings.after(context, place))
+        return {each["binding"]: each["source"] for each in (item.value["data"] for item in together)}
 
     def _embedded(self, context: BuiltInContext, identifier: str) -> Item | None:
         """What ``collection/id/binding`` names."""

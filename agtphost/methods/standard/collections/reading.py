@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from zope.interface import implementer
@@ -220,13 +221,17 @@ class Scan:
         except Refusal as refusal:
             refusal.details = {"parameter": "cursor"}
             raise
-        rows = self._rows(context, given["collection"], after)
+        rows = self._rows(context, given["collection"], after, None if given.get("filter") else size + 1)
         shown, last = await self._parts.aside(_scanned, rows, holds, size)
         cursor = None if last is None else continuations.token(bound, last)
         return {"collection": given["collection"], "items": shown, "count": len(shown), "cursor": cursor}
 
-    def _rows(self, context: BuiltInContext, name: str, after: str) -> list[Any]:
-        """What is behind a place, in the order of identifiers: items, or agents."""
+    def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> list[Any]:
+        """
+        What is behind a place, in the order of identifiers: items, or agents.
+
+        :param most: as many as are needed; None for all, where a filter decides.
+        """
         if name == "agents":
             sees = self._parts.visibility.in_lists(context)
             agents = [agent for agent in self._parts.directory.hosted() if agent.agent_id > after and sees(agent)]
@@ -246,7 +251,7 @@ class Scan:
                 for agent in sorted(agents, key=lambda agent: agent.agent_id)
             ]
         collection: Collection = self._parts.collections.require_reading(context, name, "collection")
-        return list(collection.after(context, after))
+        return list(islice(collection.after(context, after), most))
 
 
 def _scanned(rows: Sequence[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:

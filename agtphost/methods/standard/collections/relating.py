@@ -12,7 +12,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.fetching import Resources
-from agtphost.methods.standard.collections.store import BINDINGS, RELATIONS, Collection, is_item_id
+from agtphost.methods.standard.collections.store import BINDINGS, RELATIONS, Collection, is_item_id, place_of
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
@@ -100,7 +100,7 @@ class Embedding:
         if not is_item_id(name):
             raise parameters.invalid("binding", "binding is no name.", "Use letters, digits and . _ : @ -.")
         data = self._data(context, source, target, name)
-        key = _key(context, target, name)
+        key = f"{place_of(context, target)}-{_key(context, target, name)[:16]}"
         if self._bindings.get(key) is not None:
             raise Refusal(Reason.BINDING_TAKEN, details={"parameter": "binding", "binding_id": key})
         self._bindings.require_room(1)

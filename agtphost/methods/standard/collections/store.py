@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
 from agtphost.audit.drafts import Change
@@ -35,6 +36,11 @@ OWN: Final = (RELATIONS, BINDINGS)
 """Collections that every host with collections has: of LINK and EMBED, in which each agent sees its own."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
+
+
+def place_of(context: BuiltInContext, target: str) -> str:
+    """What the identifiers of an agent's bindings in one target begin with, so that they are found together."""
+    return sha256(jsontext.encode([context.owner, target])).hexdigest()[:32]
 
 
 def is_item_id(value: object) -> bool:
