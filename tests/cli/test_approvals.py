@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from agtphost.cli.root import agtp
 from tests import forking
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer, Answer, Exchange
+from tests.rows import each_row
 from tests.system.hosting import BIN
 
 ID = "apr-" + "0123456789abcdef" * 2
@@ -184,8 +186,7 @@ HOSTILE = (
 OBEYED = "\x1b\r\u202e\u2066\u2067\u200b\u00ad\x9b\t\u2028"
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("place", ["tool", "label", "description", "reason", "input", "name"])
+@each_row(("text", "place"), product(HOSTILE, ["tool", "label", "description", "reason", "input", "name"]), ids=ascii)
 def test_hostile_text_draws_nothing(run: Run, server: AgtpServer, text: str, place: str) -> None:
     """In ``show``, ``ls`` and ``approve`` what others wrote stays in its place; what is obeyed is written out."""
     given: dict[str, Any] = {place: text}

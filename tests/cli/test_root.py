@@ -11,6 +11,7 @@ import pytest
 from agtphost.cli.options import HOST_TOML
 from agtphost.cli.root import COMMANDS, agtp
 from tests.cli.conftest import Run
+from tests.rows import each_row
 
 
 def every_command() -> list[tuple[str, ...]]:
@@ -30,7 +31,7 @@ def every_command() -> list[tuple[str, ...]]:
     return found
 
 
-@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+@each_row("words", every_command, " ".join)
 def test_every_command_explains_itself(run: Run, words: tuple[str, ...]) -> None:
     """Help exits 0, describes every option, and shows an example where something can be called."""
     result = run(*words, "--help")
@@ -41,7 +42,7 @@ def test_every_command_explains_itself(run: Run, words: tuple[str, ...]) -> None
         assert "--json" in result.stdout or words == ("mcp-bridge",), "a server prints nothing of its own"
 
 
-@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+@each_row("words", every_command, " ".join)
 def test_no_help_text_is_cut(run: Run, words: tuple[str, ...]) -> None:
     """Summaries of commands fit on their lines."""
     _, _, listed = run(*words, "--help").stdout.partition("Commands:")

@@ -8,6 +8,7 @@ import pytest
 
 from agtphost.config import load
 from agtphost.errors import ConfigurationError, Problem
+from tests.rows import each_row
 
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\n'
 """Three good lines: what is under test starts on line 4."""
@@ -664,9 +665,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message", "hint"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
+@each_row(("text", "line", "message", "hint"), [case[1:] for case in CASES], [case[0] for case in CASES])
 def test_a_wrong_configuration_is_reported_where_it_is_wrong(
     tmp_path: Path, text: str, line: int, message: str, hint: str
 ) -> None:
@@ -678,7 +677,7 @@ def test_a_wrong_configuration_is_reported_where_it_is_wrong(
     assert hint in problem.hint
 
 
-@pytest.mark.parametrize("text", [case[1] for case in CASES], ids=[case[0] for case in CASES])
+@each_row("text", [case[1] for case in CASES], [case[0] for case in CASES])
 def test_one_mistake_is_one_problem(tmp_path: Path, text: str) -> None:
     """No mistake drags conclusions behind it that vanish once it is corrected."""
     assert len(problems_of(write(tmp_path, HEAD + text))) == 1

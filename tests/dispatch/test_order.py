@@ -185,8 +185,8 @@ class Mined(Exception):
     """A body was decoded that should not have been."""
 
 
-@pytest.mark.parametrize("content_type", [media_types.AGTP_JSON, "application/json", media_types.AGTP_YAML])
-@pytest.mark.parametrize(
+@each_row("content_type", [media_types.AGTP_JSON, "application/json", media_types.AGTP_YAML])
+@each_row(
     ("gate", "request_"),
     [(gate, request_) for gate, _, _, request_ in FAILURES if gate not in ("body", "schema")],
     ids=lambda value: str(value)[:40],

@@ -243,16 +243,26 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.rst").read_text()
 SELECTIONS = [line for block in blocks(CONTRIBUTING) for line in block.splitlines() if " -m pytest " in line]
 
 
-@each_row("line", [line for line in SELECTIONS if "tests/" in line])
-def test_a_selection_of_tests_is_not_empty(line: str) -> None:
+def test_a_selection_of_tests_is_not_empty() -> None:
     """
     What CONTRIBUTING.rst shows collects tests (and its smallest runs them, below). Not ``--programmes`` of the whole
-    suite: collecting all of it takes a minute, and it is the same option.
+    suite: collecting all of it takes a minute, and it is the same option. Lines with the same options are collected at
+    once, and each of their paths has tests.
     """
-    words = [sys.executable, *line.split()[1:], "-n", "0"]
-    done = subprocess.run([*words, "--collect-only", "-q"], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert re.search(r"^[1-9][0-9/]* tests collected", done.stdout, re.MULTILINE), done.stdout[-2000:]
+    together: dict[tuple[str, ...], set[str]] = {}
+    for line in SELECTIONS:
+        words = line.split()[3:]
+        paths = {word for word in words if word.startswith("tests/")}
+        if paths and "-k" not in words:
+            together.setdefault(tuple(word for word in words if word not in paths), set()).update(paths)
+    assert len(together) >= 2
+    for options, paths in together.items():
+        asked = [sys.executable, "-m", "pytest", *options, *sorted(paths), "-n", "0", "--collect-only", "-q"]
+        done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        assert re.search(r"^[1-9][0-9/]* tests collected", done.stdout, re.MULTILINE), done.stdout[-2000:]
+        for path in paths:
+            assert re.search(rf"^{re.escape(path)}\b.*::", done.stdout, re.MULTILINE), path
 
 
 def test_the_smallest_selection_runs() -> None:

@@ -161,29 +161,30 @@ def test_the_inspector_drives_three_servers(transport: str, host: Host, folder: 
     """
     The Inspector's CLI lists all there is, and calls one tool of each server; each answer has its Audit-ID.
 
-    Shortened, it lists the tools over HTTP and calls one.
+    Shortened, it lists tools and resources over stdio, gets a prompt and calls a tool of two servers, and over HTTP it
+    lists the tools and calls one; the official client, above, has all the rest of the same three servers.
     """
     with ExitStack() as stack:
         where: Sequence[str] = (f"{forking.path()}/agtp", "mcp-bridge")
         if transport == "http":
             where = (stack.enter_context(http_bridge(host)).url, "--transport", "http")
-        inspected(host, where, folder, whole=CHOSEN.whole or transport == "stdio")
+        inspected(host, where, folder, calls=3 if CHOSEN.whole else 2 if transport == "stdio" else 1)
 
 
-def inspected(host: Host, where: Sequence[str], folder: Path, *, whole: bool) -> None:
-    """Everything that the Inspector's CLI can do."""
+def inspected(host: Host, where: Sequence[str], folder: Path, *, calls: int) -> None:
+    """Everything that the Inspector's CLI can do, where it makes all calls; with one, tools alone."""
     tools = inspect(host, where, "--method", "tools/list")
     names = {tool["name"] for tool in tools["tools"]}
     assert {"everything__echo", "disk__read_text_file", "memory__create_entities", "query_library"} <= names
-    if whole:
-        inspected_lists(host, where)
-    calls: tuple[tuple[str, list[str], str], ...] = (
+    if calls > 1:
+        inspected_lists(host, where, whole=calls == 3)
+    known: tuple[tuple[str, list[str], str], ...] = (
         ("everything__get-sum", ["a=2", "b=3"], "5"),
         ("disk__read_text_file", [f"path={folder / 'note.txt'}"], "read through the bridge"),
         ("memory__read_graph", [], "entities"),
     )
     recorded = set()
-    wanted = calls if whole else calls[:1]
+    wanted = known[:calls]
     for name, arguments, expected in wanted:
         words = ["--method", "tools/call", "--tool-name", name]
         for argument in arguments:
@@ -197,14 +198,16 @@ def inspected(host: Host, where: Sequence[str], folder: Path, *, whole: bool) ->
     assert recorded <= {record.audit_id for record in stored(database(host))}
 
 
-def inspected_lists(host: Host, where: Sequence[str]) -> None:
+def inspected_lists(host: Host, where: Sequence[str], *, whole: bool) -> None:
     """What it lists and reads besides tools."""
     resources = inspect(host, where, "--method", "resources/list")["resources"]
     assert resources
+    got = inspect(host, where, "--method", "prompts/get", "--prompt-name", "everything__simple-prompt")
+    assert got["messages"]
+    if not whole:
+        return
     read = inspect(host, where, "--method", "resources/read", "--uri", resources[0]["uri"])
     assert read["contents"]
     assert inspect(host, where, "--method", "resources/templates/list")["resourceTemplates"]
     prompts = inspect(host, where, "--method", "prompts/list")["prompts"]
     assert "everything__simple-prompt" in {prompt["name"] for prompt in prompts}
-    got = inspect(host, where, "--method", "prompts/get", "--prompt-name", "everything__simple-prompt")
-    assert got["messages"]

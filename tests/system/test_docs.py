@@ -124,7 +124,7 @@ def checked(file: Path) -> Result:
     return CliRunner().invoke(command, ["check", str(file)], prog_name="agtp")
 
 
-@pytest.mark.parametrize(("page", "snippet"), snippets())
+@each_row(("page", "snippet"), snippets)
 def test_every_piece_of_configuration_is_read(page: str, snippet: str, tmp_path: Path) -> None:
     """``agtp check`` knows each section and key that a page names; what it finds wrong is never a name."""
     file = tmp_path / "host.toml"

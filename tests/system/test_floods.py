@@ -23,7 +23,7 @@ from tests.system.raw_link import RawLink, client_context, request
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
 TIMES = length(1, 5)
-SILENT = SLOW = length(120, 1_500)
+SILENT = SLOW = length(60, 1_500)
 UNREADING = 20
 IDLE = length(150, 1000)
 LIMIT = 3
@@ -182,7 +182,7 @@ def half_header(host: Host, number: int) -> list[Slow]:
 @pytest.mark.slow
 @pytest.mark.timeout(300 * TIMES)
 def test_silent_and_slow_peers_are_cut_and_cost_little(host: Host) -> None:
-    """P11, T-DS: silent TCP and half-header TLS connections, 1,500 each, shortened 120; honest callers are well."""
+    """P11, T-DS: silent TCP and half-header TLS connections, 1,500 each, shortened 60; honest callers are well."""
     with watching(host) as watch:
         slow = half_header(host, SLOW)
         mute = silent(host, SILENT)

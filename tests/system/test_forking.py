@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import forking
+from tests.programmes import length
 from tests.system.hosting import BIN, ETC, Host, running, sample
 from tests.system.test_check_agrees import with_service
 
@@ -62,7 +63,8 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.programme
+@pytest.mark.parametrize("name", length(("a table", "wrong usage", "a failure"), tuple(COMMANDS)))
 def test_a_forked_command_writes_the_same_and_ends_the_same(name: str, tmp_path: Path) -> None:
     """Standard output, standard error and the exit status."""
     words = [BIN / "agtp", *COMMANDS[name]]
@@ -133,7 +135,8 @@ INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 INITIALIZE += b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
 
 
-@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.programme
+@pytest.mark.parametrize("end", length((None, signal.SIGTERM), (None, signal.SIGTERM, signal.SIGKILL)))
 def test_a_server_that_others_start_is_the_same_server(tmp_path: Path, end: signal.Signals | None) -> None:
     """It answers the same, and ends the same with the process that was started: nothing has its output open after."""
     script, pipe = ETC / "mcp" / "files_server.py", subprocess.PIPE

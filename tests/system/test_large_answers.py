@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from agtphost.client.sync import Client
 from tests import forking
+from tests.programmes import length
 from tests.rows import each_row
 from tests.system import sized_server
 from tests.system.bridging import http_bridge, stdio
@@ -51,8 +52,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             yield host
 
 
-@each_row("streaming", [False, True])
-@each_row("carrier", CARRIERS)
+@pytest.mark.programme
+@each_row(
+    ("carrier", "streaming"),
+    length(
+        [("stdio", False), ("stream", True), ("json", False)],
+        [(carrier, streaming) for carrier in CARRIERS for streaming in (False, True)],
+    ),
+)
 def test_through_the_host(host: Host, carrier: str, streaming: bool) -> None:
     """The text as the server has it, with a record that verifies; a longer one is 500, and the next is answered."""
     demo = host.state / "agents" / "demo"
@@ -75,9 +82,14 @@ def test_through_the_host(host: Host, carrier: str, streaming: bool) -> None:
                 assert reply.reason == "upstream-answer-too-long"
 
 
+@pytest.mark.programme
 @pytest.mark.parametrize(
     ("over", "mode", "carriers"),
-    [("stdio", "legacy", CARRIERS), ("stdio", "2026-07-28", ("stream",)), ("http", "2026-07-28", ("json",))],
+    [
+        ("stdio", "legacy", length(("stdio",), CARRIERS)),
+        ("stdio", "2026-07-28", ("stream",)),
+        ("http", "2026-07-28", ("json",)),
+    ],
 )
 def test_through_host_and_bridge(host: Host, over: str, mode: str, carriers: Sequence[str]) -> None:
     """The same, for an MCP client of either era; the bridge is told by the host, whoever told that."""

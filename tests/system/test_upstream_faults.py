@@ -23,6 +23,7 @@ from agtphost.identity import jws
 from tests.adapters.faults.deployment import CASES, DEADLINE, Case, configuration, endpoints, request, upstreams
 from tests.adapters.faults.registry import FAULTS
 from tests.programmes import length
+from tests.rows import each_row
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context
 from tests.system.trail import database, keys, stored, verified
@@ -221,7 +222,7 @@ def test_each_fault_and_each_carrier_has_its_turn() -> None:
 
 
 @pytest.mark.programme
-@pytest.mark.parametrize("case", PLAYED, ids=[case.id for case in PLAYED])
+@each_row("case", PLAYED, [case.id for case in PLAYED])
 def test_every_call_ends_in_time_with_its_answer(run: Run, case: Case) -> None:
     """P16: within the deadline and a second, with the status and reason of that fault; the host answers others."""
     outcome = run.outcomes[case.id]
