@@ -16,15 +16,22 @@ from agtphost.agis.drafting import (
     choose_outcome,
     choose_path,
     draft,
+    fits,
     line_of,
     reads,
 )
 from agtphost.agis.passes.completeness import SURE, is_tool_name
+from agtphost.agis.passes.method_class import PROHIBITED
 from agtphost.agis.to_mcp import ORIGINAL
+from agtphost.agis.words import parts
 from agtphost.contract.tool_names import mcp_tool_name
 
 LONGEST_NAME = 200
 """Characters of a tool's name."""
+
+
+PLAIN = "plain"
+"""The member of a tool that a host lists which has its name at its own server."""
 
 
 class ToolsError(ValueError):
@@ -65,7 +72,7 @@ def _tool(index: int, value: Any) -> Mapping[str, Any]:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise ToolsError(f"tools[{index}] has no name of 1 to {LONGEST_NAME} characters")
     own = value.get("mcp")
-    tool = {**own, "name": name} if isinstance(own, Mapping) else value
+    tool = {**own, "name": name, PLAIN: own.get("name")} if isinstance(own, Mapping) else value
     if not isinstance(tool.get("inputSchema"), Mapping):
         raise ToolsError(f"tools[{index}] ({name[:64]!r}) has no inputSchema")
     return tool
@@ -117,7 +124,7 @@ def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: set[str]
     reading = hints.get("readOnlyHint") if isinstance(hints.get("readOnlyHint"), bool) else None
     said = tool.get("description")
     usual = "RETRIEVE" if reading else USUAL
-    chosen = choose_method(name, said if isinstance(said, str) else "", usual=usual)
+    chosen = choose_method(_plain(tool), said if isinstance(said, str) else "", usual=usual)
     if chosen.note:
         notes.append(("method", chosen.note))
     path, why = choose_path(chosen.method, chosen.rest, _nouns(tool, service))
@@ -152,6 +159,17 @@ def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: set[str]
     endpoint["errors"] = []
     notes.append(("errors", "tools do not name their errors"))
     made.add(endpoint, notes)
+
+
+def _plain(tool: Mapping[str, Any]) -> str:
+    """A tool's name without the name of its server in front, where that is told or no verb: ``files.read_file``."""
+    own = tool.get(PLAIN)
+    if isinstance(own, str) and own:
+        return own
+    name: str = tool["name"]
+    server, _, last = re.sub(r"/|__", ".", name).rpartition(".")
+    first = parts(server)[:1]
+    return name if not last or (first and (first[0] in PROHIBITED or fits(first[0]))) else last
 
 
 def _nouns(tool: Mapping[str, Any], service: str) -> Iterator[str]:

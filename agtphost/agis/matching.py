@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -35,6 +35,8 @@ ALSO = 0.4
 
 NOUN = 0.7
 """Of a noun that people use for the same."""
+
+Measure = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
 
 LONGEST = 1_000
 """Characters of an instruction that are read."""
@@ -113,18 +115,22 @@ class ServiceMap:
         """``logistics.DISPATCH``: the method among those of several services (AGIS v01 section 8.2 (d))."""
         return f"{self.namespace}.{endpoint.verb}" if self.namespace else endpoint.verb
 
-    def match(self, instruction: str, *, limit: int = 5) -> list[Match]:
+    def match(self, instruction: str, *, limit: int = 5, measure: Measure | None = None) -> list[Match]:
         """
         What an instruction may mean, the likeliest first.
 
         :param instruction: what somebody said, such as ``schedule a meeting``.
         :param limit: no more than these.
+        :param measure: how near pairs of texts are in meaning, -1 to 1; None: statements are found by words alone.
         """
         said = _Said.of(instruction[:LONGEST])
         if not self._lexicon:
             self._lexicon.append(Lexicon(("", _statement(endpoint)) for endpoint in self.document.endpoints))
         exact, near = self._scores(instruction[:LONGEST]), self._scores(" ".join(said.like()))
         scores = [max(one, NOUN * other) for one, other in zip(exact, near, strict=True)]
+        if measure is not None and self.document.endpoints:
+            pairs = [(instruction[:LONGEST], _statement(endpoint)) for endpoint in self.document.endpoints]
+            scores = [max(one, min(1.0, float(other))) for one, other in zip(scores, measure(pairs), strict=True)]
         verbs = {verb: said.method(verb) for verb in self.verbs}
         found = [
             Match(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agtphost.cli.agis_converting import DOCUMENT, SCHEME, refusal_of
+from agtphost.cli.agis_similarity import measure_of
 from agtphost.cli.exchange import connected, failure_of, require_success
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.local_files import read_octets
@@ -80,8 +82,23 @@ def map_(source: str, where: Connection, as_json: bool) -> None:
 @click.argument("source", metavar="URI|-|FILE", type=DOCUMENT)
 @click.argument("instruction")
 @click.option("--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="No more than these.")
+@click.option("--by-meaning", is_flag=True, help="Find intents by meaning, too: with agtphost[semantic], or --model.")
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of a sentence transformer (model.onnx, tokenizer.json) for --by-meaning.",
+)
 @connection_options
-def match(source: str, instruction: str, limit: int, where: Connection, as_json: bool) -> None:
+def match(
+    source: str,
+    instruction: str,
+    limit: int,
+    by_meaning: bool,
+    model: Path | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
     """
     Say which endpoints of a service an instruction may mean.
 
@@ -96,11 +113,15 @@ def match(source: str, instruction: str, limit: int, where: Connection, as_json:
       agtp agis match - "read the file"
       agtp agis match agtp://agents.example.com "schedule a meeting" --json
       agtp agis match service.agis "book a table for four" --limit 1
+      agtp agis match service.agis "get rid of the appointment" --by-meaning
     """
     if not instruction.strip():
         raise WrongInput("the instruction is empty", 'Say what is wanted, such as "schedule a meeting".')
+    if model is not None and not by_meaning:
+        raise WrongInput("--model is for --by-meaning", "Add --by-meaning.")
+    measure = measure_of(model, "--by-meaning") if by_meaning else None
     found = _map(source, where)
-    matches = found.match(instruction, limit=limit)
+    matches = found.match(instruction, limit=limit, measure=measure)
     sure = bool(matches) and not matches[0].escalate
     if as_json:
         told = [_matched(found, each) for each in matches]

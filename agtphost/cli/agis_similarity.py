@@ -1,4 +1,4 @@
-"""``agtp agis validate --similarity``: its thresholds, and the model that measures (AGIS v01 section 9)."""
+"""The model that measures for ``agtp agis validate --similarity`` and ``match --by-meaning`` (AGIS v01 section 9)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,20 @@ def similarity(thresholds: str, model: Path | None, *, fails: bool) -> Similarit
         sound = False
     if not sound:
         raise WrongInput(f"--similarity: {thresholds} is not two numbers", "The draft has --similarity 0.3,0.1.")
-    needed = (*_NEEDED, "onnxruntime") if model is not None else _NEEDED
+    return Similarity(measure=measure_of(model, "--similarity"), warn=warn, fail=fail if fails else None)
+
+
+def measure_of(folder: Path | None, option: str) -> Callable[[Sequence[tuple[str, str]]], Sequence[float]]:
+    """
+    What measures how near two texts are in meaning, for many pairs at once.
+
+    :param folder: with a sentence transformer; None: the static vectors of the extra ``semantic``.
+    :param option: which asks for it.
+    """
+    needed = (*_NEEDED, "onnxruntime") if folder is not None else _NEEDED
     absent = next((package for package in needed if not extras.installed(package)), None)
     if absent is not None:
-        raise WrongInput(f"--similarity: {absent} is not installed", f"{extras.remedy(absent)} brings it.")
-    return Similarity(measure=_measure(model), warn=warn, fail=fail if fails else None)
-
-
-def _measure(folder: Path | None) -> Callable[[Sequence[tuple[str, str]]], Sequence[float]]:
+        raise WrongInput(f"{option}: {absent} is not installed", f"{extras.remedy(absent)} brings it.")
     from agtphost.search.engine import EmbedderError
     from agtphost.search.models import OnnxModel, StaticVectors, unit
 
@@ -47,7 +53,7 @@ def _measure(folder: Path | None) -> Callable[[Sequence[tuple[str, str]]], Seque
     try:
         model.load()
     except EmbedderError as error:
-        raise WrongInput(f"--similarity: {error}", "Name a folder with model.onnx and tokenizer.json.") from None
+        raise WrongInput(f"{option}: {error}", "Name a folder with model.onnx and tokenizer.json.") from None
 
     def measure(pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         methods, intents = zip(*pairs, strict=True)

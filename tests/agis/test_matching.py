@@ -145,6 +145,8 @@ def test_the_commands(files: Path) -> None:
     done = agis("match", "calendar.agis", "paint the weather")
     assert done.exit_code == 1 and "nothing that the service can do" in done.output
     assert agis("match", "calendar.agis", " ").exit_code == 2
+    done = agis("match", "calendar.agis", "book a room", "--model", ".")
+    assert done.exit_code == 2 and "--by-meaning" in done.output
     done = agis("map", "calendar.agis")
     assert done.exit_code == 0 and "SCHEDULE, BOOK, FIND, CANCEL" in done.output
     told = json.loads(agis("map", "calendar.agis", "--json").output)
@@ -152,3 +154,14 @@ def test_the_commands(files: Path) -> None:
     for words in (("map", "broken.agis"), ("match", "broken.agis", "book")):
         done = agis(*words)
         assert done.exit_code == 1 and "AGIS-P3-http-method" in done.output
+
+
+def test_intents_are_found_by_meaning(files: Path) -> None:
+    """With the static vectors of the extra, what has no word of the instruction has a score all the same."""
+    said = "get rid of the gathering"
+    by_words = json.loads(agis("match", "calendar.agis", said, "--json").output)
+    found = json.loads(agis("match", "calendar.agis", said, "--by-meaning", "--json").output)
+    assert by_words["matches"] == [] and found["matches"], (by_words, found)
+    assert all(0 < each["scores"]["intent"] <= 1 for each in found["matches"])
+    done = agis("match", "calendar.agis", said, "--by-meaning", "--model", "nowhere")
+    assert done.exit_code == 2 and "--by-meaning" in done.output

@@ -22,6 +22,7 @@ from agtphost.cli.completing import VARIABLE
 from agtphost.cli.root import agtp
 from tests import npm, pypi
 from tests.agis.documents import changed, examined
+from tests.programmes import CHOSEN
 
 RECORDED = sorted((Path(__file__).parent / "tools").glob("*.json"))
 """What real servers answered to tools/list."""
@@ -53,6 +54,7 @@ def test_lists_of_real_servers() -> None:
 
 
 @pytest.mark.programme
+@pytest.mark.skipif(not CHOSEN.whole, reason="three servers are installed and asked: with --programmes")
 def test_real_servers(tmp_path: Path) -> None:
     """The same servers, asked now."""
     programs = {
@@ -98,6 +100,9 @@ NAMES = {
     ("status", "Reports how the shop is doing"): ("REPORT", "/status"),
     ("search", "Search everything"): ("SEARCH", "/shop"),
     ("42", ""): ("PERFORM", "/shop"),
+    ("files.read_file", ""): ("READ", "/file"),
+    ("get.user", ""): ("RETRIEVE", "/user"),
+    ("mail.send", ""): ("SEND", "/mail"),
     ("search_and_replace_text", ""): ("SEARCH", "/text"),
 }
 """Name and description of a tool, and what becomes of it."""
