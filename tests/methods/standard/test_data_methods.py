@@ -506,6 +506,10 @@ def test_merges() -> None:
     (conflict,) = result()["conflicts"]
     assert conflict["values"] == [{"source": 0, "value": 1}, {"source": 1, "value": 2}]
     assert merging.merged({"sources": [[1, {"x": 1}], [{"x": 1}, 2]]})["merged"] == [1, {"x": 1}, 2]
+    turned = merging.merged({"sources": [{"l": [{"x": 1, "y": 2}]}, {"l": [{"y": 2, "x": 1}]}]})
+    assert turned["conflicts"] == []
+    assert len(merging.merged({"sources": [[{"x": 1, "y": 2}], [{"y": 2, "x": 1}]]})["merged"]) == 1
+    assert merging.merged({"sources": [{"a": 1}, {"a": True}]})["conflicts"]
 
 
 def test_templates_say_nothing_but_their_values() -> None:

@@ -236,3 +236,91 @@ def test_what_only_a_provider_can_do(standard: Standard) -> None:
     for method, call in calls.items():
         reply = standard.ask(method, call)
         assert (reply.status, reply.reason) == (503, "provider-missing"), method
+
+
+PROVIDED = {
+    "TRANSLATE": "content target_language source_language formality",
+    "PREDICT": "input model_id confidence_floor explain",
+    "RECOMMEND": "context goal constraints limit explain",
+}
+ENDPOINT = """
+[[endpoint]]
+method = "{method}"
+path = "/"
+description = "Does {method} by a model of the operator's."
+errors = []
+
+[endpoint.semantic]
+intent = "Do {method} with what the caller sends."
+actor = "agent"
+outcome = "The caller has what the model makes of it."
+capability = "analysis"
+confidence = 0.9
+impact = "informational"
+is_idempotent = true
+
+[endpoint.handler]
+type = "registered_function"
+function = "handlers.providing.{method}"
+
+[endpoint.input_schema]
+type = "object"
+additionalProperties = false
+properties = {{ {names} }}
+
+[endpoint.output_schema]
+type = "object"
+additionalProperties = true
+"""
+
+PROVIDING = """
+WORDS = {"fr": {"red lamp": "lampe rouge"}, "de": {"red lamp": "rote Lampe"}}
+
+
+def TRANSLATE(ctx):
+    return {"content": WORDS[ctx.input["target_language"]][ctx.input["content"]]}
+
+
+def PREDICT(ctx):
+    return {"predictions": [{"account": each["id"], "confidence": each["months"] / 10} for each in ctx.input["input"]]}
+
+
+def RECOMMEND(ctx):
+    prices = {"strap": 20, "bag": 80, "tripod": 45, "cloth": 5, "lens": 900}
+    return {"recommendations": [{"name": name, "price": price, "score": 0.9} for name, price in prices.items()]}
+"""
+
+
+def test_providers_within_the_hosts_rules(standard: Standard) -> None:
+    """METH-011, METH-013, METH-019: the draft's catalog, churn and accessories, by functions that a reload brings."""
+    folder = standard.config.parent
+    endpoints, handlers = folder / "endpoints" / "providing.toml", folder / "handlers" / "providing.py"
+    tables = [
+        ENDPOINT.format(method=method, names=", ".join(f"{name} = {{}}" for name in names.split()))
+        for method, names in PROVIDED.items()
+    ]
+    endpoints.write_text("".join(tables))
+    handlers.write_text(PROVIDING)
+    try:
+        done = standard.host.agtp("reload")
+        assert done.returncode == 0, done.stdout + done.stderr
+        for language, said in (("fr", "lampe rouge"), ("de", "rote Lampe")):
+            call = {"content": "red lamp", "source_language": "en", "target_language": language}
+            found = standard.result("TRANSLATE", call)
+            assert found == {"content": said, "source_language": "en", "target_language": language}
+        reply = standard.ask("TRANSLATE", {**call, "target_language": "deutsch!"})
+        assert (reply.status, reply.document["parameter"]) == (422, "target_language")
+        accounts = [{"id": 1, "months": 9}, {"id": 2, "months": 2}]
+        found = standard.result("PREDICT", {"input": accounts, "confidence_floor": 0.5})
+        assert [each["account"] for each in found["predictions"]] == [1]
+        assert standard.ask("PREDICT", {"input": accounts, "confidence_floor": 0.95}).reason == "confidence-too-low"
+        call = {"context": {"bought": ["camera"]}, "goal": "accessories", "limit": 3}
+        limits = {"budget": 50, "exclusions": ["strap"]}
+        found = standard.result("RECOMMEND", {**call, "constraints": limits})["recommendations"]
+        assert [each["name"] for each in found] == ["tripod", "cloth"]
+        assert len(standard.result("RECOMMEND", call)["recommendations"]) == 3
+    finally:
+        endpoints.unlink()
+        handlers.unlink()
+        assert standard.host.agtp("reload").returncode == 0
+    assert standard.ask("TRANSLATE", {"content": "x", "target_language": "de"}).reason == "provider-missing"

@@ -43,12 +43,12 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 def same(value: Any, wanted: Any) -> bool:
-    """Equal as JSON has it: true is not 1."""
-    if isinstance(value, bool) is not isinstance(wanted, bool):
-        return False
-    if isinstance(value, (dict, list)) and isinstance(wanted, (dict, list)):
-        return type(value) is type(wanted) and repr(value) == repr(wanted) if value == wanted else False
-    return bool(value == wanted)
+    """Equal as JSON has it: true is not 1, and the order of members says nothing."""
+    if isinstance(value, Mapping) and isinstance(wanted, Mapping):
+        return value.keys() == wanted.keys() and all(same(inner, wanted[name]) for name, inner in value.items())
+    if isinstance(value, list) and isinstance(wanted, list):
+        return len(value) == len(wanted) and all(map(same, value, wanted))
+    return isinstance(value, bool) is isinstance(wanted, bool) and bool(value == wanted)
 
 
 def _contains(value: Any, wanted: Any) -> bool:

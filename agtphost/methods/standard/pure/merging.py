@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,7 +12,6 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
 from agtphost.methods.standard.pure.criteria import same
-from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
 STRATEGIES = ("union", "intersection", "latest", "manual")
@@ -189,10 +189,10 @@ def _dataset(sources: Sequence[Sequence[Any]], policy: Policy) -> list[Any]:
     key = policy.key or next((name for name in ("id", "key") if _all_have(sources, name)), "")
     if policy.key and not _all_have(sources, policy.key):
         raise _unresolved(f"Some records have no {policy.key[:64]!r}, which is the key.")
-    groups: dict[bytes, list[tuple[int, Any]]] = {}
+    groups: dict[str, list[tuple[int, Any]]] = {}
     for number, records in enumerate(sources):
         for record in records:
-            name = jsontext.encode(material.at(record, key) if key else record)
+            name = json.dumps(material.at(record, key) if key else record, sort_keys=True)
             groups.setdefault(name, []).append((number, record))
     result = []
     for versions in groups.values():
