@@ -7,12 +7,14 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.audit.state import StateItem
 from agtphost.contract.schemas import TooCostly
 from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive.summary import Aside
+from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import (
     calculating,
@@ -30,6 +32,7 @@ from agtphost.methods.standard.pure import (
     validating,
 )
 from agtphost.methods.standard.pure.extraction import extracted
+from agtphost.methods.standard.pure.merging import MAX_SOURCES
 from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, Wanted
 
@@ -39,6 +42,9 @@ AT_ONCE = 200
 """Values, and fifties of characters, of an input that is worked on at once, as a thread would take longer to begin."""
 
 CHARACTERS = 50
+
+COLLECTION = "collection:"
+"""Before the name of a collection, in place of data."""
 
 MEANT = 100
 """Texts of one call that are searched for by meaning; where there are more, words decide."""
@@ -74,19 +80,73 @@ class Pure:
     :param work: makes the result.
     :param aside: runs it off the reactor.
     :param long: whether it takes its time on the smallest input, too.
+    :param named: a parameter that may name collections in place of data: ``collection:orders``.
+    :param collections: which there are.
     """
 
     kind = "built_in"
 
-    def __init__(self, work: Work, aside: Aside, *, long: bool = False) -> None:
+    def __init__(
+        self,
+        work: Work,
+        aside: Aside,
+        *,
+        long: bool = False,
+        named: str = "",
+        collections: Collections | None = None,
+    ) -> None:
         self._work = work
         self._aside = aside
         self._long = long
+        self._named = named
+        self._collections = collections
 
     def handle(self, context: BuiltInContext) -> Any:
+        if self._named and self._collections is not None:
+            value: Any = context.input.get(self._named)
+            if is_reference(value):
+                return self._aside(self._read, context.input, self._items(context, value))
+            if isinstance(value, list) and any(map(is_reference, value[:MAX_SOURCES])):
+                held = [self._items(context, each) if is_reference(each) else each for each in value[:MAX_SOURCES]]
+                return self._aside(self._read, context.input, held + value[MAX_SOURCES:])
         if not self._long and small(context.input):
             return self._work(context.input)
         return self._aside(self._work, context.input)
+
+    def _items(self, context: BuiltInContext, reference: str) -> list[StateItem]:
+        """
+        What the caller may see of a collection.
+
+        :raises Refusal: 404 for one that it may not read; 422 for one with too many items.
+        """
+        assert self._collections is not None
+        found = self._collections.require_reading(context, reference.removeprefix(COLLECTION), self._named)
+        if len(found) > material.MAX_ROWS:
+            raise parameters.invalid(
+                self._named,
+                f"The collection has more than {material.MAX_ROWS} items.",
+                "SEARCH or SCAN it, and send the items that matter.",
+            )
+        return found.listed(context)
+
+    def _read(self, call: Mapping[str, Any], held: list[Any]) -> dict[str, Any]:
+        """The work on items, whose data is read here and not on the reactor."""
+
+        def data(each: Any) -> Any:
+            if isinstance(each, StateItem):
+                return each.value["data"]
+            return list(map(data, each)) if isinstance(each, list) and each and _is_held(each[0]) else each
+
+        return self._work({**call, self._named: list(map(data, held))})
+
+
+def is_reference(value: Any) -> bool:
+    """Whether it names a collection."""
+    return isinstance(value, str) and value.startswith(COLLECTION)
+
+
+def _is_held(value: Any) -> bool:
+    return isinstance(value, StateItem)
 
 
 @implementer(IBuiltInHandler)
@@ -267,13 +327,13 @@ class Validate:
 
 def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
     """The built-ins of this package, by method."""
-    aside = parts.aside
+    aside, kept = parts.aside, parts.collections
     engine = parts.search.apart()
     calculator = calculating.Calculator(parts.config.methods.formulas)
     return {
-        "ANALYZE": Pure(statistics.analyzed, aside),
+        "ANALYZE": Pure(statistics.analyzed, aside, named="target", collections=kept),
         "EXTRACT": Pure(extracted, aside, long=True),
-        "FILTER": Pure(filtering.filtered, aside),
+        "FILTER": Pure(filtering.filtered, aside, named="data", collections=kept),
         "VALIDATE": Validate(parts),
         "TRANSFORM": Pure(transforming.transformed, aside),
         "NORMALIZE": Normalize(parts),
@@ -282,6 +342,6 @@ def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
         "CALCULATE": Pure(calculator.calculated, aside),
         "EVALUATE": Pure(scorecards.evaluated, aside),
         "GENERATE": Pure(templates.generated, aside),
-        "MERGE": Pure(merging.merged, aside),
+        "MERGE": Pure(merging.merged, aside, named="sources", collections=kept),
         "MAP": Map(engine, aside),
     }
