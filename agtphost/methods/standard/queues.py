@@ -8,8 +8,8 @@ has passed, and nobody else had them meanwhile. CONFIRM takes an item out, gives
 
 from __future__ import annotations
 
-import heapq
 import secrets
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,6 +67,7 @@ class Queues:
         self.parts = parts
         self._names = {each.name for each in parts.config.methods.collection if each.queue}
         self._waiting: dict[str, dict[str, Waiting]] = {name: {} for name in self._names}
+        self._order: dict[str, list[tuple[int, int, str]]] = {name: [] for name in self._names}
         self._claimed: dict[str, tuple[int, float]] = {}
         self._came = 0
         parts.held.watch(COLLECTION_ITEM, self._changed)
@@ -77,15 +78,20 @@ class Queues:
         if name not in self._names:
             return
         self._claimed.pop(key, None)
-        known = self._waiting[name].get(item_id)
+        known, order = self._waiting[name].get(item_id), self._order[name]
         if item is None:
-            self._waiting[name].pop(item_id, None)
+            if known is not None:
+                del self._waiting[name][item_id]
+                del order[bisect_left(order, known.rank)]
             return
         work = item.value.get("work") or {}
         self._came += 1
         came = known.rank[1] if known is not None else int(work.get("came", 0)) or self._came
+        rank = (-int(work.get("priority", PRIORITIES["normal"])), came, item_id)
+        if known is None:
+            insort(order, rank)
         self._waiting[name][item_id] = Waiting(
-            rank=(-int(work.get("priority", PRIORITIES["normal"])), came, item_id),
+            rank=rank if known is None else known.rank,
             hidden_until=float(work.get("hidden_until", 0.0)),
             version=item.version,
             cancelled=bool(work.get("cancelled")),
@@ -189,14 +195,17 @@ class Queues:
 
     def _next(self, name: str, most: int, now: float) -> list[str]:
         """The items that are next and hidden from nobody."""
-        free = (
-            waiting.rank
-            for item_id, waiting in self._waiting[name].items()
-            if not waiting.cancelled
-            and waiting.hidden_until <= now
-            and not self._is_claimed(f"{name}/{item_id}", waiting.version, now)
-        )
-        return [rank[2] for rank in heapq.nsmallest(most, free)]
+        found: list[str] = []
+        known = self._waiting[name]
+        for _, _, item_id in self._order[name]:
+            waiting = known[item_id]
+            if waiting.hidden_until > now or waiting.cancelled:
+                continue
+            if not self._is_claimed(f"{name}/{item_id}", waiting.version, now):
+                found.append(item_id)
+                if len(found) == most:
+                    break
+        return found
 
     def _is_claimed(self, key: str, version: int, now: float) -> bool:
         """Whether another PULL has it, whose record is not durable yet."""

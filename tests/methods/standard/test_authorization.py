@@ -176,7 +176,7 @@ def test_a_grant_ends_by_itself_and_with_its_grantor() -> None:
     there.host.close()
 
 
-ROUNDS = length(45, 5_000)
+ROUNDS = length(45, 400)
 SEED = 20261122
 
 

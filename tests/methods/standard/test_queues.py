@@ -111,6 +111,7 @@ def test_bad_parameters_change_nothing(host: Transacting, method: str, given: di
     assert host.ask(method, host.stranger, **given).status >= 400
 
 
+@pytest.mark.programme
 def test_nothing_is_lost_and_nothing_is_had_twice_over_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Pulls, confirmations and crashes by chance: at no time two hold one item, and in the end each was taken out once.
