@@ -20,7 +20,6 @@ PACKAGES = {
     "requests": "traces",
     "flask_swagger_ui": "viewer",
     "numpy": "semantic",
-    "safetensors": "semantic",
     "tokenizers": "semantic",
     "wordllama": "semantic",
     "onnxruntime": "onnx",

@@ -12,7 +12,7 @@ from agtphost.cli.failures import WrongInput
 if TYPE_CHECKING:
     from agtphost.agis.passes.similarity import Similarity
 
-_NEEDED = ("numpy", "safetensors", "tokenizers", "wordllama")
+_NEEDED = ("numpy", "tokenizers", "wordllama")
 
 
 def similarity(thresholds: str, model: Path | None, *, fails: bool) -> Similarity:

@@ -15,7 +15,7 @@ from agtphost.vocabulary.tomltext import Location
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "bm25": (),
-    "static": ("numpy", "safetensors", "tokenizers", "wordllama"),
+    "static": ("numpy", "tokenizers", "wordllama"),
     "onnx": ("onnxruntime", "numpy", "tokenizers"),
     "http": ("numpy",),
 }

@@ -9,7 +9,7 @@ embedder is left alone for :data:`REST`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -141,7 +141,7 @@ class SearchEngine:
             keep(self._queries, text, vector, MOST_QUERIES)
         if len(vector) != index.width * OCTETS:
             # The model behind the name is another one: what it made before is of no use.
-            index.give(())
+            index.give(b"", ())
             await self.aside(self._store.forget)
             raise EmbedderError("its vectors have another length than before")
         return vector
@@ -178,15 +178,19 @@ class SearchEngine:
         texts: dict[bytes, str] = await self.aside(_texts, index)
         known: dict[bytes, bytes] = await self.aside(self._store.known, embedder.name, list(texts))
         missing = [digest for digest in texts if digest not in known]
+        # All of them lie in one buffer, where the index has them: thousands beside it would be as much again.
+        table = _Table(list(texts))
+        uneven = not await self.aside(table.take, known)
+        del known
         for start in range(0, len(missing), AT_ONCE):
             some = missing[start : start + AT_ONCE]
             made = dict(zip(some, await embedder.embed([texts[digest] for digest in some]), strict=True))
             await self.aside(self._store.keep, embedder.name, made)
-            known.update(made)
-        if len({len(vector) for vector in known.values()}) != 1:
+            uneven = not await self.aside(table.take, made) or uneven
+        if uneven:
             await self.aside(self._store.forget)
             raise EmbedderError("its vectors have different lengths")
-        await self.aside(_give, index, known)
+        await self.aside(index.give, table.octets, [table.rows[entry.digest] for entry in index.entries])
 
     async def _patiently(self, making: Making) -> None:
         """
@@ -213,5 +217,26 @@ def _texts(index: Index) -> dict[bytes, str]:
     return {entry.digest: entry.said for entry in index.entries}
 
 
-def _give(index: Index, vectors: dict[bytes, bytes]) -> None:
-    index.give([vectors[entry.digest] for entry in index.entries])
+class _Table:
+    """
+    Vectors of texts in one buffer.
+
+    :param digests: of the texts, each once.
+    """
+
+    def __init__(self, digests: Sequence[bytes]) -> None:
+        self.rows = {digest: row for row, digest in enumerate(digests)}
+        self.octets = bytearray()
+        self._length = 0
+
+    def take(self, vectors: Mapping[bytes, bytes]) -> bool:
+        """Put some where they belong; whether all have one length so far."""
+        for digest, vector in vectors.items():
+            if not self._length:
+                self._length = len(vector)
+                self.octets = bytearray(self._length * len(self.rows))
+            if len(vector) != self._length or not vector:
+                return False
+            begin = self.rows[digest] * self._length
+            self.octets[begin : begin + self._length] = vector
+        return True

@@ -109,17 +109,22 @@ class Index:
         """Numbers of a vector; 0 while it finds by words alone."""
         return 0 if self._vectors is None else int(self._vectors.shape[1])
 
-    def give(self, vectors: Sequence[bytes]) -> None:
+    def give(self, octets: bytes | bytearray, rows: Sequence[int]) -> None:
         """
         Find by meaning from now on.
 
-        :param vectors: one for each entry, as :meth:`agtphost.iagtp.IEmbedder.embed` gives them, and of one length;
-            none: find by words alone again.
+        :param octets: vectors, as :meth:`agtphost.iagtp.IEmbedder.embed` gives them, of one length, one behind the
+            other; none: find by words alone again.
+        :param rows: which of them is each entry's.
         """
         import numpy
 
-        matrix = numpy.frombuffer(b"".join(vectors), dtype="<f4")
-        self._vectors = matrix.reshape(len(self.entries), -1) if vectors else None
+        if not rows:
+            self._vectors = None
+            return
+        matrix = numpy.frombuffer(octets, dtype="<f4").reshape(max(rows) + 1, -1)
+        in_order = all(row == number for number, row in enumerate(rows))
+        self._vectors = matrix if in_order else matrix[list(rows)]
 
     def search(self, wanted: Wanted, vector: bytes | None = None, engine: str = "bm25") -> Found:
         """

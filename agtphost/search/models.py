@@ -16,6 +16,7 @@ from zope.interface import implementer
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError
 from agtphost.search.words import telling
+from agtphost.vocabulary import jsontext
 
 LONGEST = 256
 """Tokens of a text that count: what stands behind says little of what a tool is."""
@@ -25,6 +26,12 @@ AT_ONCE = 32
 
 STATIC = ("weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json")
 """What of the package ``wordllama`` is read: 32,000 vectors of 256 numbers, and the tokens that they are of."""
+
+DTYPES = {"F16": "<f2", "F32": "<f4"}
+"""Numbers that a table may have, as safetensors and numpy call them."""
+
+LONGEST_HEAD = 1 << 20
+"""Octets of what such a file says of itself."""
 
 ONNX = ("model.onnx", "tokenizer.json")
 """What a model's directory holds."""
@@ -93,6 +100,30 @@ def unit(rows: Any) -> Any:
     return numpy.where(lengths > 0, rows / numpy.maximum(lengths, 1e-12), 0.0).astype("<f4")
 
 
+def mapped(file: Path) -> Any:
+    """
+    The one table of a file of safetensors, as it lies on the disk: what is never asked for is never read.
+
+    :raises ValueError: it is not a table of half-precision numbers, or not all of it is there.
+    """
+    import numpy
+
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if not 0 < length <= LONGEST_HEAD:
+            raise ValueError("it is no file of safetensors")
+        head = jsontext.decode(stream.read(length))
+    tables = [each for name, each in head.items() if name != "__metadata__"]
+    if len(tables) != 1 or tables[0]["dtype"] not in DTYPES or len(tables[0]["shape"]) != 2:
+        raise ValueError("it does not have one table of numbers")
+    (table,) = tables
+    begin, end = table["data_offsets"]
+    shape, kind = tuple(table["shape"]), numpy.dtype(DTYPES[table["dtype"]])
+    if end - begin != shape[0] * shape[1] * kind.itemsize or file.stat().st_size < 8 + length + end:
+        raise ValueError("it is not whole")
+    return numpy.memmap(file, dtype=kind, mode="r", offset=8 + length + begin, shape=shape)
+
+
 class StaticVectors:
     """
     The mean of a vector for each token: no network is run, and half of what a transformer gains is had.
@@ -117,11 +148,10 @@ class StaticVectors:
         if self._tokenizer is not None:
             return
         try:
-            from safetensors.numpy import load_file
             from tokenizers import Tokenizer
 
             folder = self._folder or _installed("wordllama")
-            (self._vectors,) = load_file(folder / STATIC[0]).values()
+            self._vectors = mapped(folder / STATIC[0])
             self.dimensions = int(self._vectors.shape[1])
             tokenizer = Tokenizer.from_file(str(folder / STATIC[1]))
         except Exception as error:
@@ -143,7 +173,7 @@ class StaticVectors:
             # One by one: a batch takes threads, each with memory of its own.
             tokens = self._tokenizer.encode(telling(text), add_special_tokens=False)
             if tokens.ids:
-                row[:] = self._vectors[tokens.ids].astype("f4").mean(axis=0)
+                numpy.mean(self._vectors[tokens.ids], axis=0, dtype="f4", out=row)
         return rows
 
 
