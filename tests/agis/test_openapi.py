@@ -164,6 +164,8 @@ FAULTS = {
     b'{"openapi": "3.1.0", "x": ' + b"[" * 40 + b"]" * 40 + b"}": "more than 32 deep",
     b" " * (4 << 20) + b"{}": "octets",
     b"{": "line 1",
+    rb'{"openapi": "3.1.0", "paths": {"/\ud800": {"get": {}}}}': "half of a surrogate pair",
+    rb'{"openapi": "3.1.0", "info": {"title": "\ud800"}}': "half of a surrogate pair",
 }
 
 

@@ -186,7 +186,12 @@ def _count(tree: Any) -> None:
 
 def _name(table: dict[Any, Any]) -> None:
     """Make every key text: unquoted status codes are numbers to YAML."""
-    odd = [key for key in table if not isinstance(key, str)]
+    odd = False
+    for key in table:
+        if isinstance(key, str):
+            _plain(key)
+        else:
+            odd = True
     if not odd:
         return
     members = list(table.items())
@@ -204,3 +209,8 @@ def _plain(value: Any) -> None:
         _refuse(f"it has a value of a kind that JSON does not have: {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         _refuse("it has a number that JSON does not have")
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            _refuse("it has a text with half of a surrogate pair")
