@@ -72,16 +72,24 @@ def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
     """
     if config.agis == AgisSection() or not endpoints:
         return []
-    problems = list(problems_of(config, endpoints))
-    if config.agis.publish:
-        return problems
-    for problem in problems:
-        log.warn("left out of AGIS documents: {problem}", problem=str(problem))
-    return []
+    problems: list[Problem] = []
+    for conforms, problem in _findings(config, endpoints):
+        if conforms:
+            log.info("in AGIS documents: {problem}", problem=str(problem))
+        elif config.agis.publish:
+            problems.append(problem)
+        else:
+            log.warn("left out of AGIS documents: {problem}", problem=str(problem))
+    return problems
 
 
 def problems_of(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
     """Every rule of AGIS that an endpoint breaks, with its file; there has to be an endpoint."""
+    return (problem for conforms, problem in _findings(config, endpoints) if not conforms)
+
+
+def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[bool, Problem]]:
+    """What is found in the document of endpoints, and whether it conforms all the same."""
     from agtphost.agis.endpoints import exported
     from agtphost.agis.findings import Severity
     from agtphost.agis.service import examined
@@ -89,13 +97,14 @@ def problems_of(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Probl
     by_name = {endpoint.name: endpoint for endpoint in endpoints}
     service = service_of(config, root_of(config), "1")
     for finding in examined(service, [exported(endpoint.projection()) for endpoint in endpoints]):
-        if finding.severity is not Severity.ERROR:
+        if finding.severity is Severity.NOTE:
             continue
         endpoint, member = by_name.get(finding.place), _MEMBERS.get(finding.rule.number, "method")
         hint = f"write {finding.fix}" if finding.fix else f"AGIS v01 section {finding.rule.section}"
-        yield Problem(
+        problem = Problem(
             message=f"{finding.place}: {finding.message} ({finding.rule.name})",
             file=str(config.file) if endpoint is None else endpoint.file,
             line=config.place("agis")[0] if endpoint is None else endpoint.lines.get(member, endpoint.line),
             hint=hint,
         )
+        yield finding.severity is not Severity.ERROR, problem

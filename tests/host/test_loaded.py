@@ -181,4 +181,6 @@ def test_what_is_to_be_published_conforms_or_the_host_does_not_start(tmp_path: P
         else:
             with capturedLogs() as logs:
                 assert load_host(config).endpoints
-            assert [text for event in logs if said in (text := formatEvent(event) or "")]
+            told = [formatEvent(event) or "" for event in logs]
+            assert any(said in text and "left out of AGIS documents" in text for text in told)
+            assert any("AGIS-P7-domain" in text for text in told), "what conforms and should be looked at is told too"
