@@ -43,7 +43,7 @@ USUAL_LIFE = 3_600
 MOST_RESOURCES = 16
 """Names of what may be called, in one grant."""
 
-LONGEST_RESOURCES, LONGEST_SCOPE = 2_000, 3_000
+LONGEST_RESOURCES, LONGEST_SCOPE = 1_000, 1_500
 """Characters of all of them together, and of a scope: both stand in the record."""
 
 log = Logger()

@@ -116,7 +116,12 @@ class Cancellation:
         return Answer(
             result={**shown, "refund": refund, **told},
             changes=(*found.changes, *notices, *self._remembered(context, target_id, found, now)),
-            extra={"cancelled": {name: shown[name] for name in ("target_id", "kind")}, **told},
+            extra={
+                "cancelled": {
+                    **{name: shown[name] for name in ("target_id", "kind")},
+                    **({"notified": len(told["notified"])} if told else {}),
+                }
+            },
         )
 
     @staticmethod

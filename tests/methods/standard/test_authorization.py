@@ -160,6 +160,19 @@ def test_calls_inside_calls_are_held_to_the_grant(there: SimpleNamespace) -> Non
     assert [each["status"] for each in without.result["outcomes"]] == [262, 262, 262]
 
 
+def test_the_longest_grant_is_on_record(there: SimpleNamespace) -> None:
+    """What a grant may say at the most fits into the record of it, of its use, and of its refusal."""
+    wanted = [f"projects:{number:03}-{'x' * 40}" for number in range(28)]
+    wide = there.host.agent("wider", scopes=("authorization:grant", "projects:*"))
+    given = {"resource": ["QUERY /projects", *(f"QUERY /{n}{'y' * 50}" for n in range(15))], "scope": wanted, "ttl": 60}
+    answer = authorize(there, by=wide, **given)
+    assert (answer.status, len(answer.record["extra"]["authorization"]["scope"])) == (200, 28)
+    assert use(there, answer.result["token"]).status == 262
+    beyond = authorize(there, by=there.grantor, **given)
+    assert (beyond.status, len(beyond.record["extra"]["authorization"]["exceeding"])) == (455, 28)
+    assert authorize(there, by=wide, **{**given, "scope": [*wanted, f"projects:{'z' * 200}"]}).status == 422
+
+
 def test_a_grant_ends_by_itself_and_with_its_grantor() -> None:
     """At its time, and at the next request after the grantor was revoked."""
     there = opened()

@@ -106,7 +106,10 @@ def readers(there: SimpleNamespace, own: Any) -> dict[str, Callable[[str], objec
     }
 
 
-TYPES = ("agtp-identity", "agtp-issue", "agtp-manifest", "agtp-authorization+jwt", "agtp-delegation+jwt", "JWT", "JOSE")
+TYPES = (
+    *("agtp-identity", "agtp-issue", "agtp-manifest", "agtp-document", "agtphost-backup+jws"),
+    *("agtp-authorization+jwt", "agtp-delegation+jwt", "JWT", "JOSE"),
+)
 
 
 def test_nothing_of_the_hosts_own_is_had_by_signing(there: SimpleNamespace) -> None:
@@ -149,6 +152,9 @@ def test_nothing_of_the_hosts_own_is_had_by_signing(there: SimpleNamespace) -> N
                 with pytest.raises(ValueError):
                     pytest.fail(f"{what}: {read(attempt)}")
         assert jws.parse(text).payload["artifact"] == TYPE
+        # Genesis documents, quotes, checkpoints and cosignatures are signed as they stand, and not as a JWS.
+        raw = [octets, canonical(payload), *(each.encode() for each in payloads if isinstance(each, str))]
+        assert not any(there.host.key.public.verify(jws.parse(text).signature, each) for each in raw)
 
 
 def test_a_signature_of_another_type_would_be_believed(there: SimpleNamespace) -> None:
