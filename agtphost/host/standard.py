@@ -12,6 +12,7 @@ from agtphost.config.faults import Fault
 from agtphost.config.methods import MethodsSection
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.errors import Problem, Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
@@ -87,11 +88,13 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         timeout=getattr(handler, "timeout", None),
     )
     semantic = {"outcome": row.outcome, **({"impact": row.impact} if row.impact else {})}
+    schema = row.input_schema(narrowed)
     return replace(
         _scoped(binding, row),
-        input_schema=row.input_schema(narrowed),
+        input_schema=schema,
         details={"semantic": semantic},
-        absent=handler is None,
+        # RUN without a procedure runs nothing (core v08 section 7.4.2), and is in no list either.
+        absent=handler is None or any(parameter_faults(row.name, schema.schema)),
         operators=getattr(handler, "operators", False),
     )
 

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from agtphost.config.methods import reading_names, standard_names
+from agtphost.contract.manifest import project_binding
 from agtphost.errors import ConfigurationError
 from agtphost.host.standard import ELSEWHERE
 from agtphost.host.unmatched import unmatched
 from agtphost.methods.standard.table import STANDARD
 from agtphost.testing import Answer, MemoryHost, TestAgent
+from tests.contract.test_built_in_contracts import found, manifest
 from tests.rows import each_row
 
 ALL = sorted(STANDARD)
@@ -133,3 +135,22 @@ def test_what_collections_cost_and_where_remotes_lead_is_told() -> None:
     assert len(told) == 2
     assert "many takes 10001 items, and all of them are in memory" in told[0]
     assert "r: pull is 'QUERY /nowhere', and no endpoint is there" in told[1]
+
+
+def test_each_is_a_sound_endpoint_of_the_manifest() -> None:
+    """API-160: by the rules that operators' endpoints are held to; what it takes and leaves behind is its row's."""
+    host, _ = everything()
+    own = [
+        binding for binding in host.core.on.registry.built_ins() if binding.path == "/" and binding.method in STANDARD
+    ]
+    shown = [
+        project_binding(binding, host.core.on.loaded.catalog) for binding in own if binding.method not in ELSEWHERE
+    ]
+    assert len(shown) > 40
+    assert found(manifest(list(shown))) == set()
+    for each in shown:
+        row = STANDARD[each["method"]]
+        assert each["semantic"]["outcome"] == row.outcome
+        assert each["semantic"]["is_idempotent"] is (row.idempotent is True)
+        assert (each["semantic"]["impact"] == "informational") is not row.writes
+        assert set(each["input_schema"]["required"]) == set(row.required)

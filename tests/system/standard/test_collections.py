@@ -73,3 +73,20 @@ def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
 def plain(text: str) -> list[str]:
     """Lines without what differs from run to run."""
     return [VARYING.sub("*", line).strip() for line in text.splitlines() if line.strip()]
+
+
+def test_a_reload_takes_methods_and_collections(standard: Standard) -> None:
+    """A collection that is added is there with the reload, and one that is taken away waits for the next."""
+    text = standard.config.read_text(encoding="utf-8")
+    register = {"entity_type": "late", "data": {"id": "first"}}
+    assert standard.ask("REGISTER", register).status == 404
+    for present, before in ((True, 404), (False, 404), (True, 200)):
+        added = '\n[[methods.collection]]\nname = "late"\n' if present else ""
+        standard.config.write_text(text + added, encoding="utf-8")
+        done = standard.host.agtp("reload")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert standard.ask("FETCH", {"resource_id": "late/first"}).status == before
+        assert standard.ask("REGISTER", register).status == ((200 if before == 404 else 409) if present else 404)
+    assert standard.result("FETCH", {"resource_id": "late/first"})["version"] == 1
+    standard.config.write_text(text, encoding="utf-8")
+    assert standard.host.agtp("reload").returncode == 0
