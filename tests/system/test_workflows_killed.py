@@ -34,12 +34,10 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def steps(life: str) -> list[dict[str, Any]]:
     """Two that leave a mark each, around one that leaves none."""
-    echo = {"method": "ECHO", "path": "/text", "parameters": {"text": life}, "capture": "said"}
-    stays = [
-        {"method": "BOOK", "path": "/stay", "parameters": {"mark": f"{life}-{name}"}}
-        for name in ("first", "=said.text")
-    ]
-    return [stays[0], echo, stays[1]]
+    first, last = (
+        {"method": "BOOK", "path": "/stay", "parameters": {"mark": f"{life}-{name}"}} for name in ("first", life)
+    )
+    return [first, {"method": "ECHO", "path": "/text", "parameters": {"text": life}}, last]
 
 
 def ask(

@@ -117,7 +117,9 @@ def told(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -
     names = ("workflow_id", "kind", "task_id", "on_failure", "created_at", "until", "schedule", "run", "pause", "why")
     shown: Shown = {name: value[name] for name in names if value.get(name) is not None}
     if "pause" in shown:
-        shown["pause"] = {name: each for name, each in shown["pause"].items() if name != "nonce_hash"}
+        shown["pause"] = {name: each for name, each in shown["pause"].items() if name not in ("nonce_hash", "until")}
+    if "schedule" in shown:
+        shown["schedule"] = {name: each for name, each in shown["schedule"].items() if name != "next"}
     shown["status"] = value["state"]
     shown["steps"] = value.get("steps") or [dict(each) for each in outcomes]
     if "ended_at" in value:
