@@ -315,7 +315,7 @@ class Walk:
             most = schema.get("maxItems")
             if not isinstance(most, int) or most > MAX_UNIQUE:
                 self._say(here, f"needs maxItems of at most {MAX_UNIQUE} beside it")
-        elif keyword == "format" and self._closed and value not in ASSERTED_FORMATS:
+        elif keyword == "format" and self._closed and str(value) not in ASSERTED_FORMATS:
             known = ", ".join(sorted(ASSERTED_FORMATS))
             self._say(here, f"{str(value)[:64]!r} is not one of the formats that are checked: {known}")
 

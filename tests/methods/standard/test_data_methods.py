@@ -528,6 +528,7 @@ def test_templates_say_nothing_but_their_values() -> None:
 CHECKED: list[tuple[dict[str, Any], bool, str]] = [
     ({"target": {"type": "object"}, "schema": "json-schema"}, True, "json-schema"),
     ({"target": {"type": "wrong"}, "schema": "json-schema"}, False, "json-schema"),
+    ({"target": {"format": {}}, "schema": "json-schema"}, False, "json-schema"),
     ({"target": {"method": "BOOK"}, "schema": "endpoint"}, False, "endpoint"),
     ({"target": {"agis": "1.0"}}, False, "agis level 1"),
     ({"target": op("add", 1), "schema": "formula"}, True, "formula"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from agtphost.errors import Refusal
@@ -74,9 +73,13 @@ def share(call: Mapping[str, Any], name: str, default: float) -> float:
     return parameters.fraction(call, name) if call.get(name) is not None else default
 
 
+LARGEST = 1e100
+"""Of a number that is calculated with: the squares of ten thousand such can be added up."""
+
+
 def number(value: Any) -> float | None:
-    """A number as such; None for what is none, true and false included."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+    """A number as such; None for what is none, true and false included, or beyond :data:`LARGEST`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
         return None
     return float(value)
 

@@ -27,6 +27,9 @@ NORMAL = 0.6745
 MEAN_DEVIATION = 1.2533
 """Its standard deviation, in its mean deviations: where more than half of the values are one and the same."""
 
+FURTHEST = 1e9
+"""Of a score."""
+
 FLAT = 0.1
 """The least share of the variance that a line explains, where there is a trend."""
 
@@ -164,7 +167,7 @@ def _anomalies(member: str, values: Series, sensitivity: float) -> Iterator[Find
     if not scale:
         return
     threshold = 6.0 - 5.0 * sensitivity
-    scored = [(abs(value - middle) / scale, index, value) for index, value in values]
+    scored = [(min(abs(value - middle) / scale, FURTHEST), index, value) for index, value in values]
     for score, index, value in sorted((each for each in scored if each[0] > threshold), key=lambda each: -each[0]):
         yield _finding(
             "anomaly",
