@@ -44,6 +44,7 @@ READ = (
 
 _READ = {name.lower().encode("ascii"): name for name in READ}
 
+JSON = "Send Content-Type: application/json."
 SEE = "GET /openapi.json below the registry's path tells every path, verb and member."
 
 SHORT = "profile=haidip"
@@ -129,7 +130,9 @@ class RegistryResource(Resource):
             return None
         if route.takes and not _json(request, route):
             said = "Send the body as application/json."
-            return refused(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, ("Accept", "application/json"))
+            return refused(
+                request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, ("Accept", "application/json"), remedy=JSON
+            )
         try:
             client = self._client(request)
         except NotAdmitted as error:

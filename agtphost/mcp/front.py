@@ -68,6 +68,9 @@ class FrontFacts:
     approval_wait: float = 0.0
     """Seconds for which a call that a person has to approve waits for that."""
 
+    servers: frozenset[str] | None = None
+    """MCP servers that there are; None: whatever has the form of a name may be one."""
+
     search: bool = False
     """Whether two tools are shown in place of all."""
 
@@ -174,6 +177,9 @@ class FrontResource(Resource):
             return unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
         if client.proven:
             request.channel.proven()
+        if server is not None and facts.servers is not None and server not in facts.servers:
+            remedy = f"Try {facts.path}, where all are that you may use."
+            return refused(request, 404, Reason.UNKNOWN_MCP_SERVER, f"No MCP server {server} is here.", remedy=remedy)
         request.admitted = _Admitted(client=client, server=server)
         return None
 

@@ -18,7 +18,7 @@ from agtphost.mcp.messages import INVALID_REQUEST, Fault, Message
 from agtphost.mcp.revisions import RESUMABLE, UNSAID, is_since
 from agtphost.mcp.server import Server
 from agtphost.mcp.stream import Stream
-from agtphost.mcp.streamable import EVENTS, JSON, accepts, fields_of, proof, refusal, unfit
+from agtphost.mcp.streamable import EVENTS, JSON, SESSIONLESS, accepts, fields_of, proof, refusal, unfit
 
 SESSION = "mcp-session-id"
 RETRY_MILLISECONDS = 500
@@ -186,7 +186,8 @@ class Sessions:
         if request.method == b"POST":
             return self._post(request, session, owner, place, server)
         if session is None:
-            return refusal(request, 400, Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing."))
+            missing = Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing.")
+            return refusal(request, 400, missing, remedy=SESSIONLESS)
         if request.method == b"GET":
             return session.get(request)
         self.end(session)
@@ -215,7 +216,8 @@ class Sessions:
             )
             return tail_of(request, 400, messages.failed(message.id, wrong), kind=JSON)
         if message.method != "initialize" or message.id is None:
-            return refusal(request, 400, Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing."))
+            missing = Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing.")
+            return refusal(request, 400, missing, remedy=SESSIONLESS)
         if len(self._sessions) >= self._most or len(self.of(owner)) >= self._most_of_one:
             wrong = Fault(messages.INTERNAL_ERROR, "Too many open sessions.")
             return refusal(request, 503, wrong, ("Retry-After", "60"))

@@ -95,7 +95,7 @@ def unfit(request: BoundedRequest) -> bytes | None:
 
 
 REFUSED = {
-    404: (Reason.NOT_FOUND, "Begin a session by initialize, as whom it is to be, or send requests of 2026-07-28."),
+    404: (Reason.NOT_FOUND, "Begin a session by initialize."),
     405: (Reason.METHOD_NOT_ALLOWED, "Allow tells the methods of HTTP that this takes."),
     406: (Reason.INVALID_HEADER_FIELD, f"Send Accept: {JSON}, {EVENTS}."),
     415: (Reason.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON}."),
@@ -106,16 +106,23 @@ REFUSED = {
 WELL_FORMED = "Send one message of JSON-RPC 2.0, as MCP says for the revision that MCP-Protocol-Version names."
 
 
-def refusal(request: BoundedRequest, status: int, fault: Fault, *fields: tuple[str, str]) -> bytes:
-    """An error of nothing in particular."""
-    reason, remedy = REFUSED.get(status, (Reason.MALFORMED_BODY, WELL_FORMED))
+SESSIONLESS = "Begin a session by initialize; requests without one have MCP-Protocol-Version: 2026-07-28."
+
+
+def refusal(request: BoundedRequest, status: int, fault: Fault, *fields: tuple[str, str], remedy: str = "") -> bytes:
+    """
+    An error of nothing in particular.
+
+    :param remedy: what helps, where that is more than the status tells.
+    """
+    reason, usual = REFUSED.get(status, (Reason.MALFORMED_BODY, WELL_FORMED))
 
     def form(turned: TurnedAway) -> tuple[bytes, str]:
         known = fault.data if isinstance(fault.data, dict) else {}
         told = Fault(fault.code, fault.message, {**known, "agtp": messages.facts_at_the_door(turned)})
         return messages.failed(None, told), JSON
 
-    return refused(request, status, reason, fault.message, *fields, remedy=remedy, form=form)
+    return refused(request, status, reason, fault.message, *fields, remedy=remedy or usual, form=form)
 
 
 class _Channel:

@@ -99,6 +99,8 @@ REFUSED = [
     ("mcp", "POST", "/mcp", bearer(JWT), 401, True),
     ("mcp", "GET", "/mcp", bearer("z" * 40), 401, True),
     ("mcp", "POST", "/mcp/UPPER", bearer(token_of("one")), 404, True),
+    ("mcp", "POST", "/mcp/nosuch", bearer(token_of("one")), 404, True),
+    ("mcp", "GET", "/mcp", bearer(token_of("one")), 400, True),
     ("mcp", "PUT", "/mcp", bearer(token_of("one")), 405, True),
     ("mcp", "POST", "/mcp", {**bearer(token_of("one")), "Origin": "https://evil.example"}, 403, True),
     ("mcp", "POST", "/mcp", {**bearer(token_of("one")), "Content-Type": "text/plain"}, 415, True),
@@ -140,6 +142,8 @@ def test_each_refusal_says_why_and_is_on_record_where_somebody_is_named(doors: D
                 named.append((row, facts["audit_id"]))
             else:
                 assert "Audit-ID" not in answer.headers and len(doors.payloads()) == before, row
+        lost = http.get(doors.mcp, headers={**bearer(token_of("one")), "Accept": BOTH})
+        assert "initialize" in told("mcp", lost)["remedy"]
         asked = http.get(f"{doors.mcp}/UPPER", headers={**bearer(token_of("one")), "Accept": "text/html"})
         assert asked.text.startswith("Nothing is here.")
     records = doors.payloads()
