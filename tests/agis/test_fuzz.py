@@ -25,7 +25,7 @@ from agtphost.agis.words import words
 from tests.programmes import length
 
 SEED = int(os.environ.get("AGIS_SEED", "20261122"))
-COUNT = length(600, 200_000)
+COUNT = length(300, 200_000)
 VERBS = sorted(words().verbs)
 ODD_METHODS = (
     "GET",

@@ -125,7 +125,7 @@ SPEEDS = ((20, 0.030), (1_000, 1.0))
 
 @each_row(("count", "seconds"), SPEEDS)
 def test_large_documents(count: int, seconds: float) -> None:
-    """Those that conform: the best of three, in either notation."""
+    """Those that conform: one time of three, on a machine that is busy with others."""
     text = json.dumps({**DOCUMENT, "endpoints": _endpoints(count)}, indent=1).encode()
 
     def once() -> float:
@@ -135,4 +135,4 @@ def test_large_documents(count: int, seconds: float) -> None:
         assert verdict.conforms and not verdict.findings
         return took
 
-    assert min(once() for _ in range(3)) <= seconds
+    assert any(once() <= seconds for _ in range(3))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.shorthand import is_shorthand, schema_of
+from agtphost.contract.schema_rules import SchemaFault
 from agtphost.contract.schemas import Role, SchemaError, compile_schema
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
@@ -33,6 +35,19 @@ class _Shared:
 
     schemas: Mapping[str, Any]
     left: int = MOST_VALUES
+    told: dict[tuple[Role, str], Sequence[SchemaFault]] = field(default_factory=dict)
+    """The faults of each schema: endpoints of one service have many in common."""
+
+    def faults_of(self, schema: Mapping[str, Any], role: Role) -> Sequence[SchemaFault]:
+        """What is wrong with a schema that stands alone."""
+        key = role, json.dumps(schema)
+        if key not in self.told:
+            try:
+                compile_schema(schema, role=role)
+                self.told[key] = ()
+            except SchemaError as error:
+                self.told[key] = error.faults[:MOST]
+        return self.told[key]
 
 
 def snake(name: str) -> str:
@@ -127,13 +142,9 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         message = f"the schemas that contracts refer to come to more than {MOST_VALUES} values up to this one"
         yield subject.finding("8-schema", endpoint.name, at, message, "make several services of it")
         return
-    try:
-        role: Role = "tool" if name == "input" else "result"
-        compile_schema(resolved(contract, shared.schemas, closed=name == "input"), role=role)
-    except SchemaError as error:
-        for fault in error.faults[:MOST]:
-            message = f"{name}{fault.pointer} {fault.message}"
-            yield subject.finding("8-schema", endpoint.name, at, message)
+    schema = resolved(contract, shared.schemas, closed=name == "input")
+    for fault in shared.faults_of(schema, "tool" if name == "input" else "result"):
+        yield subject.finding("8-schema", endpoint.name, at, f"{name}{fault.pointer} {fault.message}")
 
 
 def _remote(contract: Any) -> str | None:
