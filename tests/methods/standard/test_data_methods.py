@@ -184,6 +184,16 @@ def test_which_records_follow(criteria: Any, indexes: list[int]) -> None:
     assert (found["data"], found["count"]) == (indexes, len(indexes))
 
 
+def test_records_may_be_one_text() -> None:
+    """METH-006, METH-008: ten thousand rows of several members as JSON lines, which a body of JSON has no room for."""
+    lines = "".join(f'{{"n": {n}, "name": "item {n}", "price": {n % 7}.5}}\n' for n in range(10_000))
+    call = {"data": lines, "criteria": {"price": 6.5, "n": {"lt": 20}}, "output_format": "indexes"}
+    assert filtering.filtered(call)["data"] == [6, 13]
+    assert statistics.analyzed({"target": lines, "analysis_type": "distribution"})["examined"]["rows"] == 10_000
+    for wrong in ("", "{", "no\nrows: [", lines + '{"n": 1}'):
+        assert refused(filtering.filtered, {**call, "data": wrong}) == (422, "data")
+
+
 TRAPS = [
     "[@,@][] | [@,@][] | [@,@][]",
     "{a: @, b: @}",

@@ -15,10 +15,11 @@ def filtered(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     The result of FILTER.
 
-    :param call: ``data``, a list; ``criteria``, an object or JMESPath of one record; ``output_format``.
+    :param call: ``data``, a list, or a text of JSON lines or CSV; ``criteria``, an object or JMESPath of one record;
+        ``output_format``.
     :raises Refusal: 422 for what is none of these.
     """
-    records = material.rows(call, "data")
+    records = formats.records(call, "data")
     wanted = material.given(call, "criteria")
     form = parameters.choice(call, "output_format", OUTPUTS, "json")
     holds = queries.predicate(wanted, "criteria") if isinstance(wanted, str) else criteria.compiled(wanted)

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from agtphost.handlers import parameters
-from agtphost.methods.standard.pure import material
+from agtphost.methods.standard.pure import formats, material
 
 TYPES = ("anomaly", "trend", "distribution", "correlation")
 MAX_MEMBERS = 10
@@ -54,7 +54,7 @@ def analyzed(call: Mapping[str, Any]) -> dict[str, Any]:
     kinds = [parameters.choice(call, "analysis_type", TYPES)] if call.get("analysis_type") is not None else list(TYPES)
     sensitivity = material.share(call, "sensitivity", SENSITIVITY)
     explain = material.flag(call, "explain")
-    records = material.rows(call, "target", least=1)
+    records = formats.records(call, "target", least=1)
     kept = _within(records, call)
     series = _series(records, kept)
     if not series:
