@@ -85,10 +85,13 @@ class Standard:
     A running host with ``standard = "*"``, and clients of it.
 
     :param folder: an empty directory.
+    :param procedures: that RUN knows besides those of ``host.toml``.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.config = sample(folder, append=(Path(__file__).parent / "host.toml").read_text(encoding="utf-8"))
+    def __init__(self, folder: Path, procedures: Mapping[str, str] | None = None) -> None:
+        text = (Path(__file__).parent / "host.toml").read_text(encoding="utf-8")
+        lines = "".join(f'{name} = "{recipe}"\n' for name, recipe in (procedures or {}).items())
+        self.config = sample(folder, append=text.replace("[methods.procedures]\n", f"[methods.procedures]\n{lines}"))
         folder = self.config.parent
         for file, text in FILES.items():
             (folder / file).write_text(text, encoding="utf-8")

@@ -10,7 +10,7 @@ A plan is read from what the caller sent and, after a restart, from the same aga
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,9 @@ from agtphost.vocabulary.paths import PathError, parse_template
 MOST_STEPS: Final = 50
 LONGEST: Final = 65_536
 """Octets of a definition, which is kept as long as the workflow is."""
+
+MOST_EXPRESSIONS: Final = 4_096
+"""Characters of all expressions of a request."""
 
 LONGEST_TIMEOUT: Final = 86_400
 ABORT, SKIP, RETRY, ESCALATE = "abort", "skip", "retry", "escalate"
@@ -78,6 +81,8 @@ def read(given: Mapping[str, Any], find: Find) -> Plan:
     propagates = given.get("context_propagation", False)
     if not isinstance(propagates, bool):
         raise parameters.invalid("context_propagation", "It is neither true nor false.", "Send true or false.")
+    if propagates:
+        require_few(_expressions(entries), "steps")
     known: list[str] = []
     steps = []
     for number, entry in enumerate(entries, 1):
@@ -100,6 +105,24 @@ def seconds(given: Mapping[str, Any], name: str, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
         raise parameters.invalid(name, f"{name} is no number of seconds up to {most:g}.", f"Send {name} in seconds.")
     return float(value)
+
+
+def _expressions(entries: Sequence[Any]) -> Iterator[str]:
+    for entry in entries:
+        yield from (text for text in texts(entry) if text.startswith(MARK))
+        if isinstance(entry, Mapping) and isinstance(entry.get("when"), str):
+            yield entry["when"]
+
+
+def require_few(expressions: Iterable[str], name: str) -> None:
+    """
+    Before any of them is compiled, which takes its time.
+
+    :raises Refusal: 422 for the parameter.
+    """
+    if sum(map(len, expressions)) > MOST_EXPRESSIONS:
+        explanation = f"The expressions together have more than {MOST_EXPRESSIONS} characters."
+        raise parameters.invalid(name, explanation, "Send fewer or shorter ones.")
 
 
 def _require_bounded(entries: Sequence[Any]) -> None:

@@ -24,7 +24,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.visibility import Visibility
-from agtphost.methods.standard.orchestration import calls
+from agtphost.methods.standard.orchestration import calls, plan
 from agtphost.methods.standard.orchestration.calls import Find
 from agtphost.search.engine import SearchEngine
 from agtphost.search.index import Entry, Wanted
@@ -120,6 +120,7 @@ class Route:
         rules = value.get("rules", [])
         if not isinstance(rules, list) or len(rules) > MOST_RULES:
             raise parameters.invalid("criteria", f"rules is no list of up to {MOST_RULES} rules.", "Send fewer.")
+        plan.require_few((str(rule.get("when", "")) for rule in rules if isinstance(rule, Mapping)), "criteria")
         return [_rule(rule, number) for number, rule in enumerate(rules, 1)], value
 
     def _resolved(self, context: BuiltInContext, named: Candidate) -> Candidate:

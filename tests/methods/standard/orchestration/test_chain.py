@@ -117,6 +117,7 @@ def test_the_time_of_the_whole_is_bounded() -> None:
         ({"steps": [book("=step2.x"), teas()], "context_propagation": True}, "steps"),
         ({"steps": [teas(), book("=step1.[")], "context_propagation": True}, "steps"),
         ({"steps": [teas(), book("=[step1,step1]|[@,@]")], "context_propagation": True}, "steps"),
+        ({"steps": [teas()] + [book("=step1" + ".x" * 50)] * 40, "context_propagation": True}, "steps"),
         ({"steps": [teas(capture="a"), teas(capture="a")]}, "steps"),
         ({"steps": [teas()], "on_failure": "shrug"}, "on_failure"),
         ({"steps": [teas()], "timeout": 0}, "timeout"),
