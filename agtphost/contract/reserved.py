@@ -40,6 +40,9 @@ MECHANICS = (
 FRONTED = (("QUERY", "/a2a-tasks"), ("QUERY", "/a2a-tasks/{task_id}"), ("SUSPEND", "/a2a-tasks/{task_id}"))
 """Tasks of A2A clients: bound where ``[a2a.front]`` listens."""
 
+WORKFLOWS = (("QUERY", "/workflows"), ("QUERY", "/monitors"))
+"""What CHAIN and MONITOR began and what became of it, each agent's own: bound where these are on."""
+
 DELEGATING = (("DELEGATE", "/"), ("QUERY", "/delegations"))
 """Delegation, and the tasks that go on after it (core v08 section 7.2.9)."""
 
@@ -93,6 +96,7 @@ RESERVED = (
     ("EXECUTE", "/a2a/{server}"),
     ("EXECUTE", "/acp/{server}"),
     *DELEGATING,
+    *WORKFLOWS,
     *((method, "/") for method in LIFECYCLE),
     *NEGOTIATION,
     *MECHANICS,
