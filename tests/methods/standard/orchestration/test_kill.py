@@ -121,6 +121,7 @@ def _room(step: int) -> str:
     return {2: "a", 4: "green", 5: "c"}[step]
 
 
+@pytest.mark.programme
 @pytest.mark.parametrize("begin", [at_once, behind, paused], ids=lambda begin: begin.__name__)
 def test_each_step_runs_at_most_once(begin: Begin) -> None:
     """METH-042, METH-047: whatever commit is the last one of a process."""
