@@ -52,6 +52,8 @@ def test_its_tests_pass(config: Path) -> None:
 def host(config: Path) -> Iterator[Host]:
     """It, running."""
     with running(config) as started:
+        started.agtp_json("agent", "new", "runner", "--scope", "activation:run")
+        assert started.agtp("reload").returncode == 0
         yield started
 
 
@@ -60,7 +62,9 @@ def test_it_is_sound_and_called(host: Host) -> None:
     assert host.agtp_json("check", str(host.config))["problems"] == []
     for (method, template, *_), path, given, expected in WRITTEN:
         words = [f"{name}={value}" for name, value in given.items()]
-        answer = host.agtp_json("call", host.uri, method, path, *words, "--as", "demo")
+        # Every RUN needs a scope that the sample's agent has not.
+        caller = "runner" if method == "RUN" else "demo"
+        answer = host.agtp_json("call", host.uri, method, path, *words, "--as", caller)
         assert answer["status"] == 200 and answer["body"]["result"] == expected, answer
         defined = host.agtp_json("call", host.uri, "INSPECT", "target=endpoint", f"method={method}", f"path={template}")
         assert set(defined["body"]["input_schema"]["properties"]) == set(expected)

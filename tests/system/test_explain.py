@@ -70,9 +70,9 @@ def test_another_agent_may_not_ask(host: Host) -> None:
 
 DEMO, OTHER = "<demo>", "e" * 64
 GATES = (
-    "framing, connection identity, caller and lifecycle, addressee and lifecycle, reserved headers, alias, catalog, "
-    "path grammar, method policy, endpoint, anonymous, claimed scopes, required scopes and assurance, body, "
-    "parameters, action"
+    "framing, connection identity, caller and lifecycle, addressee and lifecycle, authorization by another agent, "
+    "reserved headers, alias, catalog, path grammar, method policy, endpoint, anonymous, claimed scopes, "
+    "required scopes and assurance, body, parameters, action"
 )
 SCOPES = (
     "booking:*, calendar:*, documents:query, knowledge:query, mcp:prompts:get, mcp:resources:read, mcp:tools:execute"

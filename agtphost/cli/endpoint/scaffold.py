@@ -6,6 +6,7 @@ import keyword
 from dataclasses import dataclass
 from pathlib import Path
 
+from agtphost.contract import binding
 from agtphost.contract.method_parameters import DEMANDED, PROCEDURE
 from agtphost.vocabulary.catalog import Entry
 from agtphost.vocabulary.paths import parse_template
@@ -47,6 +48,12 @@ class Plan:
     def slug(self) -> str:
         """What its files are called."""
         return f"{self.module.rpartition('.')[2]}_{self.name}"
+
+    @property
+    def scopes(self) -> list[str]:
+        """What every caller of the method has to hold, whatever its endpoint says."""
+        demanded = binding.DEMANDED.get(self.method)
+        return [] if demanded is None else [demanded]
 
     def fault(self) -> str:
         """Why nothing can be written; empty where it can."""
@@ -117,7 +124,7 @@ method = {quoted(self.method)}
 path = {quoted(self.path)}
 
 # Scopes that a caller has to hold; none: whoever is known surely enough may call.
-required_scopes = []
+required_scopes = [{", ".join(map(quoted, self.scopes))}]
 
 [handler]
 type = "registered_function"
@@ -154,6 +161,7 @@ is_idempotent = {str(repeatable).lower()}
         """
         values = {name: "first" if name == PROCEDURE else "one" for name in self.parameters}
         other = {**values, self.parameters[0]: self.refused}
+        caller = f'host.agent("demo"{f", scopes={self.scopes!r}" if self.scopes else ""})'
         return f'''"""{self.method} {self.path}, asked of a host in memory."""
 
 import sys
@@ -171,7 +179,7 @@ def host(agtp_host):
 
 
 def ask(host, given):
-    return host.call("{self.method}", "{self._filled(values)}", given, caller=host.agent("demo"))
+    return host.call("{self.method}", "{self._filled(values)}", given, caller={caller})
 
 
 def test_it_answers(host):
@@ -181,7 +189,7 @@ def test_it_answers(host):
 
 def test_what_it_does_not_know_is_an_error_that_it_declares(host):
     given = {self._sent(other)}
-    answer = host.call("{self.method}", "{self._filled(other)}", given, caller=host.agent("demo"))
+    answer = host.call("{self.method}", "{self._filled(other)}", given, caller={caller})
     assert (answer.status, answer.reason) == (422, "not_known")
 
 
