@@ -13,6 +13,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from agtphost.errors import Refusal
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits
@@ -61,6 +62,9 @@ class FakeDispatcher:
         status = int(reason.statuses[0])
         self.refusals.append((reason, status, line))
         return succeed(Response(status=status, headers=Headers([("X-Reason", reason)])))
+
+    def turn_away(self, request: Request, refusal: Refusal, peer: Peer) -> Awaitable[Response]:
+        return self.refuse(refusal.reason, refusal.explanation, peer)
 
     def answer(self, body: bytes = b"", **options: Any) -> None:
         """Answer the oldest request that waits."""

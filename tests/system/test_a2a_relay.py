@@ -413,6 +413,7 @@ DIFFER: dict[str, str] = {
     "put-task": "the same",
     "post-tasks": "the same",
     "get-cancel": "405; the agent takes it for a task of the name x:cancel, which it does not know: 404",
+    "elsewhere": "a place that there is not: both 404, and the host says why",
 }
 """Malformed requests that both refuse, or the host alone, each in its own way."""
 

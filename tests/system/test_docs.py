@@ -18,6 +18,7 @@ from tests.system.up_host import typed
 PLAYED = {
     "agis.rst": "test_agis_page.py",
     "approvals.rst": "test_approvals_page.py",
+    "authority-and-messages.rst": "standard/test_authority.py",
     "client.rst": "test_client_page.py",
     "data-methods.rst": "standard/test_data_page.py",
     "first-minutes.rst": "test_first_minutes.py",
@@ -29,6 +30,8 @@ PLAYED = {
     "search.rst": "test_search_page.py",
     "mcp-front.rst": "test_mcp_front_page.py",
     "runbook.rst": "test_runbook.py",
+    "standard-methods.rst": "standard/test_collections.py",
+    "workflows.rst": "standard/test_orchestration.py",
 }
 """Pages that need more than the sample host, and the modules that play them."""
 

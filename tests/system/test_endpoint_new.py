@@ -66,7 +66,8 @@ def test_it_is_sound_and_called(host: Host) -> None:
         caller = "runner" if method == "RUN" else "demo"
         answer = host.agtp_json("call", host.uri, method, path, *words, "--as", caller)
         assert answer["status"] == 200 and answer["body"]["result"] == expected, answer
-        defined = host.agtp_json("call", host.uri, "INSPECT", "target=endpoint", f"method={method}", f"path={template}")
+        place = ("target=endpoint", f"method={method}", f"path={template}")
+        defined = host.agtp_json("call", host.uri, "INSPECT", *place, "--as", caller)
         assert set(defined["body"]["input_schema"]["properties"]) == set(expected)
         assert defined["body"]["errors"] == ["not_known"]
     unknown = host.agtp("call", host.uri, "QUERY", "/orders/nothing", "--as", "demo")
