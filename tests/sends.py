@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,8 @@ class Sends:
     """All of them, in order."""
 
     seen: list[Send] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held from before a send until it is noted: whoever has its octets in another thread finds it here."""
 
     def note(self, link: socket.socket, octets: int) -> None:
         """One more; nothing, and what is no TCP, is none."""
@@ -42,14 +45,16 @@ class Sends:
 
     def of_server(self, port: int) -> list[Send]:
         """Those of who listens there, since the last look."""
-        return self._taken([send for send in self.seen if send.local == port])
+        return self._taken(lambda send: send.local == port)
 
     def of_client(self, port: int) -> list[Send]:
         """Those to who listens there, since the last look."""
-        return self._taken([send for send in self.seen if send.peer == port])
+        return self._taken(lambda send: send.peer == port)
 
-    def _taken(self, found: list[Send]) -> list[Send]:
-        self.seen = [send for send in self.seen if send not in found]
+    def _taken(self, wanted: Callable[[Send], bool]) -> list[Send]:
+        with self.lock:
+            found = [send for send in self.seen if wanted(send)]
+            self.seen = [send for send in self.seen if not wanted(send)]
         return found
 
 
@@ -60,13 +65,15 @@ def recorded() -> Iterator[Sends]:
     plain, secure = socket.socket.send, ssl.SSLSocket.send
 
     def send(self: Any, data: Any, *flags: int) -> int:
-        sent = plain(self, data, *flags)
-        sends.note(self, sent)
+        with sends.lock:
+            sent = plain(self, data, *flags)
+            sends.note(self, sent)
         return sent
 
     def send_secure(self: Any, data: Any, *flags: int) -> int:
-        sent = secure(self, data, *flags)
-        sends.note(self, sent)
+        with sends.lock:
+            sent = secure(self, data, *flags)
+            sends.note(self, sent)
         return sent
 
     with pytest.MonkeyPatch.context() as patch:

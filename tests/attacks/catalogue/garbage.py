@@ -39,6 +39,12 @@ BURST = 20
 RECORD = 4_096
 """Octets that a record takes on the disk, indexes and tree included: more than any refusal's does."""
 
+MEASURED = 2.0
+"""Seconds for which records are counted, at least, once no address has anything at once any more."""
+
+PATIENCE = 40.0
+"""Seconds that this may take longer than the flood itself."""
+
 BOUND = 50 * MIB
 AN_HOUR = 3_600.0
 _ANSWER = re.compile(rb"AGTP/1\.0 ([0-9]{3}) [^\r]*\r\n(?:[^\r]+\r\n)*\r\n")
@@ -50,7 +56,7 @@ class Flood:
     What is sent, and what came back.
 
     :param most: answers after which it is over.
-    :param seconds: after which it is over in any case.
+    :param seconds: after which it is over, if it has been measured for long enough by then.
     """
 
     def __init__(self, target: Target, most: int, seconds: float) -> None:
@@ -76,7 +82,11 @@ class Flood:
 
     @property
     def over(self) -> bool:
-        return self.answered >= self._most or time.monotonic() >= self._end
+        now = time.monotonic()
+        if self.answered >= self._most or now >= self._end + PATIENCE:
+            return True
+        # On a slow machine it takes longer until there is something to measure.
+        return now >= self._end and self.settled is not None and now >= self.settled[0] + MEASURED
 
     async def run(self) -> None:
         """Until it is over."""
@@ -87,7 +97,7 @@ class Flood:
         await asyncio.sleep(begin)
         while not self.over:
             try:
-                await asyncio.wait_for(self._connection(source), max(1.0, self._end - time.monotonic()))
+                await asyncio.wait_for(self._connection(source), max(1.0, self._end + PATIENCE - time.monotonic()))
             except (OSError, asyncio.IncompleteReadError, TimeoutError):  # Admission or the host closed it.
                 await asyncio.sleep(PACE * EACH)
 
