@@ -151,7 +151,7 @@ class Client(AsyncCalls[Link]):
         seconds = deadline.remaining(f"connecting to {key}")
         endpoint = HostnameEndpoint(self._reactor, key.host, key.port, timeout=seconds)
         try:
-            await endpoint.connect(factory)
+            await _connected(endpoint.connect(factory))
         except (network.ConnectError, network.DNSLookupError, OSError, UnicodeError, ValueError) as error:
             raise CannotConnect(
                 f"Cannot connect to {key}: {escape(str(error)).rstrip('.')}.",
@@ -164,3 +164,19 @@ class Client(AsyncCalls[Link]):
         """A connection ended: if it was free, it is no more."""
         if self._pool.remove(key, link):
             self._wake(key)
+
+
+def _connected(connecting: Deferred[Any]) -> Deferred[Any]:
+    """The same, but cancelled by the name that all know: endpoints call it a failure of theirs, or of the look-up."""
+
+    def give_up(waiting: Deferred[Any]) -> None:
+        waiting.errback(CancelledError())
+        connecting.cancel()
+
+    def over(found: Any) -> None:
+        if not waiting.called:
+            waiting.callback(found)
+
+    waiting: Deferred[Any] = Deferred(give_up)
+    connecting.addBoth(over)
+    return waiting
