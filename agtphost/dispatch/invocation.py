@@ -72,12 +72,15 @@ class Invocation:
     authority can shrink on the way, never grow (T-SC-50).
     """
 
-    __slots__ = ("_dispatcher", "_exchange", "_interim")
+    __slots__ = ("_dispatcher", "_exchange", "_inner", "_interim", "_named")
 
     def __init__(self, dispatcher: Dispatches, exchange: Exchange, interim: Interim | None) -> None:
         self._dispatcher = dispatcher
         self._exchange = exchange
         self._interim = interim
+        # Alike for every call that it makes, and a BATCH makes many.
+        self._inner: Peer | None = None
+        self._named: list[tuple[str, str]] | None = None
 
     @property
     def under_way(self) -> UnderWay:
@@ -152,21 +155,8 @@ class Invocation:
         :param follow: what becomes true with the record of the call.
         :raises Refusal: calls inside calls go too deep.
         """
-        peer = self._exchange.peer
-        _require_room(peer)
-        inner = replace(
-            peer,
-            transport="internal",
-            http=None,
-            stream=False,
-            forwarded={},
-            depth=peer.depth + 1,
-            greeted=True,
-            acting_principal=self._exchange.acting_principal,
-            approved=self._approved(),
-            granted="" if self._exchange.granted is None else self._exchange.granted.token,
-            follow=follow,
-        )
+        _require_room(self._exchange.peer)
+        inner = self._caller() if follow is None else replace(self._caller(), follow=follow)
         kept = COUNTERPARTY if method == "PURCHASE" else ()
         request = self._request(method, path, input, kept=kept, stream=relay is not None, key=key)
         response = await self._dispatcher.dispatch(request, inner, relay)
@@ -174,6 +164,25 @@ class Invocation:
         if audit_id is not None:
             self._exchange.invoked = [*(self._exchange.invoked or ()), audit_id]
         return response
+
+    def _caller(self) -> Peer:
+        """Who makes the calls: the caller of the present request, from inside this host."""
+        if self._inner is None:
+            exchange = self._exchange
+            self._inner = replace(
+                exchange.peer,
+                transport="internal",
+                http=None,
+                stream=False,
+                forwarded={},
+                depth=exchange.peer.depth + 1,
+                greeted=True,
+                acting_principal=exchange.acting_principal,
+                approved=self._approved(),
+                granted="" if exchange.granted is None else exchange.granted.token,
+                follow=None,
+            )
+        return self._inner
 
     @property
     def streams(self) -> bool:
@@ -258,13 +267,7 @@ class Invocation:
         key: str = "",
     ) -> Request:
         exchange = self._exchange
-        fields = [("Content-Type", media_types.AGTP_JSON)]
-        if exchange.caller is not None:
-            fields.append(("Agent-ID", exchange.caller.agent_id))
-            fields.append(("Authority-Scope", scopes.render(exchange.scopes if scope is None else scope)))
-        for name, value in (("Task-ID", exchange.task_id), ("Session-ID", session_id or exchange.session_id)):
-            if value is not None:
-                fields.append((name, value))
+        fields = list(self._who()) if scope is None and session_id is None else self._fields(scope, session_id)
         if key:
             fields.append(("Idempotency-Key", key))
         if exchange.call.trace is not None:
@@ -274,6 +277,23 @@ class Invocation:
             if bound is not None:
                 fields.append((name, bound))
         return inner_request(method, self._addressed(path), input, fields, stream=stream)
+
+    def _who(self) -> list[tuple[str, str]]:
+        if self._named is None:
+            self._named = self._fields(None, None)
+        return self._named
+
+    def _fields(self, scope: frozenset[str] | None, session_id: str | None) -> list[tuple[str, str]]:
+        """The fields that say for whom a call is made, with which scopes, and in which task and session."""
+        exchange = self._exchange
+        fields = [("Content-Type", media_types.AGTP_JSON)]
+        if exchange.caller is not None:
+            fields.append(("Agent-ID", exchange.caller.agent_id))
+            fields.append(("Authority-Scope", scopes.render(exchange.scopes if scope is None else scope)))
+        for name, value in (("Task-ID", exchange.task_id), ("Session-ID", session_id or exchange.session_id)):
+            if value is not None:
+                fields.append((name, value))
+        return fields
 
     def _addressed(self, path: str) -> str:
         """The path at the agent that the present request addresses by its own path, if it does."""
