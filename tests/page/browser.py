@@ -12,15 +12,16 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.request import urlopen
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -28,6 +29,8 @@ from websocket import create_connection
 
 from tests import npm
 from tests.system.hosting import until
+
+Answered = TypeVar("Answered")
 
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
@@ -98,17 +101,39 @@ class Browser:
 
     def one(self, selector: str, seconds: float = 30.0) -> WebElement:
         """The first of them, waited for."""
+        found: list[WebElement] = []
         try:
-            until(lambda: self.all(selector), seconds)
+            until(lambda: found.extend(self.all(selector)) or found, seconds)
         except AssertionError as error:
-            shown = self.driver.find_element(By.CSS_SELECTOR, "body").text[:2000]
+            shown = self.asked(lambda: [body.text[:2000] for body in self.all("body")])
             raise AssertionError(f"no {selector} at {self.driver.current_url}: {shown!r}, {self.said()}") from error
-        return self.all(selector)[0]
+        return found[0]
+
+    def asked(self, question: Callable[[], Answered], seconds: float = 30.0) -> Answered:
+        """
+        The answer to a question of several steps: find an element, and ask it.
+
+        A view may be replaced between any two of them, as a click's answer is shown whenever it comes. Then the
+        question is asked again, of what is there now.
+        """
+        found: list[Answered] = []
+
+        def answered() -> bool:
+            with suppress(StaleElementReferenceException):
+                found.append(question())
+            return bool(found)
+
+        until(answered, seconds)
+        return found[0]
+
+    def text_of(self, selector: str) -> str:
+        """What the first of such elements says, waited for."""
+        return self.asked(lambda: str(self.one(selector).text))
 
     @property
     def text(self) -> str:
         """What the document says."""
-        return str(self.one("body").text)
+        return self.text_of("body")
 
     def run(self, script: str, *values: Any) -> Any:
         """The value of a script's ``return``, or of what it passes to ``done``."""
