@@ -52,7 +52,6 @@ def mcp_front_facts(
         issuers=tuple(dict.fromkeys(issuers)),
         manifest=_manifest(publication),
         approval_wait=given.approval_wait,
-        servers=frozenset(each.name for each in config.mcp.server),
         search=given.search,
         holders={f"client:{holder.name}": holder for holder in holders},
     )

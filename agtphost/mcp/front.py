@@ -14,21 +14,27 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
 
+from agtphost.client.requests import new_session_id
 from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import refused, unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.mcp import protected_resource
 from agtphost.mcp.context import Conversation
-from agtphost.mcp.in_process import SENDER, InProcess, Manifest
+from agtphost.mcp.in_process import SENDER, InProcess, Manifest, anything_of
 from agtphost.mcp.messages import refusal_form
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import Sessions
 from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
+from agtphost.protocols.driving import drive
 from agtphost.vocabulary.reasons import Reason
+
+log = Logger()
 
 SESSIONS = 1000
 """Of all callers at a time."""
@@ -68,9 +74,6 @@ class FrontFacts:
     approval_wait: float = 0.0
     """Seconds for which a call that a person has to approve waits for that."""
 
-    servers: frozenset[str] | None = None
-    """MCP servers that there are; None: whatever has the form of a name may be one."""
-
     search: bool = False
     """Whether two tools are shown in place of all."""
 
@@ -97,6 +100,7 @@ class Caller:
     def __init__(self, agent_id: str, server: Server, conversation: Conversation, clock: IReactorTime) -> None:
         self.agent_id = agent_id
         self.server = server
+        self.shown = False  # whether it was found to be one that may use something of its one server
         self.alone = Alone(server, conversation, clock)
 
     def end(self) -> None:
@@ -136,6 +140,7 @@ class FrontResource(Resource):
             if former.holders.get(key) != facts.holders.get(key):
                 self._end(key)
         for caller in self._callers.values():
+            caller.shown = False  # servers come and go
             caller.server.changes.renew()
 
     def stopped(self, agent_id: str) -> None:
@@ -177,9 +182,6 @@ class FrontResource(Resource):
             return unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
         if client.proven:
             request.channel.proven()
-        if server is not None and facts.servers is not None and server not in facts.servers:
-            remedy = f"Try {facts.path}, where all are that you may use."
-            return refused(request, 404, Reason.UNKNOWN_MCP_SERVER, f"No MCP server {server} is here.", remedy=remedy)
         request.admitted = _Admitted(client=client, server=server)
         return None
 
@@ -207,6 +209,38 @@ class FrontResource(Resource):
             SENDER.reset(token)
 
     def _take(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
+        known = self._callers.get((client.key, server))
+        if server is not None and (known is None or not known.shown):
+            drive(self._first(request, client, server))
+            return NOT_DONE_YET
+        return self._taken(request, client, server)
+
+    async def _first(self, request: BoundedRequest, client: Client, server: str) -> None:
+        """
+        Answer who has not been shown anything of a server yet.
+
+        Whether it is there is told to who may use something of it, and to nobody else. Whoever was shown that keeps
+        knowing it, and is not looked at again.
+        """
+        try:
+            shown = await anything_of(self._link(server), new_session_id())
+            client.note(0, None)  # the lists are no answer
+            if request.departed:
+                return
+            if shown is False:
+                remedy = f"Try {self._facts.path}, where all is that you may use; more is the operator's to give."
+                said = f"No MCP server {server} is here that you may use."
+                answered: bytes | int = refused(request, 404, Reason.UNKNOWN_MCP_SERVER, said, remedy=remedy)
+            else:
+                self._caller(client, server).shown = bool(shown)
+                answered = self._taken(request, client, server)
+            if type(answered) is bytes and not request.settled(request.complete):
+                request.complete(answered)
+        except Exception:
+            log.failure("a request of an MCP client could not be answered; its connection is cut")
+            request.channel.cut()
+
+    def _taken(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
         if is_of_a_session(request):
             return self.sessions.take(request, client.key, server, lambda: self._caller(client, server).server)
         return self._caller(client, server).alone.take(request)
@@ -219,8 +253,7 @@ class FrontResource(Resource):
             return caller
         if len(self._callers) >= CALLERS:
             self._forget()
-        path = "/" if server is None else f"/mcp/{server}"
-        link = InProcess(self._dispatcher, path, lambda: self._facts.manifest(), lambda: self._facts.approval_wait)
+        link = self._link(server)
         made = Server(link, self._clock, server=server, tasks=self._tasks, owner=client.key, search=self._facts.search)
         self._facts.prepare(made)
         # Whoever makes requests on their own keeps what servers hold for a session from one to the next.
@@ -228,6 +261,10 @@ class FrontResource(Resource):
         caller = Caller(_agent_of(client), made, Conversation(session_id=f"mcp-{named}"), self._clock)
         self._callers[place] = caller
         return caller
+
+    def _link(self, server: str | None) -> InProcess:
+        path = "/" if server is None else f"/mcp/{server}"
+        return InProcess(self._dispatcher, path, lambda: self._facts.manifest(), lambda: self._facts.approval_wait)
 
     def _forget(self) -> None:
         for place, caller in self._callers.items():

@@ -14,7 +14,7 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import Client
 from agtphost.iagtp import IDispatcher
-from agtphost.mcp.link import OnEvent, Operation
+from agtphost.mcp.link import Link, OnEvent, Operation
 from agtphost.mcp.messages import refused
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
@@ -118,6 +118,35 @@ class InProcess:
         reply = _reply(await working, interims)
         sender.note(reply.status, reply.audit_id)
         return reply
+
+
+LISTS = (
+    ("mcp.tools.list", "tools", "tool_response", "tools"),
+    ("mcp.prompts.list", "prompts", "mcp_response", "prompts"),
+    ("mcp.resources.list", "resources", "mcp_response", "resources"),
+    ("mcp.resources.templates.list", "resources", "mcp_response", "resourceTemplates"),
+)
+"""What a server has: the action, its family, and where the answer has what was found."""
+
+NOT_FOR_THEM = frozenset({262, 403, 404, 455})
+"""Statuses of lists at a server that is not there, or is not for the caller."""
+
+
+async def anything_of(link: Link, session_id: str) -> bool | None:
+    """
+    Whether the caller may use anything of the one server that a link leads to.
+
+    :return: None where that cannot be told now: the caller is refused whatever it asks, or the server is not up.
+    """
+    for action, family, member, found in LISTS:
+        operation = Operation(action=action, family=family, payload={}, session_id=session_id, reads=True)
+        reply = await link.execute(operation)
+        if not reply.ok and reply.status not in NOT_FOR_THEM:
+            return None
+        listed = reply.result.get(member) if reply.ok and isinstance(reply.result, dict) else None
+        if isinstance(listed, dict) and (listed.get(found) or listed.get("nextCursor")):
+            return True
+    return False
 
 
 def _left_to_itself(working: Deferred[Response], leave: Callable[[], object]) -> Deferred[Response]:

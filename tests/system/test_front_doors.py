@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,35 @@ def test_each_refusal_says_why_and_is_on_record_where_somebody_is_named(doors: D
         elif JWT in row:
             assert record["extra"]["http"]["claimed"] == "https://id.example mallory", row
         assert token_of("one") not in json.dumps(record) and "z" * 40 not in json.dumps(record), row
+
+
+ASKED = [
+    modern("tools/list"),
+    modern("tools/call", "hear", name="hear", arguments={}),
+    modern("resources/read", "note://a", uri="note://a"),
+    modern("ping"),
+    (HANDSHAKE, {}),
+    (HANDSHAKE, {"Mcp-Session-Id": "a" * 32}),
+]
+
+
+def test_whoever_may_use_nothing_of_a_server_is_not_told_that_it_is_there(doors: Doors) -> None:
+    """A server and a name that is none are one 404 to such a caller, whatever it asks; others use that server."""
+    with httpx.Client() as http:
+
+        def ask(client: str, server: str, message: Any, fields: dict[str, str]) -> tuple[int, str, set[str]]:
+            own = {**bearer(token_of(client)), "Accept": BOTH, **fields}
+            answer = http.post(f"{doors.mcp}/{server}", json=message, headers=own)
+            said = re.sub(r"[0-9a-f]{64}", "ID", answer.text).replace(server, "SERVER")
+            return answer.status_code, said, {name.lower() for name in answer.headers}
+
+        for message, fields in ASKED:
+            row = f"{message} {fields}"
+            there, none = (ask("narrow", server, message, fields) for server in ("telling", "absent"))
+            assert there == none and there[0] == 404 and "unknown-mcp-server" in there[1], row
+            assert ask("one", "absent", message, fields) == none, row
+        assert ask("one", "telling", *ASKED[0])[0] == 200
+        assert ask("one", "telling", *ASKED[4])[0] == 200
 
 
 def test_the_gateway_tells_where_the_registry_is(doors: Doors) -> None:
