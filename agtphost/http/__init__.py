@@ -25,6 +25,8 @@ HTTP beside AGTP.
 - :mod:`.gateway_events`: answers of the gateway that come event by event
 - :mod:`.channel`: the server's side of one HTTP connection: Twisted's HTTP/1.1, with an end to all waiting and a
   bound on all keeping
+- :mod:`.framing`: which octets of a connection are a request: Twisted's reading, without what can be read in two ways
+- :mod:`.heads`: heads of requests that arrived whole, read in one step instead of line by line
 - :mod:`.exchange`: one HTTP request and its answer: admitted before its body is taken, its body of bounded length
 - :mod:`.fetch`: documents fetched over HTTPS on the operator's word: bounded, verified, never redirected
 - :mod:`.registry`: the registry over HTTP (HAIDIP): cards, search, registration and calls

@@ -17,16 +17,15 @@ same sweep. The rules:
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, cast
 
 from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer, IReactorTime
 from twisted.python.failure import Failure
-from twisted.web.http import HTTPChannel
 from twisted.web.server import Site
 from zope.interface import implementer
 
 from agtphost.http.exchange import Bodies, BoundedRequest
+from agtphost.http.framing import FramedChannel
 from agtphost.protocols.accepting import AcceptingFactory, compact
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import (
@@ -39,18 +38,6 @@ from agtphost.protocols.limits import (
     ConnectionLimits,
 )
 from agtphost.protocols.reading import Reading
-
-MOST_FIELDS = 100
-"""Of one head."""
-
-LONGEST_HEAD = 16_384
-"""Octets, in all."""
-
-_REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32} [!-~]+ HTTP/1\.[01]")
-_HTTP_2 = b"PRI * HTTP/2.0"
-"""What a client of HTTP/2 says first."""
-
-_LENGTH = re.compile(rb"[0-9]{1,12}")
 
 SPELLED = {b"Agtp-Status": b"AGTP-Status", b"Audit-Id": b"Audit-ID"}
 """Names of fields, by how Twisted writes them."""
@@ -86,7 +73,7 @@ class _Unregulated:
 
 
 @implementer(IHandshakeListener)
-class BoundedChannel(HTTPChannel):
+class BoundedChannel(FramedChannel):
     """
     One accepted connection.
 
@@ -94,8 +81,6 @@ class BoundedChannel(HTTPChannel):
     """
 
     timeOut = None
-    maxHeaders = MOST_FIELDS
-    totalHeadersSize = LONGEST_HEAD
     requestFactory: Any = BoundedRequest
     site: Any
 
@@ -126,7 +111,6 @@ class BoundedChannel(HTTPChannel):
         self._next: IDelayedCall | None = None
         self._expires = math.inf
         self._spent = False  # whether the next answer is the last
-        self._closing = False  # whether nothing is read as a request any more
         self._ended = False  # whether our side has ended
         self._reading = Reading()
         self._held = False
@@ -218,7 +202,7 @@ class BoundedChannel(HTTPChannel):
             if self._forgotten > FORGOTTEN:
                 self.cut()
             return
-        super().dataReceived(data)  # type: ignore[no-untyped-call]
+        super().dataReceived(data)
         self._settle()
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
@@ -252,36 +236,6 @@ class BoundedChannel(HTTPChannel):
 
     # Requests
 
-    def lineReceived(self, line: bytes) -> None:
-        """
-        One line of a head: what two readers may read in two ways is none.
-
-        Twisted splits a request line at any white space, and joins lines that begin with some.
-        """
-        first = not hasattr(self, "_command")
-        if first and line == _HTTP_2:
-            self._refuse(b"505 HTTP Version Not Supported")
-            return
-        if line and (line[:1] in b" \t" or (first and _REQUEST_LINE.fullmatch(line) is None)):
-            self._respondToBadRequestAndDisconnect()
-            return
-        super().lineReceived(line)  # type: ignore[no-untyped-call]
-
-    def lineLengthExceeded(self, line: bytes) -> None:
-        """A line is longer than a head may be: answered as every head that is, where Twisted only hangs up."""
-        self._respondToBadRequestAndDisconnect()
-
-    def headerReceived(self, line: bytes) -> bool:
-        """One field: only one length, and one coding of it, are read here; any other is answered 400."""
-        name, _, value = line.partition(b":")
-        name, value = name.lower(), value.strip(b" \t")
-        coded = name == b"transfer-encoding"
-        wrong = coded and (value.lower() != b"chunked" or self._version != b"HTTP/1.1")
-        if wrong or (name == b"content-length" and not _LENGTH.fullmatch(value)):
-            self._respondToBadRequestAndDisconnect()
-            return False
-        return bool(super().headerReceived(line))  # type: ignore[no-untyped-call]
-
     def allHeadersReceived(self) -> None:
         """A head is complete: its request is judged before its body is taken."""
         request = self.requests[-1]
@@ -292,14 +246,6 @@ class BoundedChannel(HTTPChannel):
         expected = request.requestHeaders.getRawHeaders(b"Expect", [b""])[0].lower()
         if expected == b"100-continue" and self._version == b"HTTP/1.1" and self.length != 0:
             self._send100Continue()
-
-    def checkPersistence(self, request: Any, version: bytes) -> bool:
-        """Whether the client lets the connection live on: it says ``close`` in a list, which Twisted does not read."""
-        said = b",".join(request.requestHeaders.getRawHeaders(b"Connection", [])).lower()
-        if b"close" in (option.strip() for option in said.split(b",")):
-            request.responseHeaders.setRawHeaders(b"Connection", [b"close"])
-            return False
-        return bool(super().checkPersistence(request, version))  # type: ignore[no-untyped-call]
 
     def allContentReceived(self) -> None:
         """A request is complete, unless it was answered before."""
@@ -385,9 +331,6 @@ class BoundedChannel(HTTPChannel):
 
     def _send100Continue(self) -> None:
         self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def _respondToBadRequestAndDisconnect(self) -> None:
-        self._refuse(b"400 Bad Request")
 
     def _refuse(self, status: bytes) -> None:
         self.write(b"HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from twisted.web.http import NO_BODY_CODES
 from twisted.web.server import Request
 
+from agtphost.http.heads import Fields
 from agtphost.vocabulary import status as status_text
 
 LONGEST_BODY = 1 << 20
@@ -118,6 +119,8 @@ class BoundedRequest(Request):
     def __init__(self, channel: Any, queued: object = False) -> None:
         # Forms are nothing that is served here: their parsers meet no stranger's octets.
         super().__init__(channel, queued, parsePOSTFormSubmission=False)  # type: ignore[no-untyped-call]
+        self.requestHeaders = Fields()
+        self.responseHeaders = Fields()
         self._bodies = channel.bodies
 
     def begun(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> bool:
