@@ -5,6 +5,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.ledger`: the reactor's side (:class:`~agtphost.iagtp.ILedger`)
 - :mod:`.writer`: the writer thread's side: one transaction per group
 - :mod:`.chain`: linking, timing and signing one record
+- :mod:`.record_text`: what is signed of it, in the RFC 8785 form
 - :mod:`.lifecycle`: states, transitions, and the table that every request reads
 - :mod:`.verify`: the verification walk
 - :mod:`.export`: records as JSON lines, to be verified anywhere

@@ -1,32 +1,24 @@
 """
 One record: its place in the chain, its time, its signature.
 
-Pure but for the signature; companion sections 5.1 to 5.4. The payload is
-written in the RFC 8785 form. For what records consist of (short ASCII names,
-strings, small integers) the standard library's encoder writes the same octets
-in a tenth of the time; whatever it might write differently goes the long way.
+Pure but for the signature; companion sections 5.1 to 5.4. The payload is written
+in the RFC 8785 form: :mod:`agtphost.audit.record_text`.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
+from agtphost.audit.record_text import encode_payload
 from agtphost.identity import cose, envelope
 from agtphost.identity.canonical import canonical
-from agtphost.identity.jws import compact, protected_header
+from agtphost.identity.jws import protected_header, signed
 from agtphost.identity.keys import Signer
 from agtphost.stores.rows import HeadRow, RecordFormat
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
-from agtphost.vocabulary.jsontext import prepared
-
-_encode = prepared(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
-
-_NESTED = ("extra", "prior_actions")
-"""The members that may hold more than a string or a small integer."""
 
 
 class Head(NamedTuple):
@@ -52,30 +44,6 @@ def first(chain: int) -> Head:
 def head_of_row(row: HeadRow) -> Head:
     """The head that the store holds."""
     return Head(row.chain, row.number, row.seq, row.audit_id.hex(), row.issued_at)
-
-
-def _plain(value: object) -> bool:
-    """Whether both encoders write ``value`` alike, given that its text needs no escape."""
-    if isinstance(value, Mapping):
-        return all(isinstance(name, str) and _plain(item) for name, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(_plain(item) for item in value)
-    return value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53)
-
-
-def encode_payload(payload: Mapping[str, object]) -> bytes:
-    r"""
-    The RFC 8785 form of a record's payload.
-
-    :raises ValueError: if it has none.
-    :raises TypeError: if it holds what JSON does not have.
-    """
-    for name in _NESTED:
-        if name in payload and not _plain(payload[name]):
-            return canonical(payload)
-    text = _encode(payload)
-    # An escape by number stands for what RFC 8785 writes as it is or, a lone surrogate, not at all.
-    return canonical(payload) if "\\u" in text else text.encode("ascii")
 
 
 class Seconds:
@@ -129,10 +97,9 @@ class RecordSigner:
         :raises TypeError: if it holds what JSON does not have.
         """
         protected, signer = self._with
-        jws = compact(protected, encode_payload(payload), signer)
-        octets = jws.encode("ascii")
-        digest = sha256(octets)
-        return Signature(jws, octets, digest.digest(), digest.hexdigest())
+        octets = signed(protected, encode_payload(payload), signer)
+        digest = sha256(octets).digest()
+        return Signature(octets.decode("ascii"), octets, digest, digest.hex())
 
     def sign_event(self, payload: Mapping[str, object]) -> tuple[Signature, RecordFormat]:
         """

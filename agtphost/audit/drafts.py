@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from agtphost.stores.rows import StateRow
@@ -175,8 +175,7 @@ class Draft:
     """When the call came in that this record ends, in seconds since the Unix epoch; None where it ends none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class Sealed(NamedTuple):
     """A signed record."""
 
     jws: str

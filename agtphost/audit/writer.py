@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -351,7 +350,7 @@ class _Group:
             sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
         if sealed is None:  # State items alone.
             sealed = Sealed(jws="", audit_id="", issued_at=self._text)
-        submission.outcome = replace(sealed, event=sealed_event, body=body)
+        submission.outcome = sealed._replace(event=sealed_event, body=body)
         if draft.event is not None and sealed_event is not None:
             submission.state = state_after(draft.event, sealed_event)
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
@@ -411,32 +410,33 @@ class _Group:
     ) -> tuple[Head, RecordRow, Sealed]:
         """Sign ``payload`` as the successor of ``head``. Changes nothing but the payload."""
         chain, previous, seq, previous_audit_id, _ = head
-        issued_at = self.issued_at
-        payload["issued_at"] = self._text
+        issued_at, text = self.issued_at, self._text
+        payload["issued_at"] = text
         payload["previous_audit_id"] = previous_audit_id
         form = _JWS
         if kind == _RECORD:
             jws, octets, digest, audit_id = self._sign(payload)
         else:
-            (jws, octets, digest, audit_id), form = self._sign_event(payload)
-        seq += 1
+            (jws, octets, digest, audit_id), signed_as = self._sign_event(payload)
+            form = int(signed_as)
+        said = payload.get
+        caller = said("caller_id", "")
         row = RecordRow(
             number,
             chain,
-            seq,
+            seq + 1,
             digest,
             previous,
             kind,
-            int(form),
+            form,
             issued_at,
-            int(payload.get("status", 0)),  # type: ignore[call-overload]
-            str(payload.get("method", "")),
-            str(payload.get("path", "")),
-            bytes.fromhex(str(payload.get("caller_id", ""))),
+            int(said("status", 0)),  # type: ignore[call-overload]
+            str(said("method", "")),
+            str(said("path", "")),
+            bytes.fromhex(str(caller)) if caller else b"",
             octets,
         )
-        moved = Head(chain, number, seq, audit_id, issued_at)
-        return moved, row, Sealed(jws=jws, audit_id=audit_id, issued_at=self._text, number=number)
+        return Head(chain, number, seq + 1, audit_id, issued_at), row, Sealed(jws, audit_id, text, number=number)
 
     # Keyed requests
 

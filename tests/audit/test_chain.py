@@ -11,7 +11,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.audit.chain import RecordSigner, Seconds, encode_payload
+from agtphost.audit.chain import RecordSigner, Seconds
+from agtphost.audit.record_text import encode_payload
 from agtphost.identity.canonical import CanonicalError
 from agtphost.identity.jws import verify
 from tests.audit.drafting import KEY, KEYS, payload

@@ -20,7 +20,8 @@ from joserfc import jws as joserfc_jws
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
-from agtphost.audit.chain import RecordSigner, encode_payload
+from agtphost.audit.chain import RecordSigner
+from agtphost.audit.record_text import encode_payload
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode

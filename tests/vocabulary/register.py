@@ -60,6 +60,7 @@ CACHES: Final = (
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
     _cache("protocols.admission:origin_of", "the network of an address", 1_024, MIB),
     _cache("identity.kept_forms:_form", "items of the manifest as they are signed", 4_096, 16 * MIB),
+    _cache("audit.record_text:_kind", "the text of records with the same members", 512, MIB),
     _cache("identity.jws:_kid_of", "the key that a header names", 64, MIB),
     _cache(
         "search.words:_stem",
