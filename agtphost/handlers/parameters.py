@@ -8,7 +8,7 @@ from typing import Any
 
 from agtphost.errors import Refusal
 from agtphost.identity.genesis import is_timestamp
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.reasons import Reason
 
@@ -95,13 +95,14 @@ def choice(parameters: Mapping[str, Any], name: str, allowed: Sequence[str], def
 
 
 def moment(parameters: Mapping[str, Any], name: str) -> float | None:
-    """An optional RFC 3339 time, in seconds since the epoch."""
+    """An optional RFC 3339 time, in seconds since the epoch; one that has a date in UTC too, whatever its offset."""
     value = parameters.get(name)
     if value is None:
         return None
-    if not is_timestamp(value):
+    found = datetime.fromisoformat(value).timestamp() if is_timestamp(value) else None
+    if found is None or not times.EARLIEST <= found <= times.LATEST:
         raise invalid(name, f"{name} is not an RFC 3339 time with its offset.", "Send 2027-01-31T00:00:00Z.")
-    return datetime.fromisoformat(value).timestamp()
+    return found
 
 
 def kept(parameters: Mapping[str, Any], name: str, most: int) -> Any:

@@ -99,7 +99,7 @@ def admitting(
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
             table=table,
-            granted=GrantedGate(*(evidence.held, loaded.directory, evidence.states.state_of, on.floor, on.rights.of)),
+            granted=GrantedGate(*(evidence.held, loaded.directory, evidence.states.state_of, on.rights.of)),
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
             principal=principals.gate,
             rate=rate,

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
+
+EARLIEST: Final = -62_135_596_800
+LATEST: Final = 253_402_300_799
+"""Seconds since the epoch: the first second and the last one that have a date, in the years 1 to 9999."""
 
 
 def stamp(seconds: float | None = None) -> str:

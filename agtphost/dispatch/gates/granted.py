@@ -45,7 +45,6 @@ class GrantedGate:
     Finds the grant behind ``Delegation-Token``, and has the request run under it.
 
     :param states: the present state of an agent.
-    :param floor: how surely a caller must be known who uses one.
     :param narrowings: what the host lets an agent call at most.
     """
 
@@ -56,13 +55,11 @@ class GrantedGate:
         held: StateTable,
         directory: IAgentDirectory,
         states: Callable[[Agent], LifecycleState],
-        floor: Assurance,
         narrowings: Narrowings = lambda agent_id: None,
     ) -> None:
         self._held = held
         self._directory = directory
         self._states = states
-        self._floor = floor
         self._narrowings = narrowings
 
     def check(self, exchange: Exchange) -> None:
@@ -71,10 +68,10 @@ class GrantedGate:
         if text is None:
             return
         caller = exchange.caller
-        if caller is None or exchange.assurance < self._floor:
+        if caller is None or exchange.assurance is not Assurance.CERTIFICATE:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
-                "Delegation-Token is for an agent that is known surely.",
+                "Delegation-Token is for an agent that its certificate proves.",
                 remedy="Connect with the client certificate of the agent that the grant is for.",
             )
         digest = digest_of(text)

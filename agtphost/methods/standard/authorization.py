@@ -26,6 +26,7 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import GRANT_LIFE, digest_of, issue_grant
+from agtphost.identity.peer import Assurance
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import grants, scopes, times
@@ -62,8 +63,8 @@ class Authorizing:
         """
         Issue a grant.
 
-        :raises Refusal: 403 where the caller may hand nothing on, 409 where the very same grant is in force, 422,
-            455 for what exceeds the caller's own scope, 503 where the host signs nothing.
+        :raises Refusal: 401 without a certificate, 403 where the caller may hand nothing on, 409 where the very same
+            grant is in force, 422, 455 for what exceeds the caller's own scope, 503 where the host signs nothing.
         """
         caller, now = owner_of(context), self._parts.now()
         self._require_own(context, caller)
@@ -128,6 +129,14 @@ class Authorizing:
 
     @staticmethod
     def _require_own(context: BuiltInContext, caller: Agent) -> None:
+        if context.assurance is not Assurance.CERTIFICATE:
+            # Whoever uses the grant is known by its own certificate: it would reach what a mere header does not.
+            raise Refusal(
+                Reason.AGENT_UNAUTHENTICATED,
+                f"The calling agent is known by {context.assurance.label} only; what it authorizes needs certificate.",
+                remedy="Connect with the agent's client certificate.",
+                details={"assurance": context.assurance.label, "required_assurance": Assurance.CERTIFICATE.label},
+            )
         if context.invocation.exchange.lineage is not None:
             raise Refusal(
                 Reason.NOT_ENTITLED,

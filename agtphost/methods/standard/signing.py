@@ -23,6 +23,7 @@ from agtphost.identity import jws
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.keys import KeyFormatError, SigningKey
+from agtphost.identity.peer import Assurance
 from agtphost.identity.provisioning import HOSTED
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
@@ -55,7 +56,8 @@ class Signing:
                 "algorithm", "The keys here sign by EdDSA alone.", f"Send {ALGORITHM}, or nothing."
             )
         document = await self._parts.aside(self._document, context, caller)
-        key, by = await self._key(caller, parameters.text(given, "key_id"))
+        proven = context.assurance is Assurance.CERTIFICATE
+        key, by = await self._key(caller, proven, parameters.text(given, "key_id"))
         document["signer"] = caller.agent_id if by == OWN else self._parts.server_id
         document["capacity"] = by
         signed = await self._parts.aside(_signed, key, document)
@@ -92,9 +94,11 @@ class Signing:
             **({"payload": payload} if len(octets) <= MOST else {"payload_octets": len(octets)}),
         }
 
-    async def _key(self, caller: Agent, wanted: str | None) -> tuple[SigningKey, str]:
-        """The key that signs for the caller, and in which capacity."""
-        own = await self._parts.aside(_own_key, self._parts.config.host.state_dir, caller) if caller.hosted else None
+    async def _key(self, caller: Agent, proven: bool, wanted: str | None) -> tuple[SigningKey, str]:
+        """The key that signs for the caller, and in which capacity: an agent's own for who proved to be that agent."""
+        own = None
+        if caller.hosted and proven:
+            own = await self._parts.aside(_own_key, self._parts.config.host.state_dir, caller)
         for key, by in ((own, OWN), (self._parts.key, ATTESTED)):
             if key is not None and (wanted is None or wanted in (key.kid, key.public.fingerprint)):
                 return key, by

@@ -62,7 +62,8 @@ class Transferring:
             raise Refusal(
                 Reason.NOT_THE_OWNER, details={"resource_id": resource_id, "owner": item.owner}, extra=parties
             )
-        if origin.agent_id != caller.agent_id and not self._parts.authorization.manages(context, origin.agent_id):
+        own = origin.agent_id == caller.agent_id and item.held.owner == context.owner
+        if not own and not self._parts.authorization.manages(context, origin.agent_id):
             raise Refusal(
                 Reason.NOT_ENTITLED,
                 "A resource is transferred by its owner.",

@@ -160,6 +160,21 @@ def test_calls_inside_calls_are_held_to_the_grant(there: SimpleNamespace) -> Non
     assert [each["status"] for each in without.result["outcomes"]] == [262, 262, 262]
 
 
+def test_whom_nothing_proves_grants_nothing_and_uses_no_grant() -> None:
+    """On a development host too: a grant of a mere name would reach what that name alone does not (METH-054)."""
+    development = opened(host={"profile": "development"})
+    host, claimed = development.host, {"Agent-ID": development.grantor.agent_id}
+    asked = {"subject": development.contractor.agent_id, "resource": "QUERY /projects", "scope": ["projects:read"]}
+    assert host.call("QUERY", "/projects", {}, headers=claimed).status == 200, "the control"
+    refused = host.call("AUTHORIZE", "/", asked, headers=claimed)
+    assert (refused.status, refused.document["required_assurance"]) == (401, "certificate")
+    token = authorize(development).result["token"]
+    found = {"Agent-ID": development.contractor.agent_id, "Delegation-Token": token}
+    assert host.call("QUERY", "/projects", {}, headers=found).status == 401
+    assert use(development, token).status == 200
+    host.close()
+
+
 def test_the_longest_grant_is_on_record(there: SimpleNamespace) -> None:
     """What a grant may say at the most fits into the record of it, of its use, and of its refusal."""
     wanted = [f"projects:{number:03}-{'x' * 40}" for number in range(28)]

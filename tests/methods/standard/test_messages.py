@@ -267,6 +267,7 @@ GOOD = {
         ("BROADCAST", "content", "x" * 17_000),
         ("BROADCAST", "channel", "pigeon"),
         ("BROADCAST", "expiry", "soon"),
+        ("BROADCAST", "expiry", "9999-12-31T23:59:59-14:00"),
         ("REPLY", "in_reply_to", ""),
         ("REPLY", "content", None),
         ("REPLY", "content", "x" * 17_000),

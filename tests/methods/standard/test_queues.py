@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agtphost.methods.standard import queues
-from tests.methods.standard.transacting_hosts import Transacting
+from tests.methods.standard.transacting_hosts import SETTINGS, Transacting
 from tests.programmes import length
 from tests.rows import each_row
 
@@ -185,6 +185,24 @@ def test_a_contract_goes_to_the_archive(host: Transacting) -> None:
     back = {"from_principal": host.archive.agent_id, "to_principal": host.writer.agent_id}
     assert host.ask("TRANSFER", resource_id=resource, **back).status == 403
     assert host.done("FETCH", host.writer, resource_id=resource)
+
+
+def test_who_merely_says_a_name_hands_nothing_of_it_over() -> None:
+    """On a development host a header may name an agent: what that agent has proved to own is not the header's."""
+    host = Transacting(settings={**SETTINGS, "host": {"profile": "development"}})
+    claimed = {"Agent-ID": host.writer.agent_id}
+    parties = {"from_principal": host.writer.agent_id, "to_principal": host.archive.agent_id}
+    for headers, status in ((claimed, 200), (None, 403)):
+        entered = host.call(
+            "REGISTER",
+            "/",
+            {"entity_type": "rooms", "data": {}},
+            caller=None if headers else host.writer,
+            headers=headers or {},
+        )
+        given = {"resource_id": entered.result["resource_id"], **parties}
+        assert host.call("TRANSFER", "/", given, headers=claimed).status == status, "only its own"
+    host.close()
 
 
 def test_a_summary_is_published_now_and_later() -> None:

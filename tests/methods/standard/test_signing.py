@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,6 +57,21 @@ def test_a_hosted_agent_signs_by_its_own_key(there: SimpleNamespace) -> None:
     assert (stolen.status, stolen.reason) == (403, "key-not-own")
     asked = sign(there, AGREEMENT, by=there.hosted, key_id=there.host.key.kid)
     assert asked.result["capacity"] == "host"
+
+
+def test_a_name_alone_does_not_sign_by_its_key(tmp_path: Path) -> None:
+    """A development host takes an agent's word for who it is; its key signs for whoever proves it (METH-027)."""
+    host = MemoryHost({"methods": {"standard": "*"}, "host": {"profile": "development", "state_dir": str(tmp_path)}})
+    hosted = host.agent("desk", hosted=True)
+    (tmp_path / "hosted" / "desk").mkdir(parents=True)
+    hosted.key.save(tmp_path / "hosted" / "desk" / "agent.key")
+    claimed = {"Agent-ID": hosted.agent_id}
+    capacities = [
+        host.call("SIGN", "/", {"payload": AGREEMENT}, caller=caller, headers=headers).result["capacity"]
+        for caller, headers in ((hosted, {}), (None, claimed))
+    ]
+    assert capacities == ["agent", "host"]
+    host.close()
 
 
 @each_row(
