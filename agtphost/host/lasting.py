@@ -33,6 +33,7 @@ from agtphost.host.standing import StandingDirectory
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.reload import ReloadRequests
+from agtphost.methods.standard.collections.index import Stocks
 from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.negotiation.lasting import Lasting as Negotiations
@@ -81,6 +82,9 @@ class Lasting:
     monitors: Monitors
     """Who is told of what changes."""
 
+    stocks: Stocks
+    """The items of all collections, in their order."""
+
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
         """
@@ -121,4 +125,5 @@ class Lasting:
             searching=Searching(reactor, aside),
             workflows=Workflows(held, evidence.ledger, reactor, seconds, aside),
             monitors=monitors,
+            stocks=Stocks(held),
         )

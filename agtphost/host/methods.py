@@ -267,7 +267,7 @@ def _parts(on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor
         records=evidence.records,
         ledger=evidence.ledger,
         key=loaded.key,
-        collections=Collections(config.methods.collection, evidence.held, on.seconds),
+        collections=Collections(config.methods.collection, on.lasting.stocks, on.seconds),
         approvals=on.lasting.approvals,
         sessions=floor.sessions,
         suspensions=floor.suspensions,

@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.audit.ledger import Ledger
 from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
 from agtphost.host.core import Core, compose
@@ -53,6 +54,9 @@ class MemoryHost:
     :param environ: where secrets are looked up.
     :raises agtphost.errors.ConfigurationError: with everything that is wrong in ``settings``.
     """
+
+    writing: type[Ledger] = PromptLedger
+    """What keeps its records; a subclass may have another."""
 
     def __init__(
         self,
@@ -139,7 +143,7 @@ class MemoryHost:
         loaded = replace(loaded, bound=(*loaded.bound, *map(_Bound, self._bindings)))
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
         factory.threads = InTurn(self.clock)
-        evidence = keep_evidence(loaded, self.clock, self.store, PromptLedger, self.seconds)
+        evidence = keep_evidence(loaded, self.clock, self.store, self.writing, self.seconds)
         on = self.foundation(Foundation.of(loaded, self.clock, evidence, self.seconds))
         core = compose(on, self.upstreams(on), factory)
         core.announce()

@@ -31,6 +31,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.quantities`: durations and sizes as text for people
 - :mod:`.reasons`: every reason that the host refuses for: token, status, meaning, remedy, source
 - :mod:`.retelling`: what a record says was asked, as a question that the gates can be asked today
+- :mod:`.sorted_blocks`: many things in the order of their keys, as they were at one moment
 - :mod:`.spoken`: what a call is called where people read of it
 - :mod:`.steps`: long work that is cut into steps, so that others can have their turn in between
 - :mod:`.trace_context`: W3C Trace Context: which trace a call belongs to, as its caller says

@@ -383,7 +383,7 @@ _KINDS: Final = (
         octets_in_all=256 * MIB,
         unproven=100,
         lives=None,
-        brief=("collection", "id", "owner"),
+        brief=("collection", "id", "owner", "work"),
         reason=Reason.TOO_MANY_ITEMS,
         remedy="Keep less here, or tell the operator.",
     ),

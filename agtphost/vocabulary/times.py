@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Final
 
 EARLIEST: Final = -62_135_596_800
@@ -22,12 +23,14 @@ def instant(microseconds: int) -> str:
 
 
 class Instants:
-    """Times of what comes one after the other: no two are the same, whatever the clock says."""
+    """Times of what comes one after the other: no two are the same, whatever the clock says, in whatever thread."""
 
     def __init__(self) -> None:
         self._latest = 0
+        self._lock = Lock()
 
     def stamp(self, seconds: float) -> str:
         """Seconds since the epoch as text, later than every one before."""
-        self._latest = max(int(seconds * 1_000_000), self._latest + 1)
-        return instant(self._latest)
+        with self._lock:
+            latest = self._latest = max(int(seconds * 1_000_000), self._latest + 1)
+        return instant(latest)

@@ -142,7 +142,7 @@ _UNUSED = "not of a running host"
 TABLES: Final[Mapping[str, frozenset[str]]] = {
     _CONFIGURED: frozenset(
         {
-            "methods.standard.collections.store:Collections._indexes",
+            "methods.standard.collections.index:Stocks._stocks",
             "search.lexical:Lexicon._words",
             "registry.mcp_servers:McpServers._seen",
             "adapters.a2a.agent:A2AAgent._dialects",
@@ -199,7 +199,10 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _HELD: frozenset(
         {
             "methods.standard.due:Due._waiting",
-            "methods.standard.queues:Queues._claimed",
+            "methods.standard.collections.index:QueueOrder._claimed",
+            "methods.standard.collections.index:QueueOrder._ranks",
+            "methods.standard.collections.index:QueueOrder._until",
+            "methods.standard.collections.index:Stock._owned",
             "methods.standard.orchestration.monitors:Monitors._again",
             "methods.standard.orchestration.monitors:Monitors._aims",
             "methods.standard.orchestration.monitors:Monitors._busy",

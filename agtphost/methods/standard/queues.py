@@ -9,11 +9,12 @@ has passed, and nobody else had them meanwhile. CONFIRM takes an item out, gives
 from __future__ import annotations
 
 import secrets
-from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
+from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
@@ -23,6 +24,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
+from agtphost.methods.standard.collections.index import NORMAL
 from agtphost.methods.standard.collections.store import Collection
 from agtphost.methods.standard.messages.delivery import deliver
 from agtphost.methods.standard.parts import Parts
@@ -30,9 +32,12 @@ from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.reasons import Reason
 
-PRIORITIES = {"urgent": 9, "high": 7, "normal": 5, "low": 3}
+PRIORITIES = {"urgent": 9, "high": 7, "normal": NORMAL, "low": 3}
 MOST = 100
 """Items of one PULL."""
+
+AT_ONCE = 1_000
+"""Items whose time has passed that are shown again before others have their turn."""
 
 MOST_OCTETS = 262_144
 """Of their data together; the first is given whatever it has."""
@@ -48,54 +53,13 @@ TOPIC = "submission-done"
 INBOX = "inbox"
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """One item of a queue, as far as PULL chooses by it."""
-
-    rank: tuple[int, int, str]
-    """The most urgent first, and then the first that came."""
-
-    hidden_until: float
-    version: int
-    cancelled: bool
-
-
 class Queues:
     """The queues of one configuration."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self._names = {each.name for each in parts.config.methods.collection if each.queue}
-        self._waiting: dict[str, dict[str, Waiting]] = {name: {} for name in self._names}
-        self._order: dict[str, list[tuple[int, int, str]]] = {name: [] for name in self._names}
-        self._claimed: dict[str, tuple[int, float]] = {}
-        self._came = 0
-        parts.held.watch(COLLECTION_ITEM, self._changed)
         parts.confirmation.also(self.confirm)
-
-    def _changed(self, key: str, item: StateItem | None) -> None:
-        name, _, item_id = key.partition("/")
-        if name not in self._names:
-            return
-        self._claimed.pop(key, None)
-        known, order = self._waiting[name].get(item_id), self._order[name]
-        if item is None:
-            if known is not None:
-                del self._waiting[name][item_id]
-                del order[bisect_left(order, known.rank)]
-            return
-        work = item.value.get("work") or {}
-        self._came += 1
-        came = known.rank[1] if known is not None else int(work.get("came", 0)) or self._came
-        rank = (-int(work.get("priority", PRIORITIES["normal"])), came, item_id)
-        if known is None:
-            insort(order, rank)
-        self._waiting[name][item_id] = Waiting(
-            rank=rank if known is None else known.rank,
-            hidden_until=float(work.get("hidden_until", 0.0)),
-            version=item.version,
-            cancelled=bool(work.get("cancelled")),
-        )
 
     def require(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
         """
@@ -154,35 +118,37 @@ class Queues:
 
     # PULL
 
-    def pull(self, context: BuiltInContext) -> Answer:
+    async def pull(self, context: BuiltInContext) -> Answer:
         """:raises Refusal: 404, 403, 422."""
-        given, now = context.input, self.parts.now()
+        given = context.input
         caller = owner_of(context)
         collection = self.require(context, parameters.required(given, "source"), "source")
         most = parameters.count(given, "max_items", 1, MOST)
         seconds = _timeout(given)
+        queue = collection.stock.queue
+        while queue.show(self.parts.now(), AT_ONCE):
+            await deferLater(self.parts.reactor, 0)
+        now = self.parts.now()
         until = now + seconds
         pulled: list[dict[str, Any]] = []
         changes: list[Change] = []
         octets = 0
-        for item_id in self._next(collection.name, most, now):
-            item = collection.get(item_id)
-            if item is None:
-                continue
-            octets += item.held.octets
+        for held in islice(queue.next(now), most):
+            octets += held.octets
             if pulled and octets > MOST_OCTETS:
                 break
-            work = dict(item.value.get("work") or {})
+            value = held.value
+            work = dict(value.get("work") or {})
             work.update(hidden_until=until, pulled_by=context.owner, seconds=seconds)
             work["deliveries"] = int(work.get("deliveries", 0)) + 1
-            changes.append(_changed(item.held, {**item.value, "work": work}))
-            self._claimed[item.held.key] = (item.held.version, now + CLAIMED)
+            changes.append(_changed(held, {**value, "work": work}))
+            queue.claim(held, now + CLAIMED)
             pulled.append(
                 {
-                    "item_id": item.held.key,
-                    "data": item.value["data"],
-                    "submitted_by": item.value["owner"],
-                    "submitted_at": item.value["created_at"],
+                    "item_id": held.key,
+                    "data": value["data"],
+                    "submitted_by": value["owner"],
+                    "submitted_at": value["created_at"],
                     "deliveries": work["deliveries"],
                 }
             )
@@ -192,25 +158,6 @@ class Queues:
             changes=tuple(changes),
             extra={"pulled": {"source": collection.name, "by": caller.agent_id, "count": len(ids), "first": ids[:16]}},
         )
-
-    def _next(self, name: str, most: int, now: float) -> list[str]:
-        """The items that are next and hidden from nobody."""
-        found: list[str] = []
-        known = self._waiting[name]
-        for _, _, item_id in self._order[name]:
-            waiting = known[item_id]
-            if waiting.hidden_until > now or waiting.cancelled:
-                continue
-            if not self._is_claimed(f"{name}/{item_id}", waiting.version, now):
-                found.append(item_id)
-                if len(found) == most:
-                    break
-        return found
-
-    def _is_claimed(self, key: str, version: int, now: float) -> bool:
-        """Whether another PULL has it, whose record is not durable yet."""
-        claim = self._claimed.get(key)
-        return claim is not None and claim[0] == version and now < claim[1]
 
     # CONFIRM
 
@@ -326,6 +273,6 @@ class Pulling:
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """Answer."""
-        return self._queues.pull(context)
+        return await self._queues.pull(context)

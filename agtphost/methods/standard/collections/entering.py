@@ -120,28 +120,27 @@ class Importing:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "target"})
         collection.require_writing(context)
         policy = parameters.choice(given, "conflict_policy", POLICIES, POLICIES[0])
-        rows = await self._parts.aside(_rows, given)
         merged = Merged(context, collection, policy)
-        for number, row in enumerate(rows):
-            merged.take(number, row)
+        rows = await self._parts.aside(merged.read, given)
         collection.require_room(merged.counts["created"])
         return Answer(
             result={
                 "target": collection.name,
-                "records": len(rows),
+                "records": rows,
                 **merged.counts,
                 "conflict_policy": policy,
                 "conflicts": merged.conflicts,
             },
             changes=tuple(merged.changes.values()),
-            extra={"imported": {"collection": collection.name, "records": len(rows), **merged.counts}},
+            extra={"imported": {"collection": collection.name, "records": rows, **merged.counts}},
         )
 
 
 class Merged:
-    """What becomes of rows that come to a collection."""
+    """What becomes of rows that come to a collection, as that is when this is made."""
 
     def __init__(self, context: BuiltInContext, collection: Collection, policy: str) -> None:
+        self._there = collection.since(context)
         self._context = context
         self._collection = collection
         self._policy = policy
@@ -149,6 +148,18 @@ class Merged:
         self.changes: dict[str, Change] = {}
         self.conflicts: list[dict[str, Any]] = []
         self.counts = {"created": 0, "overwritten": 0, "merged": 0, "skipped": 0}
+
+    def read(self, given: Mapping[str, Any]) -> int:
+        """
+        Every row of a source: off the reactor.
+
+        :return: how many there are.
+        :raises Refusal: 422 for what is no source, and as :meth:`take`.
+        """
+        rows = _rows(given)
+        for number, row in enumerate(rows):
+            self.take(number, row)
+        return len(rows)
 
     def take(self, number: int, row: Mapping[str, Any]) -> None:
         """
@@ -164,7 +175,8 @@ class Merged:
             raise
 
     def _take(self, item_id: str, row: Mapping[str, Any]) -> None:
-        known = self._collection.get(item_id)
+        held = self._there.get(item_id)
+        known = None if held is None else Item(held)
         if known is None and item_id not in self.changes:
             self._values[item_id], self.changes[item_id] = self._collection.put(self._context, item_id, row)
             self.counts["created"] += 1

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from itertools import takewhile
+from functools import partial
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from zope.interface import implementer
 
+from agtphost.audit.state import StateItem
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
-from agtphost.methods.standard.collections.store import BINDINGS, Item, place_of
+from agtphost.methods.standard.collections.index import BINDINGS
+from agtphost.methods.standard.collections.store import Collection, Item, binding_key, place_of
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 
 JSON: Final = ("json", "application/json")
 """What ``format`` may ask for."""
+
+FEW = 64
+"""What is embedded in one item, up to which it is not worth a thread."""
 
 NAMESPACE, STATUS = "/agents", "/status"
 
@@ -81,12 +87,12 @@ class Fetch:
         identifier = str(given["resource_id"])
         item = self._resources.item(context, identifier) or self._embedded(context, identifier)
         if item is not None:
-            return self._item(context, item)
+            return await self._item(context, item)
         found = await self._elsewhere(context, identifier)
         self._require_version(context, found.get("version"))
         return {"resource_id": identifier, "modified": True, **found}
 
-    def _item(self, context: BuiltInContext, item: Item) -> Mapping[str, Any]:
+    async def _item(self, context: BuiltInContext, item: Item) -> Mapping[str, Any]:
         value = item.value
         self._require_version(context, value["version"])
         told = {
@@ -100,23 +106,31 @@ class Fetch:
         since = parameters.moment(context.input, "if_modified_since")
         if since is not None and datetime.fromisoformat(value["updated_at"]).timestamp() <= since:
             return {**told, "modified": False}
-        embedded = self._bound(context, f"{value['collection']}/{value['id']}")
+        embedded = await self._bound(context, f"{value['collection']}/{value['id']}")
         beside = {"embedded": embedded} if embedded else {}
         return {**told, "modified": True, "content_type": "application/json", "content": value["data"], **beside}
 
-    def _bound(self, context: BuiltInContext, target: str) -> dict[str, str]:
-        """What is embedded in an item, by the names of the bindings."""
+    @property
+    def _bindings(self) -> Collection:
         bindings = self._resources.parts.collections.find(BINDINGS)
         assert bindings is not None
+        return bindings
+
+    async def _bound(self, context: BuiltInContext, target: str) -> dict[str, str]:
+        """What is embedded in an item, by the names of the bindings."""
         place = place_of(context, target)
-        together = takewhile(lambda item: item.id.startswith(place), bindings.after(context, place))
-        return {each["binding"]: each["source"] for each in (item.value["data"] for item in together)}
+        behind = self._bindings.since(context, place)
+        together = list(islice(takewhile(partial(_is_at, place), behind), FEW + 1))
+        if len(together) > FEW:
+            found: dict[str, str] = await self._resources.parts.aside(_named, takewhile(partial(_is_at, place), behind))
+            return found
+        return _named(together)
 
     def _embedded(self, context: BuiltInContext, identifier: str) -> Item | None:
         """What ``collection/id/binding`` names."""
         target, slash, name = self._resources.local(identifier).rpartition("/")
-        source = self._bound(context, target).get(name) if slash and "/" in target else None
-        return None if source is None else self._resources.item(context, source)
+        binding = self._bindings.get(binding_key(context, target, name)) if slash and "/" in target else None
+        return None if binding is None else self._resources.item(context, binding.value["data"]["source"])
 
     async def _elsewhere(self, context: BuiltInContext, identifier: str) -> dict[str, Any]:
         """Documents about agents, and resources of hosted MCP servers: through the gates, as the caller itself."""
@@ -151,3 +165,11 @@ class Fetch:
         if wanted is not None and str(wanted) != str(version):
             told = {"version": version} if version is not None else {}
             raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "version", **told})
+
+
+def _is_at(place: str, binding: StateItem) -> bool:
+    return str(binding.brief["id"]).startswith(place)
+
+
+def _named(bindings: Iterable[StateItem]) -> dict[str, str]:
+    return {each["binding"]: each["source"] for each in (binding.value["data"] for binding in bindings)}

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.state import StateItem
+from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
+from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
 from agtphost.methods.inspection.calls import brief
 from agtphost.methods.standard.collections.store import Collection, Item
@@ -24,6 +26,7 @@ from agtphost.methods.standard.pure import criteria, queries
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.sorted_blocks import Snapshot
 
 LIMIT, MOST = 50, 500
 """Items of one answer: by default, and at most."""
@@ -37,6 +40,9 @@ MOST_KEYS = 8
 
 RECORDS = 1_000
 """Records of the caller that are searched: the newest."""
+
+STEP = 100
+"""Agents that are looked at in one go."""
 
 CARDS = 200
 """Cards that are searched."""
@@ -115,19 +121,22 @@ def page(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]
     return shown
 
 
-def _found(listed: Iterable[StateItem], holds: Predicate, order: Order, offset: int, limit: int) -> tuple[int, Any]:
-    """How many items follow the criteria, and the part that is wanted: off the reactor."""
-    rows = [shown for held in listed if holds((shown := Item(held).shown())["data"])]
-    return _part(rows, order, offset, limit)
+def _shown(row: Any) -> Any:
+    """What callers see of an item, a record or a card."""
+    if isinstance(row, StateItem):
+        return Item(row).shown()
+    if isinstance(row, StoredRecord):
+        return {"collection": "records", "id": row.audit_id, "data": brief(row)}
+    return row
 
 
-def _part(rows: list[dict[str, Any]], order: Order, offset: int, limit: int) -> tuple[int, Any]:
+def _found(
+    sources: Iterable[Iterable[Any]], holds: Predicate, order: Order, offset: int, limit: int
+) -> tuple[int, Any]:
+    """How many rows follow the criteria, and the part that is wanted: off the reactor."""
+    rows = [shown for source in sources for row in source if holds((shown := _shown(row))["data"])]
     order.apply(rows)
     return len(rows), page(rows[offset:], limit)
-
-
-def _among(rows: list[dict[str, Any]], holds: Predicate, order: Order, offset: int, limit: int) -> tuple[int, Any]:
-    return _part([row for row in rows if holds(row["data"])], order, offset, limit)
 
 
 @implementer(IBuiltInHandler)
@@ -150,21 +159,18 @@ class Searching:
         limit = parameters.count(given, "limit", LIMIT, MOST)
         offset = parameters.start(given, "offset", FURTHEST)
         names = self._scope(context)
-        listed: list[StateItem] = []
-        rows: list[dict[str, Any]] = []
+        sources: list[Iterable[Any]] = []
         for name in names:
             if name == "records":
-                rows += await self._records(context)
+                sources.append(await self._records(context))
             elif name == "cards":
-                rows += await self._cards(context)
+                sources.append(await self._cards(context))
             else:
                 collection = self._parts.collections.require_reading(context, name, "scope")
-                listed += collection.listed(context)
-        if rows:
-            rows += [Item(held).shown() for held in listed]
-            total, results = await aside(_among, rows, holds, order, offset, limit)
-        else:
-            total, results = await aside(_found, listed, holds, order, offset, limit)
+                sources.append(collection.since(context))
+        # Items come last, as they always have.
+        sources.sort(key=lambda source: isinstance(source, Snapshot))
+        total, results = await aside(_found, sources, holds, order, offset, limit)
         told = {"scope": names, "total": total, "offset": offset, "limit": limit, "results": results}
         if offset + len(results) < total:
             told["next_offset"] = offset + len(results)
@@ -181,10 +187,10 @@ class Searching:
             )
         return list(dict.fromkeys(names))
 
-    async def _records(self, context: BuiltInContext) -> list[dict[str, Any]]:
+    async def _records(self, context: BuiltInContext) -> list[StoredRecord]:
         """The caller's own calls, newest first."""
         found = await self._parts.records.latest(None, RECORDS, Search(caller=owner_of(context).agent_id))
-        return [{"collection": "records", "id": record.audit_id, "data": brief(record)} for _, record in found.records]
+        return [record for _, record in found.records]
 
     async def _cards(self, context: BuiltInContext) -> list[dict[str, Any]]:
         """The cards that the registry shows to the caller."""
@@ -221,45 +227,59 @@ class Scan:
         except Refusal as refusal:
             refusal.details = {"parameter": "cursor"}
             raise
-        rows = self._rows(context, given["collection"], after, None if given.get("filter") else size + 1)
+        rows = await self._rows(context, given["collection"], after, None if given.get("filter") else size + 1)
         shown, last = await self._parts.aside(_scanned, rows, holds, size)
         cursor = None if last is None else continuations.token(bound, last)
         return {"collection": given["collection"], "items": shown, "count": len(shown), "cursor": cursor}
 
-    def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> list[Any]:
+    async def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> Iterable[Any]:
         """
-        What is behind a place, in the order of identifiers: items, or agents.
+        What is behind a place, in the order of identifiers: items as they are now, or agents.
 
-        :param most: as many as are needed; None for all, where a filter decides.
+        :param most: agents that are needed; None for all, where a filter decides.
         """
         if name == "agents":
-            sees = self._parts.visibility.in_lists(context)
-            agents = [agent for agent in self._parts.directory.hosted() if agent.agent_id > after and sees(agent)]
-            return [
-                {
-                    "id": agent.agent_id,
-                    "data": {
-                        "agent_id": agent.agent_id,
-                        "name": agent.name,
-                        "description": agent.description,
-                        "governance_zone": agent.governance_zone,
-                        "trust_tier": agent.posture.trust_tier,
-                        "status": self._parts.states(agent).status.value,
-                        "role": agent.role,
-                    },
-                }
-                for agent in sorted(agents, key=lambda agent: agent.agent_id)
-            ]
+            rows: list[Any] = []
+            await in_turns(self._agents(context, after, rows, most), self._parts.reactor)
+            return rows
         collection: Collection = self._parts.collections.require_reading(context, name, "collection")
-        return list(islice(collection.after(context, after), most))
+        return collection.since(context, after)
+
+    def _agents(
+        self, context: BuiltInContext, after: str, rows: list[Any], most: int | None
+    ) -> Generator[None, None, None]:
+        """Agent by agent, into ``rows``."""
+        sees = self._parts.visibility.in_lists(context)
+        behind = (agent for agent in self._parts.directory.hosted() if agent.agent_id > after)
+        for number, agent in enumerate(sorted(behind, key=lambda agent: agent.agent_id)):
+            if len(rows) == most:
+                break
+            if sees(agent):
+                rows.append(self._agent(agent))
+            if number % STEP == 0:
+                yield
+
+    def _agent(self, agent: Agent) -> dict[str, Any]:
+        return {
+            "id": agent.agent_id,
+            "data": {
+                "agent_id": agent.agent_id,
+                "name": agent.name,
+                "description": agent.description,
+                "governance_zone": agent.governance_zone,
+                "trust_tier": agent.posture.trust_tier,
+                "status": self._parts.states(agent).status.value,
+                "role": agent.role,
+            },
+        }
 
 
-def _scanned(rows: Sequence[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
+def _scanned(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
     """A page, and the identifier that it ends with; None where nothing is behind it."""
     shown: list[Mapping[str, Any]] = []
     octets, last = 0, ""
     for row in rows:
-        value = row.shown() if isinstance(row, Item) else row
+        value = _shown(row)
         if not holds(value["data"]):
             last = value["id"]
             continue

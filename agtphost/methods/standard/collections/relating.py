@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
 from zope.interface import implementer
@@ -12,18 +11,13 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.fetching import Resources
-from agtphost.methods.standard.collections.store import BINDINGS, RELATIONS, Collection, is_item_id, place_of
+from agtphost.methods.standard.collections.index import BINDINGS, RELATIONS
+from agtphost.methods.standard.collections.store import Collection, binding_key, is_item_id, key_of
 from agtphost.methods.standard.parts import Parts
-from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
 METADATA = 16_384
 """Octets of ``metadata``."""
-
-
-def _key(context: BuiltInContext, *parts: str) -> str:
-    """One for each agent: a relation that somebody else recorded says nothing for the caller."""
-    return sha256(jsontext.encode([context.owner, *parts])).hexdigest()[:32]
 
 
 def _entity(resources: Resources, context: BuiltInContext, name: str) -> str:
@@ -65,7 +59,7 @@ class Linking:
         metadata = parameters.kept(given, "metadata", METADATA)
         if metadata is not None:
             data["metadata"] = metadata
-        key = _key(context, source, target, data["relationship"])
+        key = key_of(context, source, target, data["relationship"])
         if self._relations.get(key) is not None:
             raise Refusal(Reason.LINK_EXISTS, details={"link_id": key})
         self._relations.require_room(1)
@@ -100,7 +94,7 @@ class Embedding:
         if not is_item_id(name):
             raise parameters.invalid("binding", "binding is no name.", "Use letters, digits and . _ : @ -.")
         data = self._data(context, source, target, name)
-        key = f"{place_of(context, target)}-{_key(context, target, name)[:16]}"
+        key = binding_key(context, target, name)
         if self._bindings.get(key) is not None:
             raise Refusal(Reason.BINDING_TAKEN, details={"parameter": "binding", "binding_id": key})
         self._bindings.require_room(1)

@@ -1,21 +1,20 @@
 """
 What is in the collections of ``[[methods.collection]]``, and who may read and write it.
 
-An item is a state item: it changes in the transaction of the record that tells why. All items are in memory; each
-collection knows its own in the order of their identifiers, which is what pages and searches go through.
+An item is a state item: it changes in the transaction of the record that tells why. All items are in memory;
+:mod:`.index` has them in the order of their identifiers, which is what pages and searches go through.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.state import StateItem, StateTable
+from agtphost.audit.state import StateItem
 from agtphost.config.methods import CollectionSection
 from agtphost.contract.schemas import CompiledSchema, TooCostly, compile_schema
 from agtphost.errors import Refusal
@@ -23,24 +22,31 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
+from agtphost.methods.standard.collections.index import OWN, Stocks
 from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.sorted_blocks import Snapshot
 
 LONGEST = 65_536
 """Octets of one item's data."""
-
-RELATIONS: Final = "relations"
-BINDINGS: Final = "bindings"
-OWN: Final = (RELATIONS, BINDINGS)
-"""Collections that every host with collections has: of LINK and EMBED, in which each agent sees its own."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 
 
 def place_of(context: BuiltInContext, target: str) -> str:
     """What the identifiers of an agent's bindings in one target begin with, so that they are found together."""
-    return sha256(jsontext.encode([context.owner, target])).hexdigest()[:32]
+    return key_of(context, target)
+
+
+def key_of(context: BuiltInContext, *parts: str) -> str:
+    """One for each agent: a relation that somebody else recorded says nothing for the caller."""
+    return sha256(jsontext.encode([context.owner, *parts])).hexdigest()[:32]
+
+
+def binding_key(context: BuiltInContext, target: str, name: str) -> str:
+    """The identifier of what an agent has embedded in a target under a name."""
+    return f"{place_of(context, target)}-{key_of(context, target, name)[:16]}"
 
 
 def is_item_id(value: object) -> bool:
@@ -75,18 +81,10 @@ class Item:
         return {name: value[name] for name in names}
 
 
-@dataclass(slots=True)
-class _Index:
-    """The identifiers of one collection in their order, and its items."""
-
-    ids: list[str] = field(default_factory=list)
-    items: dict[str, StateItem] = field(default_factory=dict)
-
-
 class Collection:
     """One collection, as one configuration has it."""
 
-    def __init__(self, section: CollectionSection, index: _Index, now: Callable[[], float]) -> None:
+    def __init__(self, section: CollectionSection, stocks: Stocks, now: Callable[[], float]) -> None:
         self.section = section
         self.name = section.name
         self.own = section.name in OWN
@@ -95,7 +93,8 @@ class Collection:
         self.schema: CompiledSchema | None = (
             None if section.schema_ is None else compile_schema(dict(section.schema_), role="output")
         )
-        self._index = index
+        self.stock = stocks.of(section.name)
+        self._held = stocks.held
         self._instants = times.Instants()
         self._now = now
 
@@ -127,11 +126,11 @@ class Collection:
     # What
 
     def __len__(self) -> int:
-        return len(self._index.ids)
+        return len(self.stock)
 
     def get(self, item_id: str) -> Item | None:
         """One item."""
-        found = self._index.items.get(item_id)
+        found = self._held.get(COLLECTION_ITEM, f"{self.name}/{item_id}")
         return None if found is None else Item(found)
 
     def seen(self, context: BuiltInContext, item_id: str) -> Item | None:
@@ -141,21 +140,13 @@ class Collection:
             return None
         return found
 
-    def listed(self, context: BuiltInContext) -> list[StateItem]:
-        """Every item that the caller may see, in order: to be looked through off the reactor."""
-        items = self._index.items
-        if self.own:
-            return [held for key in self._index.ids if (held := items[key]).owner == context.owner]
-        return [items[key] for key in self._index.ids]
+    def since(self, context: BuiltInContext, item_id: str = "") -> Snapshot[StateItem]:
+        """
+        The items that the caller may see, in order, as they are now: to be looked through off the reactor.
 
-    def after(self, context: BuiltInContext, item_id: str) -> Iterator[Item]:
-        """The items behind an identifier, whether or not there is one of it, in order."""
-        ids = self._index.ids
-        at = bisect_right(ids, item_id) if item_id else 0
-        for key in ids[at:]:
-            held = self._index.items[key]
-            if not self.own or held.owner == context.owner:
-                yield Item(held)
+        :param item_id: only those behind it, whether or not there is one of it.
+        """
+        return self.stock.since(context.owner, item_id)
 
     # Changing
 
@@ -257,27 +248,9 @@ class Collections:
     :param now: seconds since the Unix epoch.
     """
 
-    def __init__(self, sections: Sequence[CollectionSection], held: StateTable, now: Callable[[], float]) -> None:
-        self._indexes: dict[str, _Index] = {}
+    def __init__(self, sections: Sequence[CollectionSection], stocks: Stocks, now: Callable[[], float]) -> None:
         own = [CollectionSection(name=name, max_items=100_000) for name in OWN]
-        self._named = {
-            section.name: Collection(section, self._indexes.setdefault(section.name, _Index()), now)
-            for section in (*sections, *own)
-        }
-        held.watch(COLLECTION_ITEM, self._changed)
-
-    def _changed(self, key: str, item: StateItem | None) -> None:
-        name, _, item_id = key.partition("/")
-        index = self._indexes.get(name)
-        if index is None:
-            return  # Of a collection that is configured no longer: kept, and there again once it is.
-        if item is None:
-            if index.items.pop(item_id, None) is not None:
-                del index.ids[bisect_left(index.ids, item_id)]
-            return
-        if item_id not in index.items:
-            insort(index.ids, item_id)
-        index.items[item_id] = item
+        self._named = {section.name: Collection(section, stocks, now) for section in (*sections, *own)}
 
     def readable(self, context: BuiltInContext) -> list[Collection]:
         """Those that the caller may read."""

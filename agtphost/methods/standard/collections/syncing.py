@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from zope.interface import implementer
@@ -29,6 +30,7 @@ class Syncing:
 
     def __init__(self, parts: Parts) -> None:
         self._collections = parts.collections
+        self._aside = parts.aside
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
@@ -44,11 +46,13 @@ class Syncing:
         policy = parameters.choice(given, "conflict_policy", POLICIES, "remote_wins")
         theirs = await self._pulled(context, remote)
         plan = Plan(context, collection, theirs, direction, policy)
+        await self._aside(plan.compare)
         if plan.undecided:
             raise Refusal(Reason.SYNC_CONFLICT, details={"conflicts": plan.undecided})
         if plan.push:
             await self._call(context, remote, remote.push, {"items": plan.push})
-        changes = plan.changes()
+        collection.require_room(plan.new)
+        changes = await self._aside(plan.changes)
         told = {
             "resource": collection.name,
             "remote": remote.name,
@@ -101,31 +105,49 @@ def _unavailable(remote: RemoteSection, why: str) -> Refusal:
 
 
 class Plan:
-    """What has to change here and there, by what both have and the policy."""
+    """What has to change here and there, by what both have and the policy, as the collection is when this is made."""
 
     def __init__(
         self, context: BuiltInContext, collection: Collection, theirs: Mapping[str, Any], direction: str, policy: str
     ) -> None:
         self._context = context
         self._collection = collection
+        self._there = collection.since(context)
+        self._theirs = theirs
+        self._direction = direction
+        self._policy = policy
         self._take: list[tuple[str, Any, Item | None]] = []
         self.push: list[dict[str, Any]] = []
         self.undecided: list[str] = []
         self.conflicts: list[dict[str, str]] = []
         self.counts = {"created": 0, "updated": 0, "unchanged": 0}
-        pull, push = direction != "push", direction != "pull"
+
+    @property
+    def new(self) -> int:
+        """Items that are not here yet."""
+        return sum(known is None for _, _, known in self._take)
+
+    def compare(self) -> None:
+        """
+        Find out: off the reactor.
+
+        :raises Refusal: 422 where too much would be pushed.
+        """
+        pull, push = self._direction != "push", self._direction != "pull"
+        for item_id, data in self._theirs.items():
+            self._meet(item_id, data, self._policy, pull=pull, push=push)
+        if not push:
+            return
         # What is pushed is the caller's own; others' items are not told for it.
-        ours = {item.id: item for item in collection.after(context, "") if item.held.owner == context.owner}
-        for item_id, data in theirs.items():
-            self._meet(item_id, data, policy, pull=pull, push=push)
-        if push:
-            absent = [item for item_id, item in ours.items() if item_id not in theirs]
-            if len(absent) > RECORDS:
-                raise parameters.invalid("resource", f"More than {RECORDS} items would be pushed.", "Push fewer.")
-            self.push += [{"id": item.id, "data": item.value["data"]} for item in absent]
+        own = (item for held in self._there if held.owner == self._context.owner and (item := Item(held)))
+        absent = list(islice((item for item in own if item.id not in self._theirs), RECORDS + 1))
+        if len(absent) > RECORDS:
+            raise parameters.invalid("resource", f"More than {RECORDS} items would be pushed.", "Push fewer.")
+        self.push += [{"id": item.id, "data": item.value["data"]} for item in absent]
 
     def _meet(self, item_id: str, data: Any, policy: str, *, pull: bool, push: bool) -> None:
-        known = self._collection.get(item_id)
+        held = self._there.get(item_id)
+        known = None if held is None else Item(held)
         if known is None:
             if pull:
                 self._take.append((item_id, data, None))
@@ -146,11 +168,10 @@ class Plan:
 
     def changes(self) -> tuple[Change, ...]:
         """
-        What changes here.
+        What changes here: off the reactor.
 
         :raises Refusal: an item of the remote is none of this collection.
         """
-        self._collection.require_room(sum(known is None for _, _, known in self._take))
         made = []
         for item_id, data, known in self._take:
             _, change = self._collection.put(self._context, item_id, data, known=known)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.audit.drafts import StoredRecord
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -102,16 +103,15 @@ class Reporting:
             if not isinstance(name, str) or scope.keys() - {"collection", "from", "to"}:
                 raise _bad_scope()
             collection = self._parts.collections.require_reading(context, name, "scope")
-            items = collection.listed(context)
-            return f"collection {name}", await self._parts.aside(_of_items, items, span)
+            return f"collection {name}", await self._parts.aside(_of_items, collection.since(context), span)
         asked = scope[RECORDS]
         if not isinstance(asked, dict) or asked.keys() - {"method"} or scope.keys() - {RECORDS, "from", "to"}:
             raise _bad_scope()
         caller = owner_of(context)
         search = Search(caller=caller.agent_id, method=parameters.text(asked, "method"))
         found = await self._parts.records.latest(None, ROWS, search)
-        shown = [brief(record) for _, record in found.records]
-        return "the caller's own records", [row for row in shown if _within(str(row.get("issued_at", "")), span)]
+        records = [record for _, record in found.records]
+        return "the caller's own records", await self._parts.aside(_of_records, records, span)
 
     async def _text(self, context: BuiltInContext, document: Document, form: str) -> str:
         if form != "pdf":
@@ -154,7 +154,7 @@ def _within(stamp: str, span: tuple[float | None, float | None]) -> bool:
     return (begins is None or at >= begins) and (ends is None or at < ends)
 
 
-def _of_items(items: list[Any], span: tuple[float | None, float | None]) -> list[Mapping[str, Any]]:
+def _of_items(items: Iterable[Any], span: tuple[float | None, float | None]) -> list[Mapping[str, Any]]:
     """The rows of a collection: an item's identifier, and the members of its data."""
     rows: list[Mapping[str, Any]] = []
     for item in items:
@@ -166,3 +166,8 @@ def _of_items(items: list[Any], span: tuple[float | None, float | None]) -> list
         if len(rows) > ROWS:
             raise parameters.invalid("scope", f"There are more than {ROWS} rows.", "Ask for less.")
     return rows
+
+
+def _of_records(records: Sequence[StoredRecord], span: tuple[float | None, float | None]) -> list[Mapping[str, Any]]:
+    rows = map(brief, records)
+    return [row for row in rows if _within(str(row.get("issued_at", "")), span)]

@@ -127,7 +127,7 @@ class Pure:
                 f"The collection has more than {material.MAX_ROWS} items.",
                 "SEARCH or SCAN it, and send the items that matter.",
             )
-        return found.listed(context)
+        return list(found.since(context))
 
     def _read(self, call: Mapping[str, Any], held: list[Any]) -> dict[str, Any]:
         """The work on items, whose data is read here and not on the reactor."""

@@ -1,0 +1,176 @@
+"""
+Which items are in which collection, and which of a queue are next: in their order, and found without the others.
+
+It lasts as long as the host: another configuration, with other collections, finds it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.vocabulary.holdings import COLLECTION_ITEM
+from agtphost.vocabulary.sorted_blocks import Snapshot, SortedBlocks
+
+RELATIONS: Final = "relations"
+BINDINGS: Final = "bindings"
+OWN: Final = (RELATIONS, BINDINGS)
+"""Collections that every host with collections has: of LINK and EMBED, in which each agent sees its own."""
+
+NORMAL: Final = 5
+"""The priority of what was put into a queue without one."""
+
+Rank = tuple[int, int, str]
+"""The most urgent first, and then the first that came."""
+
+
+class QueueOrder:
+    """The items of one queue: those that are next, and those that are hidden until a time."""
+
+    def __init__(self, items: Snapshot[StateItem]) -> None:
+        self._ranks: dict[str, Rank] = {}
+        self._ready: SortedBlocks[StateItem] = SortedBlocks()
+        self._hidden: SortedBlocks[StateItem] = SortedBlocks()
+        self._until: dict[str, float] = {}
+        self._came = 0
+        self._claimed: dict[str, tuple[int, float]] = {}
+        for item in items:
+            self.put(item)
+
+    def put(self, item: StateItem) -> None:
+        """It came, or is another by now."""
+        work: Mapping[str, Any] = item.brief.get("work") or {}
+        self._came += 1
+        self._claimed.pop(item.key, None)
+        known = self._ranks.get(item.key)
+        if known is None:
+            came = int(work.get("came", 0)) or self._came
+            rank = self._ranks[item.key] = (-int(work.get("priority", NORMAL)), came, item.key)
+        else:
+            rank = known
+            self._unplace(item.key, rank)
+        if work.get("cancelled"):
+            return
+        until = float(work.get("hidden_until", 0.0))
+        if until:
+            self._until[item.key] = until
+            self._hidden.put((until, item.key), item)
+        else:
+            self._ready.put(rank, item)
+
+    def drop(self, key: str) -> None:
+        """It is there no longer."""
+        self._claimed.pop(key, None)
+        rank = self._ranks.pop(key, None)
+        if rank is not None:
+            self._unplace(key, rank)
+
+    def _unplace(self, key: str, rank: Rank) -> None:
+        until = self._until.pop(key, None)
+        if until is None:
+            self._ready.drop(rank)
+        else:
+            self._hidden.drop((until, key))
+
+    def show(self, now: float, most: int) -> bool:
+        """
+        What is hidden no longer is among those that are next.
+
+        :param most: as many are shown in one go.
+        :return: whether some are left.
+        """
+        for _ in range(most):
+            first = self._hidden.first()
+            if first is None or first[0][0] > now:
+                return False
+            place, item = first
+            self._hidden.drop(place)
+            del self._until[item.key]
+            self._ready.put(self._ranks[item.key], item)
+        first = self._hidden.first()
+        return first is not None and first[0][0] <= now
+
+    def next(self, now: float) -> Iterator[StateItem]:
+        """Those that are next and that nobody has, the next one first; nothing may change meanwhile."""
+        for item in self._ready:
+            claim = self._claimed.get(item.key)
+            if claim is None or claim[0] != item.version or claim[1] <= now:
+                yield item
+
+    def claim(self, item: StateItem, until: float) -> None:
+        """Somebody has it, until the record of that is durable or the time has passed."""
+        self._claimed[item.key] = (item.version, until)
+
+
+class Stock:
+    """The items of one collection, in the order of their identifiers."""
+
+    def __init__(self, *, own: bool) -> None:
+        self.own = own
+        """Whether each agent sees its own items alone."""
+
+        self._all: SortedBlocks[StateItem] = SortedBlocks()
+        self._owned: dict[str, SortedBlocks[StateItem]] = {}
+        self._queue: QueueOrder | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def since(self, owner: str, item_id: str = "") -> Snapshot[StateItem]:
+        """What somebody sees behind an identifier, as it is now."""
+        items = self._owned.get(owner) if self.own else self._all
+        return Snapshot([], 0) if items is None else items.since(item_id or None)
+
+    @property
+    def queue(self) -> QueueOrder:
+        """Its items as a queue has them."""
+        if self._queue is None:
+            self._queue = QueueOrder(self._all.since())
+        return self._queue
+
+    def put(self, item_id: str, item: StateItem) -> None:
+        """It came, or is another by now."""
+        before = self._all.put(item_id, item)
+        if self.own:
+            if before is not None and before.owner != item.owner:
+                self._disown(item_id, before)
+            self._owned.setdefault(item.owner, SortedBlocks()).put(item_id, item)
+        if self._queue is not None:
+            self._queue.put(item)
+
+    def drop(self, item_id: str) -> None:
+        """It is there no longer."""
+        before = self._all.drop(item_id)
+        if before is None:
+            return
+        if self.own:
+            self._disown(item_id, before)
+        if self._queue is not None:
+            self._queue.drop(before.key)
+
+    def _disown(self, item_id: str, item: StateItem) -> None:
+        owned = self._owned[item.owner]
+        owned.drop(item_id)
+        if not owned:
+            del self._owned[item.owner]
+
+
+class Stocks:
+    """The items of every collection, configured or not."""
+
+    def __init__(self, held: StateTable) -> None:
+        self.held = held
+        self._stocks: dict[str, Stock] = {}
+        held.watch(COLLECTION_ITEM, self._changed)
+
+    def of(self, name: str) -> Stock:
+        """The items of one."""
+        return self._stocks.setdefault(name, Stock(own=name in OWN))
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        name, _, item_id = key.partition("/")
+        if item is None:
+            self.of(name).drop(item_id)
+        else:
+            self.of(name).put(item_id, item)

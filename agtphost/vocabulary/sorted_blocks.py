@@ -1,0 +1,151 @@
+"""Many things in the order of their keys, of which a part, or all as they are now, is had at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+BLOCK = 512
+"""Things of one block: twice as many become two."""
+
+Thing = TypeVar("Thing")
+
+
+@dataclass(slots=True)
+class _Block(Generic[Thing]):
+    age: int
+    """Of the snapshots that may have it: a younger one changes nothing in it, but a copy of it."""
+
+    keys: list[Any]
+    things: list[Thing]
+
+
+class Snapshot(Generic[Thing]):
+    """
+    What there was at one moment, from a place on: it stays as it is, whoever reads it in whatever thread.
+
+    Made without going through it.
+    """
+
+    __slots__ = ("_blocks", "_start")
+
+    def __init__(self, blocks: list[_Block[Thing]], start: int) -> None:
+        self._blocks = blocks
+        self._start = start
+
+    def __iter__(self) -> Iterator[Thing]:
+        start = self._start
+        for block in self._blocks:
+            yield from block.things[start:] if start else block.things
+            start = 0
+
+    def get(self, key: Any) -> Thing | None:
+        """What had that key, wherever it begins; None where nothing had."""
+        at = bisect_left(self._blocks, key, key=lambda block: block.keys[-1])
+        if at == len(self._blocks):
+            return None
+        block = self._blocks[at]
+        place = bisect_left(block.keys, key)
+        return block.things[place] if block.keys[place] == key else None
+
+    def __len__(self) -> int:
+        return sum(len(block.things) for block in self._blocks) - self._start
+
+
+class SortedBlocks(Generic[Thing]):
+    """
+    Things by their keys, which can be compared: each change costs a search and a block, however many there are.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block[Thing]] = []
+        self._last: list[Any] = []
+        """The last key of each block."""
+
+        self._age = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Thing]:
+        """In order; nothing may change meanwhile."""
+        for block in self._blocks:
+            yield from block.things
+
+    def first(self) -> tuple[Any, Thing] | None:
+        """The first of all, with its key."""
+        if not self._blocks:
+            return None
+        block = self._blocks[0]
+        return block.keys[0], block.things[0]
+
+    def since(self, key: Any = None) -> Snapshot[Thing]:
+        """
+        All as they are now.
+
+        :param key: only those behind it, whether or not there is one of it; None: all of them.
+        """
+        self._age += 1
+        if key is None:
+            return Snapshot(self._blocks.copy(), 0)
+        at = bisect_right(self._last, key)
+        blocks = self._blocks[at:]
+        return Snapshot(blocks, bisect_right(blocks[0].keys, key) if blocks else 0)
+
+    def put(self, key: Any, thing: Thing) -> Thing | None:
+        """
+        In its place.
+
+        :return: what had its key before.
+        """
+        if not self._blocks:
+            self._blocks, self._last, self._count = [_Block(self._age, [key], [thing])], [key], 1
+            return None
+        at = min(bisect_left(self._last, key), len(self._last) - 1)
+        block = self._own(at)
+        place = bisect_left(block.keys, key)
+        if place < len(block.keys) and block.keys[place] == key:
+            before, block.things[place] = block.things[place], thing
+            return before
+        block.keys.insert(place, key)
+        block.things.insert(place, thing)
+        self._count += 1
+        if len(block.keys) > 2 * BLOCK:
+            upper = _Block(self._age, block.keys[BLOCK:], block.things[BLOCK:])
+            del block.keys[BLOCK:], block.things[BLOCK:]
+            self._blocks.insert(at + 1, upper)
+            self._last.insert(at + 1, upper.keys[-1])
+        self._last[at] = block.keys[-1]
+        return None
+
+    def drop(self, key: Any) -> Thing | None:
+        """
+        No more of it.
+
+        :return: what it was; None where there is none.
+        """
+        at = bisect_left(self._last, key)
+        if at == len(self._blocks):
+            return None
+        place = bisect_left(self._blocks[at].keys, key)
+        if self._blocks[at].keys[place] != key:
+            return None
+        block = self._own(at)
+        dropped = block.things[place]
+        del block.keys[place], block.things[place]
+        self._count -= 1
+        if block.keys:
+            self._last[at] = block.keys[-1]
+        else:
+            del self._blocks[at], self._last[at]
+        return dropped
+
+    def _own(self, at: int) -> _Block[Thing]:
+        """A block that no snapshot has."""
+        block = self._blocks[at]
+        if block.age != self._age:
+            block = self._blocks[at] = _Block(self._age, block.keys.copy(), block.things.copy())
+        return block
