@@ -69,7 +69,7 @@ class Endpoints:
             raise EndpointFault("holds a user name: credentials have no place in a card")
         if parts.scheme == "http" and not (self._development and _is_loopback(host)):
             raise EndpointFault("must be https: plain http is for loopback in development")
-        if not (":" in host or len(host) <= LONGEST_NAME and _NAME.fullmatch(host)):
+        if not (":" in host or (len(host) <= LONGEST_NAME and _NAME.fullmatch(host))):
             raise EndpointFault("names a host as no name can be written")
         if not self._reachable(host):
             raise EndpointFault("is within this host's own network, which no provider of [registry] allows")

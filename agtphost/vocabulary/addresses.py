@@ -10,7 +10,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
-"""What RFC 2765 has translators send to IPv4."""
+"""What translators of old send to IPv4 (SIIT)."""
 
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _CLOUD = frozenset({ipaddress.ip_address("168.63.129.16"), ipaddress.ip_address("192.0.0.192")})

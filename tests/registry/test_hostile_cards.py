@@ -44,6 +44,7 @@ HOSTILE: list[tuple[str, dict[str, Any]]] = [
     ("name", {"name": "red\x1b[31m"}),
     ("name", {"name": "two\nlines"}),
     ("name", {"name": "Z" + "\u0300" * 40}),
+    *(("name", {"name": f"in{blank}visible"}) for blank in "\u034f\u115f\u1160\u17b4\u2800\u3164\uffa0"),
     ("description", {"description": None}),
     ("description", {"description": "x" * 4_001}),
     ("description", {"description": "a\u202eb"}),
