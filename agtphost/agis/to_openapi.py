@@ -24,9 +24,7 @@ OWN = "x-agis"
 
 NAMESPACE = "X-AGIS-Namespace"
 
-SAID = "Made from an AGIS document. X-AGIS-Method names what is done; HTTP's method carries it."
-"""What a description ends with."""
-
+_SAID = "Made from an AGIS document. X-AGIS-Method names what is done; HTTP's method carries it."
 _REFUSED = "422"
 
 
@@ -51,7 +49,7 @@ def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[di
     info: dict[str, Any] = {
         "title": members["service"],
         "version": str(members.get("version") or vocabulary.get("version") or "1.0.0"),
-        "description": f"{members['description']}\n\n{SAID}" if members.get("description") else SAID,
+        "description": f"{members['description']}\n\n{_SAID}" if members.get("description") else _SAID,
     }
     found: dict[str, Any] = {"openapi": OPENAPI, "info": info}
     if server_url is not None:

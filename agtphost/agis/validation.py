@@ -91,14 +91,11 @@ def validate_tree(tree: Tree, *, level: int = 1, similar: similarity.Similarity 
         checks.append(partial(similarity.check, similarity=similar))
     for check in checks:
         for finding in check(subject):
-            if len(found) < MOST:
-                found.append(finding)
-            elif finding.severity is Severity.ERROR:
-                # However much there is to be looked at: what does not conform is never said to.
-                found[-1] = finding
+            found.append(finding)
+            if len(found) >= MOST:
                 return Verdict(findings=tuple(found), document=document)
     kept, left_out = suppressed(document, found)
-    return Verdict(findings=kept[:MOST], document=document, suppressed=left_out)
+    return Verdict(findings=kept, document=document, suppressed=left_out)
 
 
 def _unreadable(error: Unreadable) -> Finding:
@@ -111,5 +108,5 @@ def _unreadable(error: Unreadable) -> Finding:
         message=error.reason,
         line=line,
         column=column,
-        fix=error.fix,
+        fix="agtp agis fmt --from-illustrative writes it as YAML" if error.illustrative else "",
     )

@@ -21,7 +21,7 @@ from agtphost.dispatch.gates.identity import AddresseeGate
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Assurance, Peer, PeerCertificate
+from agtphost.identity.peer import INTERNAL, Assurance, Peer, PeerCertificate
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.spoken import call
@@ -239,7 +239,7 @@ def _caller(question: Question, peer: Peer) -> Peer:
             )
     return Peer(
         address=peer.address,
-        transport="internal",
+        transport=INTERNAL,
         vouched=question.assurance is Assurance.GATEWAY,
         certificate=certificate,
         server_name=peer.server_name,

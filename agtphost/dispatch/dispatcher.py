@@ -438,7 +438,7 @@ class Dispatcher:
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
-        draft.changes = (*draft.changes, *following.changes(exchange, outcome))
+        draft.changes += following.changes(exchange, outcome)
         if outcome.continuation:
             draft.reservation = None
         else:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from agtphost.audit.drafts import Change
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.outcome import Outcome
 
 
-def changes(exchange: Exchange, outcome: Outcome) -> Iterator[Change]:
+def changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
     """The state items, for the draft of an outcome that is about to be sealed; none with an interim message."""
-    if outcome.continuation:
-        return
-    if exchange.approval is not None:
-        yield from exchange.approval.finishing()
-    if exchange.peer.follow is not None:
-        yield from exchange.peer.follow.changes(int(outcome.status), outcome.reason, outcome.body)
+    approval, follow = exchange.approval, exchange.peer.follow
+    if outcome.continuation or (approval is None and follow is None):
+        return ()
+    finished = () if approval is None else approval.finishing()
+    followed = () if follow is None else follow.changes(int(outcome.status), outcome.reason, outcome.body)
+    return (*finished, *followed)
 
 
 def kept(exchange: Exchange, outcome: Outcome) -> None:

@@ -15,7 +15,7 @@ from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import Following, Peer
+from agtphost.identity.peer import INTERNAL, Following, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -72,7 +72,7 @@ class Invocation:
     authority can shrink on the way, never grow (T-SC-50).
     """
 
-    __slots__ = ("_dispatcher", "_exchange", "_inner", "_interim", "_named")
+    __slots__ = ("_dispatcher", "_exchange", "_headers", "_inner", "_interim")
 
     def __init__(self, dispatcher: Dispatches, exchange: Exchange, interim: Interim | None) -> None:
         self._dispatcher = dispatcher
@@ -80,7 +80,7 @@ class Invocation:
         self._interim = interim
         # Alike for every call that it makes, and a BATCH makes many.
         self._inner: Peer | None = None
-        self._named: list[tuple[str, str]] | None = None
+        self._headers: Headers | None = None
 
     @property
     def under_way(self) -> UnderWay:
@@ -160,10 +160,17 @@ class Invocation:
         kept = COUNTERPARTY if method == "PURCHASE" else ()
         request = self._request(method, path, input, kept=kept, stream=relay is not None, key=key)
         response = await self._dispatcher.dispatch(request, inner, relay)
-        audit_id = response.headers.get("audit-id")
-        if audit_id is not None:
-            self._exchange.invoked = [*(self._exchange.invoked or ()), audit_id]
+        self._note(response)
         return response
+
+    def _note(self, response: Response) -> None:
+        """A call ended in the course of this one: its record is named by this one's."""
+        audit_id = response.headers.get("audit-id")
+        if audit_id is None:
+            return
+        if self._exchange.invoked is None:
+            self._exchange.invoked = []
+        self._exchange.invoked.append(audit_id)
 
     def _caller(self) -> Peer:
         """Who makes the calls: the caller of the present request, from inside this host."""
@@ -171,7 +178,7 @@ class Invocation:
             exchange = self._exchange
             self._inner = replace(
                 exchange.peer,
-                transport="internal",
+                transport=INTERNAL,
                 http=None,
                 stream=False,
                 forwarded={},
@@ -235,7 +242,7 @@ class Invocation:
         _require_room(exchange.peer)
         peer = replace(
             exchange.peer,
-            transport="internal",
+            transport=INTERNAL,
             http=None,
             stream=False,
             forwarded={},
@@ -249,9 +256,7 @@ class Invocation:
         kept = (*BOUNDS, *COUNTERPARTY[:-1]) if method == "PURCHASE" else BOUNDS
         request = self._request(method, path, input, lineage.scope, session_id, kept)
         response = await self._dispatcher.dispatch(request, peer)
-        audit_id = response.headers.get("audit-id")
-        if audit_id is not None:
-            exchange.invoked = [*(exchange.invoked or ()), audit_id]
+        self._note(response)
         return response
 
     def _request(
@@ -267,7 +272,11 @@ class Invocation:
         key: str = "",
     ) -> Request:
         exchange = self._exchange
-        fields = list(self._who()) if scope is None and session_id is None else self._fields(scope, session_id)
+        if scope is None and session_id is None and not kept and not key and exchange.call.trace is None:
+            if self._headers is None:
+                self._headers = Headers(self._fields(None, None))
+            return inner_request(method, self._addressed(path), input, self._headers, stream=stream)
+        fields = self._fields(scope, session_id)
         if key:
             fields.append(("Idempotency-Key", key))
         if exchange.call.trace is not None:
@@ -276,12 +285,7 @@ class Invocation:
             bound = exchange.request.headers.get(name.lower())
             if bound is not None:
                 fields.append((name, bound))
-        return inner_request(method, self._addressed(path), input, fields, stream=stream)
-
-    def _who(self) -> list[tuple[str, str]]:
-        if self._named is None:
-            self._named = self._fields(None, None)
-        return self._named
+        return inner_request(method, self._addressed(path), input, Headers(fields), stream=stream)
 
     def _fields(self, scope: frozenset[str] | None, session_id: str | None) -> list[tuple[str, str]]:
         """The fields that say for whom a call is made, with which scopes, and in which task and session."""
@@ -305,18 +309,18 @@ class Invocation:
 
 
 def inner_request(
-    method: str, path: str, input: Mapping[str, Any], fields: Sequence[tuple[str, str]], *, stream: bool = False
+    method: str, path: str, input: Mapping[str, Any], headers: Headers, *, stream: bool = False
 ) -> Request:
     """
     A request that this host makes of itself in a caller's name.
 
-    :param fields: the header.
+    :param headers: of content type JSON.
     """
     said = {"method": method, "parameters": dict(input)}
     body = jsontext.encode({**said, "context": {"stream": True}} if stream else said)
     path, _, query = path.partition("?")
     line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
-    return Request(method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line)
+    return Request(method=method, path=path, query=query or None, headers=headers, body=body, line=line)
 
 
 def _require_room(peer: Peer) -> None:
@@ -346,7 +350,8 @@ def result_of(response: Response) -> Mapping[str, Any]:
 
     :raises Refusal: with its status and reason, where it is outside 2xx or waits for a person.
     """
-    body = jsontext.decode(response.body) if response.body else {}
+    read = jsontext.decode_own if response.own else jsontext.decode
+    body = read(response.body) if response.body else {}
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
     if succeeded and not awaits_approval(response.status, body):
         if isinstance(body, dict) and "result" in body and "attribution" in body:

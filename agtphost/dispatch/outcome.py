@@ -26,6 +26,9 @@ class Outcome:
     body: bytes
     content_type: str
     headers: tuple[tuple[str, str], ...] = ()
+    own: bool = True
+    """Whether the body is JSON of this process's own; False for ready octets that a handler gave."""
+
     reason: str = ""
     close: bool = False
     event: LifecycleEvent | None = None

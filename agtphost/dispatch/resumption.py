@@ -15,9 +15,10 @@ from typing import Any
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import BOUNDS, Dispatches, inner_request
 from agtphost.identity.keys import VerifyingKey
-from agtphost.identity.peer import Following, Peer, PeerCertificate
+from agtphost.identity.peer import INTERNAL, Following, Peer, PeerCertificate
 from agtphost.vocabulary import media_types, scopes, times
 from agtphost.wire.events import Response
+from agtphost.wire.headers import Headers
 
 _TEXTS = ("fingerprint", "sha256", "serial", "subject", "agent_id", "principal_id", "governance_zone", "trust_tier")
 _MORE = ("archetype", "activation_certificate_id")
@@ -96,7 +97,7 @@ class Resumed:
         peer = Peer(
             address=kept["address"],
             loopback=kept["loopback"],
-            transport="internal",
+            transport=INTERNAL,
             certificate=None if certificate is None else _certificate(certificate),
             depth=1,
             greeted=True,
@@ -111,4 +112,4 @@ class Resumed:
         named = (("Task-ID", kept["task_id"]), ("Session-ID", kept["session_id"]), ("Idempotency-Key", key))
         fields.extend((name, value) for name, value in (*named, *kept["bounds"].items()) if value)
         at = path if path == "/agents" or path.startswith("/agents/") else f"{kept['at']}{path}"
-        return await self._dispatcher.dispatch(inner_request(method, at, input, fields), peer)
+        return await self._dispatcher.dispatch(inner_request(method, at, input, Headers(fields)), peer)

@@ -104,7 +104,7 @@ class Sealer:
         else:
             body = jsontext.encode(answer.result)
         content_type = answer.content_type or self._answer_type(exchange)
-        outcome = Outcome(answer.status, body, content_type if body else "", answer.headers)
+        outcome = Outcome(answer.status, body, content_type if body else "", answer.headers, answer.body is None)
         if built_in is not None:
             if isinstance(answer, LifecycleOutcome):
                 outcome.event, outcome.describe = answer.event, answer.describe
@@ -302,7 +302,7 @@ class Sealer:
         body = outcome.body if sealed.body is None else sealed.body
         if body:
             fields.append(("Content-Type", outcome.content_type))
-        return Response(status=outcome.status, headers=Headers(fields), body=body, close=outcome.close)
+        return Response(status=outcome.status, headers=Headers(fields), body=body, close=outcome.close, own=outcome.own)
 
     def _posture(self, agent: Agent) -> tuple[tuple[str, str], ...]:
         """Owner and trust posture of the responding agent (companion section 3.1), built once per agent."""

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
+INTERNAL = "internal"
+"""The transport of calls that are made inside this host, in the course of another."""
+
+
 class Assurance(IntEnum):
     """
     How a caller's identity was established, weakest first (security invariant 8).
@@ -40,7 +44,11 @@ class Assurance(IntEnum):
     @property
     def label(self) -> str:
         """The lower-case word used in records and configuration."""
-        return self.name.lower()
+        return _LABELS[self]
+
+
+_LABELS = tuple(each.name.lower() for each in Assurance)
+"""By number: every record has one, and asking an enumeration for a name takes as long as signing a tenth of it."""
 
 
 def state_owner(agent_id: str, assurance: Assurance) -> str:

@@ -50,6 +50,6 @@ def uuid7(milliseconds: int, randomness: bytes) -> str:
     :param milliseconds: since the Unix epoch.
     :param randomness: 10 random octets.
     """
-    time = f"{milliseconds & 0xFFFFFFFFFFFF:012x}"
     rest = randomness.hex()
-    return f"{time[:8]}-{time[8:]}-7{rest[:3]}-{'89ab'[randomness[2] & 3]}{rest[5:8]}-{rest[8:]}"
+    time = f"{milliseconds >> 16 & 0xFFFFFFFF:08x}-{milliseconds & 0xFFFF:04x}"
+    return f"{time}-7{rest[:3]}-{'89ab'[randomness[2] & 3]}{rest[5:8]}-{rest[8:]}"

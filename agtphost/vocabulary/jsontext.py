@@ -34,6 +34,9 @@ MOST_OUTSIDE = 4 << 20
 MOST_SLASHES = 64
 """Backslashes before one of them that are counted."""
 
+OWN = 4_096
+"""Octets of a text of this process's own that are read without counting: fewer values than any bound."""
+
 MAX_INTEGER = 2**53
 """Beyond this, readers that hold numbers as doubles see another value."""
 
@@ -94,6 +97,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 _STARTS = frozenset("{[")
 _NESTING = frozenset({dict, list})
 _scan: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
+_scan_own: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder(parse_int=_integer))["scan_once"]
 
 
 def prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
@@ -276,6 +280,20 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         except UnicodeEncodeError:
             raise JSONTextError("a string has a lone surrogate") from None
     return value
+
+
+def decode_own(octets: bytes) -> Any:
+    """
+    Read what :func:`encode` wrote in this process: the same value as by :func:`decode`, in a third of the time.
+
+    Names that stand twice are not looked for. :func:`encode` writes them for a mapping whose names are both the number
+    1 and the text ``1``, which only code of this host can make; the later one counts then.
+
+    :raises JSONTextError: as :func:`decode` does, for integers, sizes and depth.
+    """
+    if len(octets) > OWN or octets.count(b"{") + octets.count(b"[") > MAX_DEPTH:
+        return decode(octets)
+    return _scan_own(octets.decode("utf-8"), 0)[0]
 
 
 def encode(value: Any) -> bytes:

@@ -59,6 +59,9 @@ class Response:
     close: bool = False
     """Whether the sender ends the connection after this message."""
 
+    own: bool = field(default=False, compare=False)
+    """Whether this process wrote the body, as JSON: calls made inside the host read it again without its checks."""
+
 
 class Signal(Enum):
     """What :meth:`Connection.next_event` returns when there is no message."""

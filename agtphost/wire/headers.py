@@ -21,11 +21,10 @@ class Headers:
         surrounding white space.
     """
 
-    __slots__ = ("_index", "_repeated", "fields")
+    __slots__ = ("_fields", "_index", "_repeated")
 
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
-        self.fields = tuple(fields)
-        """As they were given."""
+        self._fields = tuple(fields)
         # Made at the first look-up: what is written to the wire is mostly never looked up.
         self._index: dict[str, str] | None = None
         self._repeated = _NONE
@@ -39,7 +38,7 @@ class Headers:
         :param index: their values by lower-case name.
         """
         headers = cls.__new__(cls)
-        headers.fields = tuple(fields)
+        headers._fields = tuple(fields)
         headers._index = index
         headers._repeated = _NONE
         return headers
@@ -47,7 +46,7 @@ class Headers:
     def _look_up(self) -> dict[str, str]:
         index: dict[str, str] = {}
         repeated: set[str] = set()
-        for name, value in self.fields:
+        for name, value in self._fields:
             key = name.lower()
             if key in index:
                 index[key] = f"{index[key]}, {value}"
@@ -79,16 +78,16 @@ class Headers:
         return name in (self._look_up() if self._index is None else self._index)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.fields)
+        return iter(self._fields)
 
     def __len__(self) -> int:
-        return len(self.fields)
+        return len(self._fields)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Headers) and self.fields == other.fields
+        return isinstance(other, Headers) and self._fields == other._fields
 
     def __hash__(self) -> int:
-        return hash(self.fields)
+        return hash(self._fields)
 
     def __repr__(self) -> str:
-        return f"Headers({[name for name, _ in self.fields]})"
+        return f"Headers({[name for name, _ in self._fields]})"

@@ -42,20 +42,11 @@ UNREADABLE = b"\x00"
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[str]:
-    """Where a view has the page's script, and nothing else."""
+def browser(window: Browser) -> Iterator[Browser]:
     with serving({"/": "<p>Nothing to see.</p>"}) as address:
-        yield f"{address}/"
-
-
-@pytest.fixture
-def browser(window: Browser, script: str) -> Browser:
-    def opened() -> None:
-        window.open(script)
+        window.open(f"{address}/")
         window.one("html[data-ready]")
-
-    window.beginning(opened)
-    return window
+        yield window
 
 
 @pytest.fixture(autouse=True)

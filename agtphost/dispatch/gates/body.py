@@ -19,6 +19,7 @@ from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
+from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
@@ -65,8 +66,12 @@ def decode(body: bytes, content_type: str | None, *, yaml: bool = False) -> Any:
             f"Bodies of type {essence[:80]!r} are not read.",
             remedy=f"Send {media_types.AGTP_JSON}.",
         )
+    return _decode_json(body, jsontext.decode)
+
+
+def _decode_json(body: bytes, read: Callable[[bytes], Any]) -> Any:
     try:
-        return jsontext.decode(body)
+        return read(body)
     except jsontext.JSONTextError as error:
         raise Refusal(
             Reason.MALFORMED_BODY, f"The body is not JSON as this host reads it: {error}.", remedy="Correct the body."
@@ -191,7 +196,11 @@ class BodyGate:
     def check(self, exchange: Exchange) -> None:
         request = exchange.request
         if request.body:
-            value = decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
+            if exchange.peer.transport == INTERNAL:
+                # What this host wrote itself for a call inside another is JSON.
+                value = _decode_json(request.body, jsontext.decode_own)
+            else:
+                value = decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
             exchange.parameters, exchange.context = unwrap(value)
             named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
             if "task_id" in named and "task_id" in value:

@@ -263,8 +263,10 @@ class CallerGate:
 
     def _narrowed(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
         lineage = exchange.peer.delegation
-        agents = (agent_id,) if lineage is None else dict.fromkeys((agent_id, *lineage.chain))
-        found = [self._narrowings(each) for each in agents]
+        if lineage is None:
+            own = self._narrowings(agent_id)
+            return () if own is None else (own,)
+        found = map(self._narrowings, dict.fromkeys((agent_id, *lineage.chain)))
         return tuple(each for each in found if each is not None)
 
     def _require_own(self, certificate: PeerCertificate, caller: Agent) -> None:

@@ -17,6 +17,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
+from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 
@@ -52,7 +53,7 @@ class ActingPrincipalGate:
         if credential is not None:
             principal = self._principal(credential, exchange.now)
             exchange.acting_principal = principal.name
-        elif exchange.peer.transport == "internal":
+        elif exchange.peer.transport == INTERNAL:
             # A call inside a call: whom the outer one acts for was proven there.
             exchange.acting_principal = exchange.peer.acting_principal
         if exchange.acting_principal is None and exchange.method in self._required_on:

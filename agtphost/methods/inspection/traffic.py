@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
+from bisect import bisect
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,8 @@ MOST_REASONS = 64
 
 OTHERS = "others"
 
-_LOG = math.log(RATIO)
+_ENDS = tuple(SHORTEST * RATIO**number for number in range(1, CLASSES))
+"""Seconds at which each class ends, but for the last, which has no end."""
 
 
 @dataclass(slots=True)
@@ -141,5 +142,4 @@ def _count(minute: _Minute, record: ObservedRecord) -> None:
         minute.reasons[record.reason if known else OTHERS] += 1
     if record.seconds is not None:
         minute.timed += 1
-        place = 0 if record.seconds <= SHORTEST else int(math.log(record.seconds / SHORTEST) / _LOG)
-        minute.durations[min(place, CLASSES - 1)] += 1
+        minute.durations[bisect(_ENDS, record.seconds)] += 1

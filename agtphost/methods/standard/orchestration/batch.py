@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredList
+from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
 from agtphost.dispatch.invocation import result_of
@@ -94,15 +94,21 @@ class _Making:
         :return: what each came to, in the order in which they were given.
         """
         workers = [Deferred.fromCoroutine(self._work()) for _ in range(min(at_once, len(self._waiting)))]
-        try:
-            for _, failure in await DeferredList(workers, consumeErrors=True):
-                if failure is not None:
-                    failure.raiseException()
-        except CancelledError:
-            self._ended = True
-            for worker in workers:
-                worker.cancel()
-            raise
+        failed: Exception | None = None
+        # Backwards: records of one group come in the order of their calls, so that the others are over by then.
+        for worker in reversed(workers):
+            try:
+                await worker
+            except CancelledError:
+                self._ended = True
+                for each in workers:
+                    each.addErrback(lambda _: None)
+                    each.cancel()
+                raise
+            except Exception as error:
+                failed = error
+        if failed is not None:
+            raise failed
         return self._outcomes
 
     async def _work(self) -> None:

@@ -64,7 +64,7 @@ def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS
     :param members: that it may have.
     :raises Refusal: 422 naming the parameter and the entry.
     """
-    if not isinstance(entry, Mapping):
+    if not isinstance(entry, dict):
         raise wrong(name, number, "is not an object", "Send method, path and parameters.")
     for member in entry:
         if member not in members:
@@ -79,7 +79,7 @@ def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS
             name, number, "has a path that is none", "Send a path that begins with /, and parameters beside it."
         )
     given, key = entry.get("parameters", {}), entry.get("idempotency_key", "")
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict):
         raise wrong(name, number, "has parameters that are no object", "Send parameters as an object.")
     if key != "" and not is_opaque_id(key):
         raise wrong(name, number, "has an idempotency_key that is none", "Send 1 to 128 visible ASCII characters.")
