@@ -325,12 +325,11 @@ READERS: dict[str, str] = {
     "cbor2": "identity/cose",
     "tomllib": "vocabulary/tomltext agis/matching agis/words",
     "zipfile": "identity/packages identity/issuing",
-    "xml": "agis/report",
 }
 """
 Who imports what can parse. Of ``yaml``: the decoder of the table, two that only write, and the reader of an
 operator's own OpenAPI file; ``tomllib`` reads the operator's files, and lists that ship with this package;
-``identity/issuing`` writes packages, ``agis/report`` XML.
+``identity/issuing`` writes packages.
 """
 
 COMMANDS = ("cli/", "conformance/")

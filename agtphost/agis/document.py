@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.agis.reading import Place, Tree
+from agtphost.agis.words import words
 
 MAX_ENDPOINTS = 5_000
 """Of one document."""
@@ -18,7 +18,7 @@ VERSION = "1.0"
 
 def capitals(method: str) -> str:
     """A method in capitals; one whose inner capitals part words stays, so that they can be seen."""
-    return method if re.search(r"[a-z][A-Z]", method) else method.upper()
+    return method if words().run_together(method) else method.upper()
 
 
 @dataclass(frozen=True, kw_only=True)

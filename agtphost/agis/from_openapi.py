@@ -25,8 +25,9 @@ from agtphost.agis.drafting import (
 )
 from agtphost.agis.passes.completeness import CAPABILITIES, SURE
 from agtphost.agis.passes.contracts import GENERIC
+from agtphost.agis.passes.path_syntax import thing
 from agtphost.agis.reading import MAX_DEPTH, MAX_OCTETS, MAX_VALUES
-from agtphost.agis.to_openapi import OWN
+from agtphost.agis.to_openapi import OWN, SAID
 from agtphost.agis.words import parts, words
 from agtphost.contract.openapi.importing import HTTP_METHODS, OpenAPIError
 from agtphost.contract.openapi.names import choose_path as named_path
@@ -115,7 +116,7 @@ class _Reading:
             self._made.reviews,
             service=title,
             agtp=agtp or self._address(own),
-            description=line_of(about.get("description")) or f"What {title} does",
+            description=line_of(_own_words(about.get("description"))) or f"What {title} does",
             version=line_of(about.get("version"), 64),
             domain=slug(self._tags.most_common(1)[0][0]) if self._tags else "",
         )
@@ -212,6 +213,9 @@ class _Reading:
         if found == "/" or not any(not each.startswith("{") for each in segments):
             noun, _ = choose_path(method, (), [*self._nouns(read)])
             found = noun + (found if found != "/" else "")
+        elif segments[0].startswith("{"):
+            noun, _ = choose_path(method, (), [thing(segments[0]), *self._nouns(read)])
+            found = noun + found
         if found != path:
             notes.append(("path", f"it was {line_of(path)}"))
         return method, found
@@ -249,6 +253,11 @@ class _Reading:
             "impact_tier": impact,
             "is_idempotent": http != "post" and http != "patch",
         }
+
+
+def _own_words(said: Any) -> Any:
+    """A description without what ``to-openapi`` adds to it."""
+    return said.removesuffix(SAID).rstrip() if isinstance(said, str) else said
 
 
 def _named(own: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from agtphost.agis.document import Document, Endpoint, capitals, endpoints
 from agtphost.agis.passes.contracts import snake
 from agtphost.agis.passes.path_syntax import mended_segment
 from agtphost.agis.reading import Tree
-from agtphost.agis.shorthand import is_shorthand
+from agtphost.agis.shorthand import is_shorthand, schema_of
 from agtphost.agis.suppression import MEMBER, place_of, unused
 from agtphost.agis.validation import validate_tree
 
@@ -88,14 +88,16 @@ def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
 def _path(path: str, renamed: Mapping[str, str]) -> str:
     if "?" in path or "#" in path:
         return path  # What varies belongs into the input, and nobody here knows of which kind it is.
-    mended_path = "/".join(mended_segment(each, renamed) for each in path.split("/"))
+    mended_path = re.sub("/{2,}", "/", "/".join(mended_segment(each, renamed) for each in path.split("/")))
     return mended_path if mended_path.startswith("/") else f"/{mended_path}"
 
 
 def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) -> Mapping[str, str]:
     """Parameters of an input, and what speaks of them, in snake_case. :return: the new names by the old ones."""
     contract = members.get("input")
-    if not isinstance(contract, dict) or is_shorthand(contract) or _ELSEWHERE & contract.keys():
+    if isinstance(contract, (dict, list)) and is_shorthand(contract):
+        contract = schema_of(contract, closed=True)
+    if not isinstance(contract, dict) or _ELSEWHERE & contract.keys():
         return {}
     known = contract.get("properties")
     if not isinstance(known, dict):
@@ -105,6 +107,7 @@ def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) 
         return {}
     for was, now in renamed.items():
         mending.change(f"{endpoint.name} input", was, now)
+    members["input"] = contract
     contract["properties"] = {renamed.get(name, name): schema for name, schema in known.items()}
     if isinstance(contract.get("required"), list):
         contract["required"] = [_named(renamed, name) for name in contract["required"]]

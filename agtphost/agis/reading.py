@@ -7,6 +7,7 @@ bounded while it is read, and one fault of the text is one finding.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,13 +36,51 @@ _JSON_PLACE = re.compile(r" \(line ([0-9]+), column ([0-9]+)\)$")
 _ILLUSTRATIVE = re.compile(r"(?m)^[ \t]*+(?:[A-Z]++ /\S*+(?<!:) \{|(?:semantic|vocabulary|data_manifest|input) \{)")
 
 
+_FORBIDDEN = re.compile(
+    "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufeff\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
+)
+"""What YAML has in no text."""
+
+_BREAK = re.compile("\\r\\n|[\\n\\r\\x85\\u2028\\u2029]")
+_GUESSED = re.compile(r"the plain scalar '(.*)' means")
+
+_FIXES = (
+    ("illustrative", "agtp agis fmt --from-illustrative writes it as YAML"),
+    ("it is empty", 'begin with agis: "1.0", and service, agtp and so on'),
+    ("more than one document", "write each document into a file of its own"),
+    ("directive", "take the line that begins with % out"),
+    ("an alias", "write out what it stands for"),
+    ("an anchor", "take it out, and write out what is the same elsewhere"),
+    ("a tag", "take it out"),
+    ("stands twice", "keep one of them"),
+    ("a name is not a string", "put it in quotes"),
+    ("nested more than", "name what is deep among the document's schemas, and refer to it: #/schemas/NAME"),
+    ("octets outside", "make several services of it"),
+    ("it has more than", "make several services of it"),
+    ("UTF-", "save it as UTF-8"),
+    ("byte order mark", "save it with one byte order mark, or none"),
+    ("control character", "take it out"),
+    ("a tab indents", "put spaces in its place"),
+    ("beyond 2**53", "put it in quotes, or write a smaller number"),
+    ("a number", "write a shorter number, or put it in quotes"),
+    ("cannot start any token", "put the text in quotes"),
+    ("mapping values are not allowed", "put a text that has a colon and a space in it in quotes"),
+    ("Extra data", "end the document where its first value ends"),
+    ("", "look at the indentation, the commas, brackets and quotes of this line, and of those before it"),
+)
+"""What helps against each reason: the first that is in it."""
+
+
 class Unreadable(ValueError):
     """The text is no document."""
 
-    def __init__(self, reason: str, mark: Mark | None, *, illustrative: bool = False) -> None:
+    def __init__(self, reason: str, mark: Mark | None, fix: str = "", *, illustrative: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.mark = mark or (1, 1)
+        self.fix = fix or next(fix for said, fix in _FIXES if said in reason)
+        """What to do about it."""
+
         self.illustrative = illustrative
         """Whether it is the notation of the draft's examples."""
 
@@ -90,7 +129,7 @@ def read(octets: bytes) -> Tree:
         text = octets.decode("utf-8")
         illustration = _ILLUSTRATIVE.search(text)
         if illustration is None:
-            raise Unreadable(_reason(octets, error), error.mark) from None
+            raise _unreadable(text, error) from None
         mark = text.count("\n", 0, illustration.start()) + 1, 1
         raise Unreadable("it is the draft's illustrative notation", mark, illustrative=True) from None
 
@@ -108,13 +147,39 @@ def _utf_8(octets: bytes) -> None:
         raise Unreadable(f"it is not UTF-8 (octet {error.start})", mark) from None
 
 
-def _reason(octets: bytes, error: yamltext.YAMLTextError) -> str:
+def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
     """In words of somebody who does not know what tokens are."""
+    reason = error.reason.partition("\n")[0]
     if error.mark is not None:
-        line = octets.split(b"\n", error.mark[0])[error.mark[0] - 1 :][:1]
-        if line and line[0].lstrip(b" ").startswith(b"\t"):
-            return "a tab indents this line, and YAML is indented by spaces"
-    return error.reason.partition("\n")[0]
+        line = text.split("\n", error.mark[0])[error.mark[0] - 1 :][:1]
+        if line and line[0].lstrip(" ").startswith("\t"):
+            return Unreadable("a tab indents this line, and YAML is indented by spaces", error.mark)
+        guessed = _GUESSED.match(reason)
+        return Unreadable(reason, error.mark, _sure(guessed[1]) if guessed else "")
+    odd = _FORBIDDEN.search(text)
+    if odd is None:
+        return Unreadable(reason, None)
+    lines = _BREAK.split(text[: odd.start()])
+    return Unreadable(f"it has the control character U+{ord(odd[0]):04X}", (len(lines), len(lines[-1]) + 1))
+
+
+def _sure(plain: str) -> str:
+    """What to write in place of a scalar that readers disagree about."""
+    word = plain.lower()
+    if word in ("yes", "no", "on", "off", "true", "false", "y", "n"):
+        meant = "true" if word in ("yes", "on", "true", "y") else "false"
+        return f'{meant}, or "{plain}" where it is text'
+    if word in ("~", "null"):
+        return f'null, or "{plain}" where it is text'
+    try:
+        number = float(plain)
+    except ValueError:
+        return f'"{plain}"'
+    return (
+        f'{number:g}, or "{plain}" where it is text'
+        if math.isfinite(number)
+        else f'a number that is finite, or "{plain}"'
+    )
 
 
 def _read_json(octets: bytes) -> Tree:

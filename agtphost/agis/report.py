@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
+from urllib.parse import quote
 
 from agtphost import __version__
 from agtphost.agis.findings import PASSES, Finding, Severity
@@ -22,6 +24,11 @@ class Examined:
     conforms: bool
     findings: Sequence[Finding]
     suppressed: Sequence[Finding] = ()
+    ended: bool = False
+    """Whether pass 1 ended the examination, so that nobody knows of the others."""
+
+    outside: frozenset[str] = frozenset()
+    """Rules that the command leaves out, and not the document."""
 
     @property
     def counts(self) -> Counter[Severity]:
@@ -51,11 +58,11 @@ def verdict(examined: Examined) -> str:
     return f"{examined.file}: {word}{f' ({said})' if said else ''}"
 
 
-def passes(examined: Examined) -> Iterator[tuple[int, str, bool]]:
-    """Each pass: its number, its name, and whether it holds."""
+def passes(examined: Examined) -> Iterator[tuple[int, str, bool | None]]:
+    """Each pass: its number, its name, and whether it holds; None of one that was not made."""
     failed = {each.rule.number for each in examined.findings if each.severity is Severity.ERROR}
     for number, name in enumerate(PASSES, 1):
-        yield number, name, number not in failed
+        yield number, name, None if examined.ended and number > 1 else number not in failed
 
 
 def members(finding: Finding) -> dict[str, Any]:
@@ -86,6 +93,17 @@ def as_json(examined: Sequence[Examined]) -> list[dict[str, Any]]:
     ]
 
 
+_NO_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+_SIGNS = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+)
+
+
+def _xml(text: str) -> str:
+    """Text as XML has it, in an attribute or outside; what no XML can hold is written as Python would."""
+    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text).translate(_SIGNS)
+
+
 def as_junit(examined: Sequence[Examined]) -> str:
     """A test suite for each file and a test case for each pass, as pipelines show them."""
     suites = "".join(_suite(each) for each in examined)
@@ -96,17 +114,18 @@ def _suite(examined: Examined) -> str:
     cases = []
     for number, name, held in passes(examined):
         inside = ""
-        if not held:
+        if held is None:
+            inside = '<skipped message="pass 1 ended the examination"/>'
+        elif not held:
             wrong = [
                 each for each in examined.findings if each.rule.number == number and each.severity is Severity.ERROR
             ]
             text = "\n".join(line(examined.file, each) for each in wrong)
-            inside = f"<failure message={quoteattr(wrong[0].message)}>{escape(text)}</failure>"
-        cases.append(
-            f"<testcase classname={quoteattr(examined.file)} name={quoteattr(f'{number} {name}')}>{inside}</testcase>"
-        )
-    failures = sum(not held for _, _, held in passes(examined))
-    head = f'<testsuite name={quoteattr(examined.file)} tests="{len(PASSES)}" failures="{failures}">'
+            inside = f'<failure message="{_xml(wrong[0].message)}">{_xml(text)}</failure>'
+        cases.append(f'<testcase classname="{_xml(examined.file)}" name="{number} {name}">{inside}</testcase>')
+    made = [each for _, _, each in passes(examined)]
+    counts = f'tests="{len(PASSES)}" failures="{made.count(False)}" errors="0" skipped="{made.count(None)}"'
+    head = f'<testsuite name="{_xml(examined.file)}" {counts}>'
     return f"{head}{''.join(cases)}</testsuite>"
 
 
@@ -116,6 +135,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 def as_sarif(examined: Sequence[Examined]) -> str:
     """SARIF 2.1.0, which code reviews show beside the lines."""
     used = sorted({finding.rule.name for each in examined for finding in (*each.findings, *each.suppressed)})
+    numbers = {name: number for number, name in enumerate(used)}
     rules = [
         {
             "id": name,
@@ -126,25 +146,31 @@ def as_sarif(examined: Sequence[Examined]) -> str:
         for name in used
     ]
     driver = {"name": "agtp agis", "version": __version__, "rules": rules}
-    results = [_result(each.file, finding, used) for each in examined for finding in (*each.findings, *each.suppressed)]
+    results = [_result(each, finding, numbers) for each in examined for finding in (*each.findings, *each.suppressed)]
+    if any("suppressions" in each for each in results):
+        # Where one result says of what it is suppressed, all do.
+        results = [{"suppressions": [], **each} for each in results]
     document = {
         "version": "2.1.0",
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def _result(file: str, finding: Finding, used: Sequence[str]) -> dict[str, Any]:
+def _result(examined: Examined, finding: Finding, numbers: Mapping[str, int]) -> dict[str, Any]:
     fix = f" Try: {finding.fix}." if finding.fix else ""
     region = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
     # What is suppressed is a result all the same: code reviews show it as settled, with the reason.
-    settled = {"suppressions": [{"kind": "inSource", "justification": finding.reason}]} if finding.reason else {}
+    kind = "external" if finding.rule.name in examined.outside else "inSource"
+    settled = {"suppressions": [{"kind": kind, "justification": finding.reason}]} if finding.reason else {}
     return {
         **settled,
         "ruleId": finding.rule.name,
-        "ruleIndex": used.index(finding.rule.name),
+        "ruleIndex": numbers[finding.rule.name],
         "level": _LEVELS[finding.severity],
         "message": {"text": f"{finding.place}: {finding.message}.{fix}"},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": file}, "region": region}}],
+        "locations": [
+            {"physicalLocation": {"artifactLocation": {"uri": quote(os.fsencode(examined.file))}, "region": region}}
+        ],
     }

@@ -30,6 +30,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     ("3-borderline", _WARNING, "4.2", "A verb of many meanings tells little; a more specific one is recommended."),
     ("3-unknown", _WARNING, "15", "A verb that this validator does not know may be one of another language."),
     ("4-slash", _ERROR, "5 (a)", "A path begins with a slash."),
+    ("4-first", _ERROR, "5 (b)", "The first segment of a path is a noun."),
     ("4-verb-in-path", _ERROR, "5 (b)", "Segments of a path are nouns."),
     ("4-case", _ERROR, "5 (c)", "Segments of a path are in lower case, their words joined by hyphens."),
     ("4-parameter", _ERROR, "5 (d)", "What names an instance is written {name}."),

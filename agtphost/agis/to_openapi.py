@@ -24,7 +24,9 @@ OWN = "x-agis"
 
 NAMESPACE = "X-AGIS-Namespace"
 
-_SAID = "Made from an AGIS document. X-AGIS-Method names what is done; HTTP's method carries it."
+SAID = "Made from an AGIS document. X-AGIS-Method names what is done; HTTP's method carries it."
+"""What a description ends with."""
+
 _REFUSED = "422"
 
 
@@ -49,7 +51,7 @@ def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[di
     info: dict[str, Any] = {
         "title": members["service"],
         "version": str(members.get("version") or vocabulary.get("version") or "1.0.0"),
-        "description": f"{members['description']}\n\n{_SAID}" if members.get("description") else _SAID,
+        "description": f"{members['description']}\n\n{SAID}" if members.get("description") else SAID,
     }
     found: dict[str, Any] = {"openapi": OPENAPI, "info": info}
     if server_url is not None:

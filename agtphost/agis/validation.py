@@ -91,11 +91,14 @@ def validate_tree(tree: Tree, *, level: int = 1, similar: similarity.Similarity 
         checks.append(partial(similarity.check, similarity=similar))
     for check in checks:
         for finding in check(subject):
-            found.append(finding)
-            if len(found) >= MOST:
+            if len(found) < MOST:
+                found.append(finding)
+            elif finding.severity is Severity.ERROR:
+                # However much there is to be looked at: what does not conform is never said to.
+                found[-1] = finding
                 return Verdict(findings=tuple(found), document=document)
     kept, left_out = suppressed(document, found)
-    return Verdict(findings=kept, document=document, suppressed=left_out)
+    return Verdict(findings=kept[:MOST], document=document, suppressed=left_out)
 
 
 def _unreadable(error: Unreadable) -> Finding:
@@ -108,5 +111,5 @@ def _unreadable(error: Unreadable) -> Finding:
         message=error.reason,
         line=line,
         column=column,
-        fix="agtp agis fmt --from-illustrative writes it as YAML" if error.illustrative else "",
+        fix=error.fix,
     )

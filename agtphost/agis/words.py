@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +21,7 @@ from agtphost.vocabulary.catalog import Catalog
 
 _VOWELS = frozenset("AEIOU")
 _WORD = re.compile(r"[A-Za-z]+")
+_INNER = re.compile(r"[a-z][A-Z]", re.ASCII)
 
 
 class Effect(Enum):
@@ -49,6 +51,12 @@ class Words:
     def is_verb(self, word: str) -> bool:
         """Whether it is one in its base form."""
         return word.upper() in self.verbs
+
+    def run_together(self, method: str) -> bool:
+        """Whether inner capitals part the words of a method: ``bOOK`` is one verb, and ``CheckOut`` is two words."""
+        if _INNER.search(method) is None:
+            return False
+        return not self.is_verb(method) or parts(method)[0] in self.verbs
 
     def base(self, word: str) -> str | None:
         """
@@ -106,6 +114,11 @@ def _joined(stem: str) -> Iterable[str]:
         yield stem[:-1]
     if stem.endswith("CK"):
         yield stem[:-1]
+
+
+def plain(text: str) -> str:
+    """A text without its accents: ``BÖOK`` is ``BOOK``."""
+    return text if text.isascii() else "".join(char for char in unicodedata.normalize("NFKD", text) if char.isascii())
 
 
 def spaced(segment: str) -> str:

@@ -4,14 +4,14 @@ The ledger: every outcome becomes a durable, signed record before anybody hears 
 Theory of operation. Drafts collect during one turn of the reactor and are
 handed to one writer thread at its end. The thread takes everything that waits,
 writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the
-reactor once, which fires all Deferreds. There is no timer and no group
-size: while one group is being committed, the next one forms. The first
-failure makes the ledger unhealthy: from then on everything fails at once,
-until a probe write succeeds (security invariants 1 and 12). Where the
-disk only runs low, what handlers did by then is still written, and what is
-vital, such as a revocation: that is what the space below the floor is kept
-for. Where that is gone too, the ballast gives back what it holds, a piece for
-each write that needs it.
+reactor once, which fires all Deferreds. There is no group size: while one
+group is being committed, the next one forms, and where many calls are open it
+waits for some of them (:mod:`agtphost.audit.grouping`). The first failure makes
+the ledger unhealthy: from then on everything fails at once, until a probe write
+succeeds (security invariants 1 and 12). Where the disk only runs low, what
+handlers did by then is still written, and what is vital, such as a revocation:
+that is what the space below the floor is kept for. Where that is gone too, the
+ballast gives back what it holds, a piece for each write that needs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
@@ -31,6 +31,7 @@ from zope.interface import implementer
 from agtphost.audit import opening
 from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
+from agtphost.audit.grouping import Grouping, LedgerReactor
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.settling import give_back, take_effect
@@ -66,16 +67,6 @@ PROBE_SECONDS = 1.0
 PROBE_SECONDS_MOST = 30.0
 
 log = Logger()
-
-
-class LedgerReactor(Protocol):
-    """What the ledger needs of the reactor."""
-
-    def callLater(self, delay: float, callable: Callable[..., object], *args: object) -> IDelayedCall:
-        """Run later, in the reactor's thread."""
-
-    def callFromThread(self, callable: Callable[..., object], *args: object) -> None:
-        """Run soon, in the reactor's thread."""
 
 
 _STOP: tuple[list[Entry], int] = ([], -1)
@@ -146,8 +137,8 @@ class Ledger:
         self._octets = 0
         self._scheduled = False
         self._under_way = 0  # entries handed over and not settled
-        self._usual = 0  # entries that a group tends to have
-        self._seen = 0  # how many the turn before had collected
+        self._held_back: IDelayedCall | None = None
+        self._grouping = Grouping(lambda: 0)
         self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
@@ -239,6 +230,10 @@ class Ledger:
         self._watchers.undurable(draft, sealed, self._now())
         return sealed
 
+    def expect(self, calls: Callable[[], int]) -> None:
+        """Form groups by how many calls are open: see :mod:`agtphost.audit.grouping`."""
+        self._grouping.expected = calls
+
     def watch(self, watcher: Watcher) -> None:
         """Be told of every group; see :class:`agtphost.iagtp.ILedger`."""
         self._watchers.add(watcher)
@@ -264,6 +259,8 @@ class Ledger:
             self._hand_over()
         elif not self._scheduled and not self._under_way:
             self._next_turn()
+        elif self._held_back is not None and self._grouping.enough(len(self._collected)):
+            self._held_back.reset(0)
 
     def _next_turn(self) -> None:
         self._scheduled = True
@@ -272,21 +269,24 @@ class Ledger:
     def _turn_over(self) -> None:
         """A turn of the reactor has ended: hand over what it collected, unless the next one will add to it."""
         self._scheduled = False
+        self._held_back = None
         if self._under_way:
             return
-        count = len(self._collected)
-        if self._seen < count < self._usual:
-            self._seen = count
-            self._next_turn()
-        else:
+        wait = self._grouping.wait(len(self._collected))
+        if wait is None:
             self._hand_over()
+        else:
+            self._scheduled = True
+            self._held_back = self._reactor.callLater(wait, self._turn_over)
 
     def _hand_over(self) -> None:
         if self._collected:
             count = len(self._collected)
             self._under_way += count
-            self._usual = max(count, self._usual - 1)
-            self._seen = 0
+            self._grouping.over(count)
+            if self._held_back is not None:
+                self._held_back.cancel()
+                self._held_back, self._scheduled = None, False
             self._queue.put((self._collected, self._octets))
             self._collected = []
             self._octets = 0

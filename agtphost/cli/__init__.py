@@ -11,6 +11,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.target`: which host, as whom, trusting what
 - :mod:`.arguments`: ``key=value`` and ``key:=json``
 - :mod:`.local_files`: files on this machine: keys and documents
+- :mod:`.plain_files`: files on this machine as octets, for commands that need no keys
 - :mod:`.exchange`: one request, its failures as exit statuses
 - one module per command, or per group of commands
 - :mod:`.abbreviations`: identifiers that are named by their beginning

@@ -13,9 +13,9 @@ from agtphost.cli import agis_converting, agis_matching, agis_publishing
 from agtphost.cli.agis_similarity import similarity
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput
-from agtphost.cli.local_files import read_octets
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible
+from agtphost.cli.plain_files import read_octets
 from agtphost.identity import files
 
 if TYPE_CHECKING:
@@ -115,7 +115,14 @@ def validate(
         kept = [each for each in verdict.findings if each.rule.name not in reasons or each.severity.value == "error"]
         suppressed = [*verdict.suppressed, *left_out]
         examined.append(
-            report.Examined(file=name, conforms=verdict.conforms, findings=kept, suppressed=suppressed),
+            report.Examined(
+                file=name,
+                conforms=verdict.conforms,
+                findings=kept,
+                suppressed=suppressed,
+                ended=verdict.document is None,
+                outside=frozenset(reasons),
+            ),
         )
     if as_json or form == "json":
         click.get_current_context().meta[JSON_MODE] = True
@@ -158,7 +165,8 @@ def _print(examined: Sequence[Examined], *, verbose: bool) -> None:
     for each in examined:
         if verbose:
             for number, name, held in report.passes(each):
-                echo(f"{'ok  ' if held else 'FAIL'} {number} {name}", Verdict.GOOD if held else Verdict.BAD)
+                word = "----" if held is None else "ok  " if held else "FAIL"
+                echo(f"{word} {number} {name}", {True: Verdict.GOOD, False: Verdict.BAD, None: Verdict.WAITS}[held])
         for finding in each.findings:
             if verbose or finding.severity.value != "note":
                 echo(visible(report.line(each.file, finding)), colours.get(finding.severity.value))

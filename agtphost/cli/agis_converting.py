@@ -12,13 +12,10 @@ import click
 
 from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
-from agtphost.cli.exchange import connected, entries_of, require_success
 from agtphost.cli.failures import HostRefused, WrongInput
-from agtphost.cli.local_files import output_option, read_octets, write_new
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.target import resolve
-from agtphost.cli.tools import absent
+from agtphost.cli.plain_files import output_option, read_octets, write_new
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 if TYPE_CHECKING:
@@ -134,6 +131,10 @@ def _is_host(source: str, server: str | None, where: Connection) -> bool:
 
 def _hosted(source: str, server: str | None, where: Connection) -> tuple[Any, str]:
     """The MCP tools that a host lists, and its address; what is starting is waited for."""
+    from agtphost.cli.exchange import connected, entries_of, require_success
+    from agtphost.cli.target import resolve
+    from agtphost.cli.tools import absent
+
     target = resolve(where, source)
     until = time.monotonic() + PATIENCE
     with connected(target) as client:

@@ -9,13 +9,10 @@ import click
 
 from agtphost.cli.agis_converting import DOCUMENT, SCHEME, refusal_of
 from agtphost.cli.agis_similarity import measure_of
-from agtphost.cli.exchange import connected, failure_of, require_success
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.local_files import read_octets
 from agtphost.cli.options import HERE, Connection, connection_options
 from agtphost.cli.output import print_fields, print_json, print_table, visible
-from agtphost.cli.target import resolve
-from agtphost.client.errors import ClientError
+from agtphost.cli.plain_files import read_octets
 
 if TYPE_CHECKING:
     from agtphost.agis.document import Document, Endpoint
@@ -146,6 +143,9 @@ def _map(source: str, where: Connection) -> ServiceMap:
 
 def _hosted(source: str, where: Connection) -> Document:
     """The document of a host; one that does not conform is no discovery (AGIS v01 section 12)."""
+    from agtphost.cli.exchange import connected, failure_of, require_success
+    from agtphost.cli.target import resolve
+    from agtphost.client.errors import ClientError
     from agtphost.client.service_documents import document_of
 
     target = resolve(where, source)

@@ -11,16 +11,10 @@ import click
 from agtphost.cli.agis_converting import refusal_of
 from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
-from agtphost.cli.configured import find_config, load_config, require_config
-from agtphost.cli.exchange import connected, require_success
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.importing import deliver
-from agtphost.cli.local_files import output_option, read_octets, write_new
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.own_endpoints import own_endpoints
-from agtphost.cli.target import resolve
-from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.cli.plain_files import output_option, read_octets, write_new
 
 if TYPE_CHECKING:
     from agtphost.agis.document import Document
@@ -57,6 +51,8 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     """
     from agtphost.agis import validate
     from agtphost.agis.endpoints import imported
+    from agtphost.cli.importing import deliver
+    from agtphost.vocabulary.catalog import Catalog, CatalogError
 
     verdict = validate(read_octets(file))
     if verdict.document is None or not verdict.conforms:
@@ -90,6 +86,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
       agtp agis export agtp://agents.example.com --to json | agtp agis validate -
     """
     from agtphost.agis import normal
+    from agtphost.cli.configured import find_config, load_config
 
     config = find_config(where) if uri is None else None
     left_out: Mapping[str, str]
@@ -129,6 +126,8 @@ def publish(check: bool, where: Connection, as_json: bool) -> None:
       agtp agis publish --check
       agtp agis publish --config host.toml --as demo
     """
+    from agtphost.cli.configured import require_config
+    from agtphost.cli.own_endpoints import own_endpoints
     from agtphost.host.agis import problems_of
 
     config = require_config(where, "publishing")
@@ -163,6 +162,8 @@ def _tell(config: Config, endpoints: int, problems: int, served: Mapping[str, An
 
 def _fetched(where: Connection, uri: str, built_ins: bool) -> Document:
     """The document of a host for this caller, which conforms."""
+    from agtphost.cli.exchange import connected, require_success
+    from agtphost.cli.target import resolve
     from agtphost.client.service_documents import document_of
 
     target = resolve(where, uri)
@@ -175,6 +176,7 @@ def _of_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """The document of what the files declare, and what is not in it, with the rule that it breaks."""
     from agtphost.agis.endpoints import exported
     from agtphost.agis.service import Unpublishable, own
+    from agtphost.cli.own_endpoints import own_endpoints
     from agtphost.host.agis import root_of, service_of
 
     _, endpoints = own_endpoints(config)

@@ -11,40 +11,16 @@ import click
 
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.output import print_json
-from agtphost.identity import files
+from agtphost.cli.plain_files import MAX_BODY as MAX_BODY
+from agtphost.cli.plain_files import output_option as output_option
+from agtphost.cli.plain_files import read_octets as read_octets
+from agtphost.cli.plain_files import write_new as write_new
 from agtphost.identity.key_history import DIRECTORY, Succession, read_statement
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 
 SIGNING_KEY = "signing.pub"
 """The present key in a host's state directory."""
-
-
-MAX_BODY = 67_108_864
-"""Octets read from a file or standard input."""
-
-output_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output."
-)
-
-
-def read_octets(name: str | Path) -> bytes:
-    """The octets of a file; ``-`` is standard input."""
-    with local_file(name):
-        if str(name) == "-":
-            octets = sys.stdin.buffer.read(MAX_BODY + 1)
-        else:
-            with Path(name).open("rb") as stream:
-                octets = stream.read(MAX_BODY + 1)
-    if len(octets) > MAX_BODY:
-        raise WrongInput(f"{name} has more than {MAX_BODY} octets")
-    return octets
-
-
-def write_new(file: Path, octets: bytes) -> None:
-    """Write a file that anybody may read. :raises WrongInput: if it exists already or cannot be written."""
-    with local_file(file, doing="written"):
-        files.write_once(file, octets, files.PUBLIC)
 
 
 def deliver(octets: bytes, output: Path | None, agent_id: str, as_json: bool) -> None:

@@ -165,6 +165,7 @@ class Generations:
         lasting, config = self._on.lasting, core.on.config
         lasting.directory.turn_to(core.on.loaded.directory)
         lasting.approvals.policy = config.approvals
+        core.on.evidence.ledger.expect(core.admission.dispatcher.under_way.__len__)
         lasting.principals.turn_to(core.admission.principals)
         self._upstreaming.adopt(core.connected)
         key = core.on.loaded.key

@@ -17,6 +17,7 @@ same sweep. The rules:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer, IReactorTime
@@ -87,6 +88,9 @@ class BoundedChannel(FramedChannel):
     greeted = False
     """Whether an answer with Supported-Methods went out here: see :class:`agtphost.identity.peer.Peer`."""
 
+    reached: object = None
+    """The surface, and the name, that the latest request was for: see :class:`agtphost.http.mounts.Mounts`."""
+
     def __init__(
         self,
         owner: AcceptingFactory,
@@ -113,6 +117,10 @@ class BoundedChannel(FramedChannel):
         self._spent = False  # whether the next answer is the last
         self._ended = False  # whether our side has ended
         self._reading = Reading()
+        self._peer: Any = None
+        self._host: Any = None
+        self._secure = False
+        self._shown: tuple[object, Any] | None = None
         self._held = False
         self._known = False
         self._served = 0
@@ -176,12 +184,29 @@ class BoundedChannel(FramedChannel):
 
     # The transport
 
+    def getPeer(self) -> Any:
+        """Where the peer is: the system is asked once."""
+        if self._peer is None:
+            self._peer = super().getPeer()  # type: ignore[no-untyped-call]
+        return self._peer
+
+    def getHost(self) -> Any:
+        """Where we are to the peer, likewise."""
+        if self._host is None:
+            self._host = super().getHost()  # type: ignore[no-untyped-call]
+        return self._host
+
+    def isSecure(self) -> bool:
+        """Whether there is TLS."""
+        return self._secure
+
     def connectionMade(self) -> None:
         """A TCP connection is there."""
         super().connectionMade()  # type: ignore[no-untyped-call]
+        self._secure = bool(super().isSecure())  # type: ignore[no-untyped-call]
         self._networkProducer = _Unregulated(self.transport)
         self._expires = self._clock.seconds() + self._limits.connection_age
-        self._expect(Wait.HANDSHAKE if self.isSecure() else Wait.HEADER)  # type: ignore[no-untyped-call]
+        self._expect(Wait.HANDSHAKE if self._secure else Wait.HEADER)
         self._owner.opened(self)
 
     def handshakeCompleted(self) -> None:
@@ -194,6 +219,16 @@ class BoundedChannel(FramedChannel):
         if not self._known:
             self._known = True
             self._owner.authenticated(self)
+
+    def shown(self, certified: Callable[[Any, str], Any], address: str) -> Any:
+        """
+        The client certificate that ``certified`` finds: the handshake is over, so it is looked for once.
+
+        :param address: the peer's.
+        """
+        if self._shown is None or self._shown[0] is not certified:
+            self._shown = certified, certified(self.transport, address)
+        return self._shown[1]
 
     def dataReceived(self, data: bytes) -> None:
         """Some octets arrived, decrypted."""
@@ -302,7 +337,16 @@ class BoundedChannel(FramedChannel):
         """See :meth:`write`."""
         self.write(b"".join(iovec))
 
+    def end_with(self, data: bytes) -> None:
+        """What is left of an answer: sent when its request says that it is done, at once after this."""
+        if not self._ended and self._wait is not Wait.GONE:
+            self._output += data
+
     def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> None:
+        """The head of an answer, alone."""
+        self.write(self.head_of(version, code, reason, headers))
+
+    def head_of(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> bytes:
         """The head of an answer; AGTP's own fields are spelled as the drafts spell them, which Twisted does not."""
         if self.last:
             headers.setRawHeaders(b"Connection", [b"close"])
@@ -312,7 +356,7 @@ class BoundedChannel(FramedChannel):
             for value in values:
                 lines += (spelled, b": ", value, b"\r\n")
         lines.append(b"\r\n")
-        self.writeSequence(lines)
+        return b"".join(lines)
 
     @property
     def last(self) -> bool:
@@ -410,7 +454,7 @@ class BoundedChannel(FramedChannel):
         self._ended = True
         transport: Any = self.transport
         transport.unregisterProducer()
-        if self.isSecure():  # type: ignore[no-untyped-call]
+        if self._secure:
             transport.loseConnection()  # waits for the peer's own end, and reads until then
         else:
             transport.loseWriteConnection()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -33,6 +34,8 @@ Principal = Callable[[str], str]
 
 Fields = tuple[tuple[str, str], ...]
 
+_PARENT, _STATE = TRACEPARENT.encode(), TRACESTATE.encode()
+
 LONGEST_CLAIM = 128
 """Signs of an issuer's and of a subject's name, in the record of a token that is not believed."""
 
@@ -48,6 +51,16 @@ class Keyholder:
 
     scopes: tuple[str, ...] = ()
     """What is claimed for its calls; none: all that the agent's document grants."""
+
+    @cached_property
+    def key(self) -> str:
+        """See :attr:`Client.key`."""
+        return f"client:{self.name}"
+
+    @cached_property
+    def fields(self) -> Fields:
+        """See :attr:`Client.fields`."""
+        return _named(self.agent_id, self.scopes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +164,11 @@ class Clients:
         self._fields = _named(agent_id, claimed)
         self._vouched = bool(agent_id)
         self._anonymous = anonymous and bool(agent_id)
-        self._tokens = tuple((_digest(token), None) for token in tokens)
-        self._held = tuple((_digest(holder.token), holder) for holder in keyholders)
+        self._held = bool(keyholders)
+        self._known: tuple[tuple[bytes, Keyholder | None], ...] = (
+            *((_digest(holder.token), holder) for holder in keyholders),
+            *((_digest(token), None) for token in tokens),
+        )
         self._certified = certified
         self._principal = principal
         self.guarded = bool(tokens) or bool(keyholders) or principal is not None
@@ -172,14 +188,15 @@ class Clients:
             "trace": _trace(request),
             "method": request.method.decode("ascii", "replace")[:32],
         }
-        scheme, _, token = (field_of(request, "authorization") or "").partition(" ")
+        shown = field_of(request, "authorization")
+        scheme, _, token = (shown or "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
         if not token.isascii():
             raise NotAdmitted("The bearer token is not ASCII")
         certificate = self._certificate(request, came["address"])
         if certificate is not None:
             return self._agent(certificate, came, token)
-        if self._anonymous and field_of(request, "authorization") is None:
+        if self._anonymous and shown is None:
             return Client(key="anybody", fields=self._fields, proven=False, **came)
         if not self._vouched and not self._held:
             raise NotAdmitted("A client certificate with an AGTP identity is needed")
@@ -215,14 +232,11 @@ class Clients:
     def _bearer(self, token: str, came: dict[str, Any]) -> Client:
         shown = _digest(token)
         # Each is looked at, whichever it is, in a time that tells nothing of it.
-        found = [
-            (digest, holder) for digest, holder in (*self._held, *self._tokens) if hmac.compare_digest(digest, shown)
-        ]
+        found = [(digest, holder) for digest, holder in self._known if hmac.compare_digest(digest, shown)]
         if found:
             digest, holder = found[0]
             if holder is not None:
-                fields = _named(holder.agent_id, holder.scopes)
-                return Client(key=f"client:{holder.name}", name=holder.name, fields=fields, **came)
+                return Client(key=holder.key, name=holder.name, fields=holder.fields, **came)
             return Client(key=digest.hex()[:32], fields=self._fields, **came)
         if self._principal is None or not token or not self._vouched:
             raise NotAdmitted("A bearer token is needed")
@@ -230,9 +244,10 @@ class Clients:
         return Client(key=self._behalf(token), fields=(*self._fields, credential), **came)
 
     def _certificate(self, request: Request, address: str) -> PeerCertificate | None:
-        if self._certified is None or request.channel is None:
+        channel: Any = request.channel
+        if self._certified is None or channel is None:
             return None
-        found = self._certified(request.channel.transport, address)
+        found = channel.shown(self._certified, address)
         # A certificate that names no agent proves nothing here; one that cannot be read is refused by the gates.
         return found if found is not None and (found.agent_id is not None or found.malformed) else None
 
@@ -265,14 +280,16 @@ def _claimed(credential: str) -> str:
 
 
 def _trace(request: Request) -> Fields:
-    # One that stands twice is malformed; of a tracestate the parts add up.
-    values = (request.requestHeaders.getRawHeaders(name) for name in (TRACEPARENT, TRACESTATE))
-    traceparent, tracestate = (None if each is None else ",".join(each) for each in values)
-    place = trace_context.read(traceparent, tracestate)
-    if place is None or traceparent is None:
+    given = request.requestHeaders.getRawHeaders(_PARENT)
+    if given is None:
         return ()
-    state = ((TRACESTATE, place.state),) if place.state else ()
-    return ((TRACEPARENT, traceparent), *state)
+    # One that stands twice is malformed; of a tracestate the parts add up.
+    state = request.requestHeaders.getRawHeaders(_STATE, ())
+    traceparent, tracestate = (b",".join(values).decode("ascii", "replace") for values in (given, state))
+    place = trace_context.read(traceparent, tracestate)
+    if place is None:
+        return ()
+    return ((TRACEPARENT, traceparent), *(((TRACESTATE, place.state),) if place.state else ()))
 
 
 def _named(agent_id: str, claimed: tuple[str, ...]) -> Fields:

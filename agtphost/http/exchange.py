@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Protocol
 
-from twisted.web.http import NO_BODY_CODES
-from twisted.web.server import Request
+from twisted.python.failure import Failure
+from twisted.web.http import NO_BODY_CODES, datetimeToString
+from twisted.web.server import NOT_DONE_YET, Request
+from twisted.web.server import version as SERVER
 
 from agtphost.http.heads import Fields
 from agtphost.vocabulary import status as status_text
@@ -22,6 +26,22 @@ NOWHERE = 404
 
 BODIES = 64 << 20
 """Octets of all bodies that one listener holds; one more is answered 503."""
+
+
+COMPLETE = frozenset((b"Content-Length", b"Content-Type"))
+"""Fields of an answer to which Twisted adds none."""
+
+_dated = (0, b"")
+"""A second, and how a ``Date`` field says it."""
+
+
+def _date() -> bytes:
+    """The ``Date`` of an answer: it is the same for a second."""
+    global _dated
+    now = int(time.time())
+    if _dated[0] != now:
+        _dated = (now, datetimeToString(now))  # type: ignore[no-untyped-call]
+    return _dated[1]
 
 
 class Bodies:
@@ -98,6 +118,9 @@ class BoundedRequest(Request):
     arrived: float | None = None
     """When its head was complete, in the clock's seconds; None before."""
 
+    requestHeaders: Fields
+    responseHeaders: Fields
+
     channel: Any
     """The :class:`agtphost.http.channel.BoundedChannel` that it came by; Twisted says what it makes of it."""
 
@@ -155,18 +178,47 @@ class BoundedRequest(Request):
         if self.content is not None and not self.finished and not self.sealing:
             self.content.write(data)
 
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """It is whole: what its head said is known since :meth:`begun`, and no form is looked for in it."""
+        self.content.seek(0)  # type: ignore[union-attr]
+        self.process()
+
     def process(self) -> None:
         """It is complete: a refusal is its answer, whatever it asked for."""
         if self.sealing:
             return
         if self.refusal is None:
-            super().process()  # type: ignore[no-untyped-call]
+            self._rendered()
         elif not self.settled(self.complete):
             self.complete(self.refusal)
 
+    def _rendered(self) -> None:
+        """Ask the surfaces, which are one leaf: Twisted would look for it along the path."""
+        self.site = self.channel.site
+        fields = self.responseHeaders.by_name
+        fields[b"Server"], fields[b"Date"] = [SERVER], [_date()]
+        try:
+            answered = self.site.resource.render(self)
+            if answered is NOT_DONE_YET:
+                return
+            if answered or self.method != b"HEAD":
+                fields.setdefault(b"Content-Length", [b"%d" % len(answered)])
+            self.complete(answered)
+        except BaseException:
+            self.processingFailed(Failure())  # type: ignore[no-untyped-call]
+
     def complete(self, octets: bytes) -> None:
         """The body of an answer whose head is set, whole."""
-        self.write(octets)  # type: ignore[no-untyped-call]
+        fields = self.responseHeaders.by_name
+        if self.startedWriting or self.finished or self._disconnected or not fields.keys() >= COMPLETE:
+            self.write(octets)  # type: ignore[no-untyped-call]
+        else:
+            # As Twisted writes it: see Request.write.
+            self.startedWriting = 1
+            whole = self.method != b"HEAD" and self.code not in NO_BODY_CODES
+            self.sentLength = len(octets) if whole else 0
+            head = self.channel.head_of(self.clientproto, b"%d" % self.code, self.code_message, self.responseHeaders)
+            self.channel.end_with(head + octets if whole else head)
         self.finish()  # type: ignore[no-untyped-call]
 
     def settled(self, finish: Callable[[bytes], object]) -> bool:
@@ -191,12 +243,13 @@ class BoundedRequest(Request):
         :raises ValueError: a field would not be one line.
         """
         self.startedWriting = 1
+        own = self.responseHeaders.by_name
         if self.channel.last:
-            self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
+            own[b"Connection"] = [b"close"]
         set_status(self, status)
-        lines = [f"HTTP/1.1 {status} ".encode("ascii") + self.code_message]
-        for name, values in self.responseHeaders.getAllRawHeaders():
-            lines += [b": ".join((name, value)) for value in values]
+        lines = [b"HTTP/1.1 %d %s" % (status, self.code_message)]
+        for name, values in own.items():
+            lines += [b"%s: %s" % (name, value) for value in values]
         said = [f"{name}: {value}" for name, value in fields]
         if status not in NO_BODY_CODES:
             said.append(f"Content-Length: {len(body)}")
@@ -205,7 +258,7 @@ class BoundedRequest(Request):
         if head.count(b"\n") != len(lines) + len(said) or head.count(b"\r") != head.count(b"\n"):
             raise ValueError("a field of the answer is more than one line")
         whole = self.method != b"HEAD" and status not in NO_BODY_CODES
-        self.channel.write(head + body if whole else head)
+        self.channel.end_with(head + body if whole else head)
         self.sentLength = len(body) if whole else 0
         self.finish()  # type: ignore[no-untyped-call]
 
@@ -259,7 +312,12 @@ def tail_of(
 
 def set_status(request: Request, status: int) -> None:
     """Set the status of an answer, with the text that belongs to it."""
-    request.setResponseCode(status, phrase_of(status).encode("ascii"))
+    request.setResponseCode(status, _phrase(status))
+
+
+@lru_cache(1024)
+def _phrase(status: int) -> bytes:
+    return phrase_of(status).encode("ascii")
 
 
 def phrase_of(status: int) -> str:

@@ -107,7 +107,10 @@ class FramedChannel(HTTPChannel):
 
     def checkPersistence(self, request: Any, version: bytes) -> bool:
         """Whether the client lets the connection live on: it says ``close`` in a list, which Twisted does not read."""
-        said = b",".join(request.requestHeaders.getRawHeaders(b"Connection", [])).lower()
+        values = request.requestHeaders.getRawHeaders(b"Connection")
+        if values is None:
+            return version == b"HTTP/1.1"
+        said = b",".join(values).lower()
         if b"close" in (option.strip() for option in said.split(b",")):
             request.responseHeaders.setRawHeaders(b"Connection", [b"close"])
             return False

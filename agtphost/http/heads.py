@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twisted.web.http_headers import Headers, InvalidHeaderName
 
@@ -42,6 +42,13 @@ class Fields(Headers):
     def by_name(self) -> dict[bytes, list[bytes]]:
         """Their values, by names such as ``Content-Type``."""
         return self._rawHeaders
+
+    def getRawHeaders(self, name: Any, default: Any = None) -> Any:
+        """See :meth:`twisted.web.http_headers.Headers.getRawHeaders`: a name that is known is not looked at again."""
+        known = _names.get(name)
+        if known is None:
+            return super().getRawHeaders(name, default)
+        return self._rawHeaders.get(known) or default
 
 
 class Head(NamedTuple):

@@ -25,6 +25,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http.exchange import BoundedRequest, field_of
+from agtphost.http.heads import spelled
 from agtphost.http.refusals import Door, refused
 from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.vocabulary.reasons import Reason
@@ -117,15 +118,15 @@ class Mounts(Resource):
                 if mount.path.overlaps(other.path):
                     raise ValueError(f"{mount.path} of {mount.surface} overlaps {other.path} of {other.surface}")
         self._mounts = tuple(sorted(mounts, key=lambda mount: mount.path.rest))
+        self._always = {id(mount): _lines(mount.fields) for mount in mounts}
         self.names = frozenset(names)
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """None for a request that its surface may judge, now in :attr:`BoundedRequest.mount`; or a refusal."""
         path = request.path.decode("ascii", "replace")
-        mount = next((each for each in self._mounts if each.path.covers(path)), None)
-        request.mount = mount
-        for always, value in () if mount is None else mount.fields:
-            request.responseHeaders.setRawHeaders(always, [value])
+        request.mount = mount = self._at(path)
+        if mount is not None:
+            request.responseHeaders.by_name.update({name: [value] for name, value in self._always[id(mount)]})
         for name, values in request.requestHeaders.getAllRawHeaders():
             if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE:
                 said = "A field stands there twice that may stand there once."
@@ -136,8 +137,7 @@ class Mounts(Resource):
         authority = _said(request, "host")
         if not authority and request.clientproto != b"HTTP/1.0":
             return refused(request, 400, Reason.INVALID_HEADER_FIELD, "Host is missing.")
-        known = (mount,) if mount is not None else self._mounts
-        if not any(self._answers(each, authority, request) for each in known):
+        if not self._known(mount, authority, request):
             said, remedy = "Nothing is served by this name here.", "The operator lists names in hosts."
             return refused(request, 421, Reason.NOT_ENTITLED, said, remedy=remedy)
         if mount is None:
@@ -153,6 +153,12 @@ class Mounts(Resource):
             return refused(request, 417, Reason.INVALID_HEADER_FIELD, "Nothing but 100-continue can be expected.")
         return None
 
+    def _at(self, path: str) -> Mount | None:
+        for mount in self._mounts:
+            if mount.path.covers(path):
+                return mount
+        return None
+
     @staticmethod
     def too_large(request: BoundedRequest) -> bytes:
         """The refusal of a body that its surface does not take."""
@@ -163,6 +169,18 @@ class Mounts(Resource):
         """The refusal of a body while others fill what there is room for."""
         said = "Too much is being sent here; try again."
         return refused(request, 503, Reason.HANDLERS_BUSY, said, ("Retry-After", "5"))
+
+    def _known(self, mount: Mount | None, authority: str, request: BoundedRequest) -> bool:
+        """Whether something is served by that name; a connection says the same one again and again."""
+        if mount is None:
+            return any(self._answers(each, authority, request) for each in self._mounts)
+        asked = (mount, self.names, authority)
+        if request.channel.reached == asked:
+            return True
+        if not self._answers(mount, authority, request):
+            return False
+        request.channel.reached = asked
+        return True
 
     def _answers(self, mount: Mount, authority: str, request: BoundedRequest) -> bool:
         found = _AUTHORITY.fullmatch(authority)
@@ -191,6 +209,11 @@ class Mounts(Resource):
         answered = request.mount.resource.render(request)
         # What only the surface refuses is refused at the door as well: one request in, and nothing called.
         return NOT_DONE_YET if type(answered) is bytes and request.settled(request.complete) else answered
+
+
+def _lines(fields: Collection[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
+    """Fields as Twisted has them."""
+    return tuple((spelled(name.encode("ascii")), value.encode("utf-8")) for name, value in fields)
 
 
 def _said(request: BoundedRequest, name: str) -> str:

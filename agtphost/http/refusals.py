@@ -39,6 +39,7 @@ USUAL = {
     405: "Send one of the methods that Allow names.",
     413: "Send less at once.",
     415: "Send the body as the type that is asked for.",
+    417: "Leave Expect out.",
 }
 """What helps, by HTTP's status, where nothing better is known."""
 
@@ -203,8 +204,8 @@ class Door:
             if name.lower() not in _DROPPED:
                 request.responseHeaders.setRawHeaders(name, [value])
         request.responseHeaders.setRawHeaders(FIELD, [f"{response.status} {phrase_of(response.status)}"])
-        if _form(request, turned) is agtp_form and turned.status == response.status:
-            octets, kind = response.body, media_types.AGTP_JSON  # the octets that were signed
+        if _form(request, turned) is agtp_form:
+            octets, kind = response.body, media_types.AGTP_JSON  # the octets that were signed, with the status of AGTP
         else:
             octets, kind = _written(request, replace(turned, audit_id=request.audit_id))
         return tail_of(request, turned.status, octets, *turned.fields, kind=kind)

@@ -162,7 +162,7 @@ class RegistryResource(Resource):
         address = str(getattr(at, "host", "registry"))
         # Operators are known by their key, and are no agents.
         reads = self._facts.certified
-        certificate = None if reads is None or request.channel is None else reads(request.channel.transport, address)
+        certificate = None if reads is None or request.channel is None else request.channel.shown(reads, address)
         return Client(
             key="anybody" if certificate is None else f"key:{certificate.sha256}",
             address=address,

@@ -72,8 +72,7 @@ class Stream:
         """Answer with these instead, their head being set; for one that has not begun."""
         if not self.over:
             self.over = True
-            self._request.write(octets)  # type: ignore[no-untyped-call]
-            self._request.finish()  # type: ignore[no-untyped-call]
+            self._request.complete(octets)
 
     def _write(self, octets: bytes) -> None:
         if self.over:

@@ -419,15 +419,22 @@ class ServerConnection:
             return
         self._owing = False
         octets = self._wire.send(response)
-        self._output += octets
-        self._last = len(octets)
+        size = self._last = len(octets)
         if response.close or self._spent or self._served >= self._limits.requests_per_connection:
+            self._output += octets
             self._machine.ended()
         else:
             self.expect(Wait.IDLE)
+            if self._pumping or self._choked or self._output or size > self._limits.output_high_water:
+                self._output += octets
+            else:
+                self._transport.write(octets)
         if not self._pumping:
             self._flush()
-            self._pump()
+            if self._wire.buffered:
+                self._pump()
+            else:
+                self._regulate()
 
     def send_interim(self, turn: int, response: Response) -> None:
         """

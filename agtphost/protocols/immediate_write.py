@@ -98,9 +98,10 @@ class PromptServer(tcp.Server):
         if waiting or not data or not self.connected or self.disconnecting or self._writeDisconnected:
             super().write(data)  # type: ignore[no-untyped-call]
             return
-        sent = self.writeSomeData(data)
-        if not isinstance(sent, int):
-            sent = 0  # Lost: the reactor finds out in its own time, and tells the protocol.
+        try:
+            sent = self.socket.send(data if len(data) <= self.SEND_LIMIT else memoryview(data)[: self.SEND_LIMIT])
+        except OSError:
+            sent = 0  # Full, or lost: the reactor finds out in its own time, and tells the protocol.
         if sent < len(data):
             super().write(data[sent:])  # type: ignore[no-untyped-call]
 

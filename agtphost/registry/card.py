@@ -14,6 +14,9 @@ MTLS = "mtls"
 AUTHENTICATION = (NONE, API_KEY, OAUTH2, MTLS)
 """What a card can ask of its callers."""
 
+REQUIRED = frozenset({"id", "name", "description", "capabilities", "endpoint", "authentication"})
+"""Members that every card has, empty or not."""
+
 ACTIVE = "active"
 DEPRECATED = "deprecated"
 WITHDRAWN = "withdrawn"

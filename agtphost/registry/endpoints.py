@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +11,12 @@ from urllib.parse import urlsplit
 from agtphost.vocabulary.addresses import AddressPolicy, IPNetwork
 
 LONGEST = 2_048
+LONGEST_NAME = 254
+"""Of a host, with the dot at its end."""
 
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 _FORBIDDEN = frozenset(' "<>\\^`{|}#')
 
@@ -63,6 +69,8 @@ class Endpoints:
             raise EndpointFault("holds a user name: credentials have no place in a card")
         if parts.scheme == "http" and not (self._development and _is_loopback(host)):
             raise EndpointFault("must be https: plain http is for loopback in development")
+        if not (":" in host or (len(host) <= LONGEST_NAME and _NAME.fullmatch(host))):
+            raise EndpointFault("names a host as no name can be written")
         if not self._reachable(host):
             raise EndpointFault("is within this host's own network, which no provider of [registry] allows")
         return value
@@ -71,7 +79,8 @@ class Endpoints:
         name = host.rstrip(".").lower()
         if name == "localhost" or name.endswith(".localhost"):
             return self._policy.admits("127.0.0.1")
-        if name.replace(".", "").isdigit() or ":" in name or name.startswith("0x"):
+        if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
+            # What ends in a number is an address, in whichever of the old ways it is written, and never a name.
             return self._policy.admits(name)
         return True
 

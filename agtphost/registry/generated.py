@@ -23,7 +23,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
 from agtphost.methods.discovery.visibility import Visibility
-from agtphost.registry.card import MTLS, NONE
+from agtphost.registry.card import MTLS, NONE, REQUIRED
 from agtphost.registry.entry import LIVE, LOST, Entry
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
@@ -188,7 +188,8 @@ class HostedCards:
             "version": subject.version,
             "provider": subject.provider,
         }
-        octets = jsontext.encode({name: value for name, value in document.items() if value not in ("", [])})
+        said = {name: value for name, value in document.items() if name in REQUIRED or value not in ("", [])}
+        octets = jsontext.encode(said)
         entry = Entry(
             id=subject.id,
             kind=subject.kind,

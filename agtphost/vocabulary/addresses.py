@@ -9,6 +9,9 @@ IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
+"""What translators of old send to IPv4 (SIIT)."""
+
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _CLOUD = frozenset({ipaddress.ip_address("168.63.129.16"), ipaddress.ip_address("192.0.0.192")})
 """Addresses that look public, and are a cloud's own services for the machines in it."""
@@ -29,7 +32,11 @@ def embedded(address: IPAddress) -> IPAddress:
     if address.teredo is not None:
         return address.teredo[1]
     octets = address.packed
-    if address in _NAT64 or (octets[:12] == bytes(12) and octets[12:] not in (bytes(4), b"\0\0\0\1")):
+    if (
+        address in _NAT64
+        or address in _TRANSLATED
+        or (octets[:12] == bytes(12) and octets[12:] not in (bytes(4), b"\0\0\0\1"))
+    ):
         return ipaddress.IPv4Address(octets[12:])
     return address
 

@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator
 UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Controls, invisible formatting and bidi marks, surrogates, private use, unassigned, line separators."""
 
+BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters, signs and marks by their categories that are drawn as nothing: fillers, and Braille without a dot."""
+
 _MARKS = frozenset({"Mn", "Me"})
 """What is drawn over, under and through the character before it."""
 
@@ -32,7 +35,7 @@ def _is_safe(character: str, keep: str) -> bool:
     """Whether a character shows what it is; one in ``keep`` counts as such."""
     if " " <= character <= "~" or character in keep:
         return True
-    return unicodedata.category(character) not in UNSAFE_CATEGORIES
+    return character not in BLANK and unicodedata.category(character) not in UNSAFE_CATEGORIES
 
 
 def written(text: str, keep: str = "", escaped: Callable[[str], str] = _escape) -> Iterator[str]:

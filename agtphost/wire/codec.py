@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agtphost.errors import LocalProtocolError
-from agtphost.vocabulary.status import phrase_of
+from agtphost.vocabulary.status import Status, phrase_of
 from agtphost.wire import grammar
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -50,6 +50,13 @@ REFUSED_NAMES: Final = {
 """Fields that no message of ours carries: core v08 sections 5.4.1 and 5.5 (removed headers)."""
 
 
+_SENDABLE: Final = frozenset(name for name in grammar.USUAL_NAMES if name.lower() not in REFUSED_NAMES)
+"""Names that need no look at their syntax; Content-Type in this spelling alone."""
+
+_RESPONSE_STARTS: Final = {int(status): f"{grammar.VERSION} {int(status)} {status.phrase}" for status in Status}
+"""The first line of a response that says nothing of its own."""
+
+
 def request_line(request: Request) -> bytes:
     """
     The first line that :func:`serialize_request` writes, CRLF included; records hash it.
@@ -75,12 +82,14 @@ def serialize_response(response: Response) -> bytes:
     :raises LocalProtocolError: if they would not be one well-formed message.
     """
     status = response.status
-    if not 100 <= status <= 999:
-        raise LocalProtocolError(f"A status has three digits, not {status}.")
     if status == 204 and response.body:
         raise LocalProtocolError("A 204 has no body.")
-    text = response.text or phrase_of(status)
-    return _serialize(f"{grammar.VERSION} {status} {text}", response.headers, response.body)
+    start = None if response.text else _RESPONSE_STARTS.get(status)
+    if start is None:
+        if not 100 <= status <= 999:
+            raise LocalProtocolError(f"A status has three digits, not {status}.")
+        start = f"{grammar.VERSION} {status} {response.text or phrase_of(status)}"
+    return _serialize(start, response.headers, response.body)
 
 
 def _request_start(request: Request) -> str:
@@ -94,7 +103,22 @@ def _request_start(request: Request) -> str:
 
 
 def _serialize(start: str, headers: Headers, body: bytes) -> bytes:
-    lines = [start]
+    fields = headers.fields
+    named = dict(fields)
+    lines = [f"{name}: {value}" for name, value in fields if value == value.strip(" \t")]
+    usual = named.keys() <= _SENDABLE and len(lines) == len(fields)
+    if not usual or ("Content-Type" in named) != bool(body):
+        lines = _lines(headers, body)
+    head = _encode("\r\n".join((start, *lines, f"Content-Length: {len(body)}\r\n\r\n")))
+    # Exactly one CRLF a line, and one for the blank line: so no value brought any.
+    if head.translate(None, grammar.FIELD_OCTETS) != b"\r\n" * (len(lines) + 3):
+        raise LocalProtocolError("A line holds a control character.")
+    return head + body
+
+
+def _lines(headers: Headers, body: bytes) -> list[str]:
+    """The same lines one by one, for names that are not usual, and to find the line that cannot be sent."""
+    lines = []
     for name, value in headers:
         key = grammar.field_key(name)
         if key is None:
@@ -106,12 +130,7 @@ def _serialize(start: str, headers: Headers, body: bytes) -> bytes:
         lines.append(f"{name}: {value}")
     if ("content-type" in headers) != bool(body):
         raise LocalProtocolError("A body has a Content-Type, and nothing else has one.")
-    lines.append(f"Content-Length: {len(body)}\r\n\r\n")
-    head = _encode("\r\n".join(lines))
-    # Exactly one CRLF a line, and one for the blank line: so no value brought any.
-    if head.translate(None, grammar.FIELD_OCTETS) != b"\r\n" * (len(lines) + 1):
-        raise LocalProtocolError("A line holds a control character.")
-    return b"".join((head, body))
+    return lines
 
 
 def _encode(text: str) -> bytes:

@@ -108,7 +108,8 @@ class Connection:
         :param octets: as they came; ``b""`` says that the peer ended its side. Dropped after the last event.
         """
         if octets:
-            if self._state is _State.READING or self._state is _State.ANSWERING:
+            state = self._state
+            if state is _State.READING or state is _State.ANSWERING:
                 self._buffer += octets
         elif self._server:
             self._close()

@@ -64,7 +64,7 @@ _LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 # The names of core v08 section 5.5 and its companions: never looked up by
 # expression, whatever a peer has filled the rest of the table with.
-_USUAL_NAMES: Final = (
+USUAL_NAMES: Final = (
     "AGTP-API-Version",
     "AGTP-Catalog-Warning",
     "AGTP-Endpoint-Warning",
@@ -107,8 +107,8 @@ MAX_KNOWN_NAMES: Final = 512
 
 _MAX_KNOWN_LENGTH: Final = 64
 
-_known_names: dict[str, str] = {name: name.lower() for name in _USUAL_NAMES} | {
-    name.lower(): name.lower() for name in _USUAL_NAMES
+_known_names: dict[str, str] = {name: name.lower() for name in USUAL_NAMES} | {
+    name.lower(): name.lower() for name in USUAL_NAMES
 }
 
 
@@ -213,14 +213,14 @@ def parse_fields(lines: Sequence[str]) -> Headers:
     """
     fields: list[tuple[str, str]] = []
     index: dict[str, str] = {}
-    known = _known_names
+    known, add = _known_names, fields.append
     for line in lines:
         name, colon, value = line.partition(":")
         key = known.get(name) or field_key(name)
         if key is None or not colon:
             raise _invalid_field(line)
         index[key] = value = value.strip(" \t")
-        fields.append((name, value))
+        add((name, value))
     return Headers.indexed(fields, index) if len(index) == len(fields) else Headers(fields)
 
 

@@ -21,10 +21,11 @@ class Headers:
         surrounding white space.
     """
 
-    __slots__ = ("_fields", "_index", "_repeated")
+    __slots__ = ("_index", "_repeated", "fields")
 
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
-        self._fields = tuple(fields)
+        self.fields = tuple(fields)
+        """As they were given."""
         # Made at the first look-up: what is written to the wire is mostly never looked up.
         self._index: dict[str, str] | None = None
         self._repeated = _NONE
@@ -38,7 +39,7 @@ class Headers:
         :param index: their values by lower-case name.
         """
         headers = cls.__new__(cls)
-        headers._fields = tuple(fields)
+        headers.fields = tuple(fields)
         headers._index = index
         headers._repeated = _NONE
         return headers
@@ -46,7 +47,7 @@ class Headers:
     def _look_up(self) -> dict[str, str]:
         index: dict[str, str] = {}
         repeated: set[str] = set()
-        for name, value in self._fields:
+        for name, value in self.fields:
             key = name.lower()
             if key in index:
                 index[key] = f"{index[key]}, {value}"
@@ -78,16 +79,16 @@ class Headers:
         return name in (self._look_up() if self._index is None else self._index)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._fields)
+        return iter(self.fields)
 
     def __len__(self) -> int:
-        return len(self._fields)
+        return len(self.fields)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Headers) and self._fields == other._fields
+        return isinstance(other, Headers) and self.fields == other.fields
 
     def __hash__(self) -> int:
-        return hash(self._fields)
+        return hash(self.fields)
 
     def __repr__(self) -> str:
-        return f"Headers({[name for name, _ in self._fields]})"
+        return f"Headers({[name for name, _ in self.fields]})"

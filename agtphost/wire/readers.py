@@ -36,7 +36,7 @@ _FIRST_OCTETS: Final = f"{grammar.VERSION} ".encode("ascii")
 _FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e]", re.ASCII)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Head(Generic[S]):
     """Everything of a message before its body."""
 
@@ -113,7 +113,7 @@ class MessageReader(Generic[S, M]):
     """
 
     def __init__(self, form: Form[S, M], limits: Limits) -> None:
-        self._form = form
+        self._build = form.build
         self._head_reader = HeadReader(form, limits)
         self._head: Head[S] | None = None
 
@@ -134,18 +134,22 @@ class MessageReader(Generic[S, M]):
         :return: None if more octets are needed.
         :raises RemoteProtocolError: the first error; nothing may be read afterwards.
         """
-        head = self._head
+        head = self._head or self._head_reader.read(buffer)
         if head is None:
-            head = self._head = self._head_reader.read(buffer)
-            if head is None:
-                return None
-        length = head.length
-        if len(buffer) < length:
             return None
-        body = bytes(buffer[:length])
-        del buffer[:length]
+        length = head.length
+        here = len(buffer)
+        if here < length:
+            self._head = head
+            return None
+        if here == length:
+            body = bytes(buffer)
+            buffer.clear()
+        else:
+            body = bytes(buffer[:length])
+            del buffer[:length]
         self._head = None
-        return self._form.build(head, body)
+        return self._build(head, body)
 
 
 class HeadReader(Generic[S]):
@@ -196,17 +200,13 @@ class HeadReader(Generic[S]):
             return None
         if octets.translate(None, grammar.FIELD_OCTETS) != _CRLF * count:
             return None
-        self.line = bytes(octets[: len(lines[0]) + 2])
+        self.line = line = bytes(octets[: len(lines[0]) + 2])
         start = self._parse(lines[0])
-        return self._complete(start, lines[1:-1], buffer, end + 4)
-
-    def _complete(self, start: S, lines: list[str], buffer: bytearray, size: int) -> Head[S]:
-        headers = grammar.parse_fields(lines)
+        headers = grammar.parse_fields(lines[1:-1])
         length = self._body_length(headers)
-        head = Head(start=start, line=self.line, headers=headers, length=length)
-        del buffer[:size]
-        self._reset()
-        return head
+        del buffer[: end + 4]
+        self.line = b""
+        return Head(start, line, headers, length)
 
     def _read_by_line(self, buffer: bytearray) -> Head[S] | None:
         if not self._lines:
@@ -220,9 +220,16 @@ class HeadReader(Generic[S]):
                 self._lines.append(line)
                 self._refuse_too_many()
             else:
-                _refuse_forbidden(self._lines[1:])
-                return self._complete(self._start, self._lines[1:], buffer, self._begin)
+                return self._complete(buffer)
         return None
+
+    def _complete(self, buffer: bytearray) -> Head[S]:
+        _refuse_forbidden(self._lines[1:])
+        headers = grammar.parse_fields(self._lines[1:])
+        head = Head(self._start, self.line, headers, self._body_length(headers))
+        del buffer[: self._begin]
+        self._reset()
+        return head
 
     def _refuse_too_many(self) -> None:
         most = self._limits.header_count
@@ -273,11 +280,12 @@ class HeadReader(Generic[S]):
         nothing delimits: to run it without, and refuse the body afterwards, would be to
         do something else than what was asked.
         """
-        if "transfer-encoding" in headers:
+        named = headers.by_name
+        if "transfer-encoding" in named:
             raise RemoteProtocolError(Reason.TRANSFER_ENCODING_REFUSED, "AGTP has no transfer encodings.")
-        value = headers.get("content-length")
+        value = named.get("content-length")
         if value is None:
-            if self._length_required or "content-type" in headers:
+            if self._length_required or "content-type" in named:
                 raise RemoteProtocolError(Reason.CONTENT_LENGTH_MISSING, "A message states its body's length.")
             return 0
         if "content-length" in headers.repeated:

@@ -121,3 +121,41 @@ def test_the_schema(folder: Path) -> None:
     jsonschema.validate(DOCUMENT, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**DOCUMENT, "endpoints": []}, schema)
+
+
+def test_the_forms_hold_any_text(folder: Path) -> None:
+    """What XML, URIs and terminals have no sign for is written otherwise; a pass that was not made did not pass."""
+    odd = 'a b:\x1b"<%.agis'
+    (folder / odd).write_text(
+        json.dumps(changed(("endpoints.0.method", "B\x00\ufffe\nK"), ("vocabulary.domain", None)))
+    )
+    (folder / "none.agis").write_text("a: [1")
+    files = ("validate", odd, "none.agis", "odd.agis")
+    suites = [*ElementTree.fromstring(agis(*files, "--format", "junit").output)]
+    assert [each.attrib["name"] for each in suites] == ['a b:\\x1b"<%.agis', "none.agis", "odd.agis"]
+    assert [(each.attrib["failures"], each.attrib["skipped"]) for each in suites] == [
+        ("2", "0"),
+        ("1", "7"),
+        ("0", "0"),
+    ]
+    assert [len(each.findall("testcase/skipped")) for each in suites] == [0, 7, 0]
+    said = agis("validate", "-v", "none.agis").output.splitlines()
+    assert said[0] == "FAIL 1 Structural" and said[1:8] == [f"---- {name}" for name in (each[5:] for each in said[1:8])]
+    given = agis(*files, "--format", "sarif", "--suppress", "AGIS-P7-domain=it is clear").output
+    (run,) = json.loads(given)["runs"]
+    assert run["columnKind"] == "unicodeCodePoints"
+    uris = {each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in run["results"]}
+    assert uris == {"a%20b%3A%1B%22%3C%25.agis", "none.agis", "odd.agis"}
+    kinds = [[one["kind"] for one in each["suppressions"]] for each in run["results"]]
+    assert kinds.count(["external"]) == 2 and kinds.count([]) == len(kinds) - 2 > 0
+
+
+def test_mending_ends(folder: Path) -> None:
+    """What was mended has nothing left to mend, in the draft's shorthand as well."""
+    short = changed(("endpoints.0.input", {"required": ["partySize (integer)"], "optional": ["note (string)"]}))
+    (folder / "short.agis").write_text(json.dumps(short))
+    once = agis("fmt", "short.agis", "--fix", "--write").output
+    assert once == "mended BOOK /reservation input: partySize is party_size\nwrote short.agis\n"
+    text = (folder / "short.agis").read_text()
+    assert agis("fmt", "short.agis", "--fix", "--write").output == "wrote short.agis\n"
+    assert (folder / "short.agis").read_text() == text and '"party_size"' in text

@@ -62,11 +62,11 @@ def test_what_is_valid_is_accepted(title: str, text: str) -> None:
 
 @each_row(("title", "text"), lambda: documents("invalid").items())
 def test_what_is_invalid_is_refused(title: str, text: str) -> None:
-    """By the rule that it breaks, on the line where it does, and by no other; the rule is named in the message."""
+    """By the rule that it breaks, on the line where it does, and by no other; each says what to write instead."""
     verdict, found = examined(title, text)
     assert found == marked(text), verdict.findings
     assert not verdict.conforms
-    assert all(each.place and each.message and each.rule.section for each in verdict.findings)
+    assert all(each.place and each.message and each.rule.section and each.fix for each in verdict.findings)
 
 
 @each_row(("title", "text"), lambda: documents("borderline").items())

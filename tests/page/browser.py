@@ -1,31 +1,32 @@
 """
-Chromium for tests, driven by its own driver, with nothing left unsaid on its console.
+A window of Chromium: what it shows, what somebody does in it, and what stands on its console.
 
-Debian's ``chromium`` and ``chromium-driver``; tests that need them are skipped where they are not installed.
+A view changes while it is looked at: a click's answer comes when it comes, and scripts put in what they compute. So the
+verbs here are whole: each finds the element that it is about, and begins again where that was replaced, or cannot be
+reached yet, before anything was done. What leads to another document is done by :meth:`Browser.follow`, or within
+:meth:`Browser.leaving`: nobody reads the old one and takes it for the new one.
+
 Screenshots lie in ``build/screenshots`` afterwards.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.request import urlopen
 
-import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
-from websocket import create_connection
 
 from tests import npm
 from tests.system.hosting import until
@@ -36,19 +37,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
 AXE = "4"
 
-QUIET = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--no-proxy-server",
-    "--lang=en",
-)
-"""No window, no names looked up, nothing asked of anybody but the host of the test."""
+NOT_YET = (StaleElementReferenceException, ElementNotInteractableException, ElementClickInterceptedException)
+"""What a driver says of an element that was replaced, or is not to be reached; nothing was done to it then."""
 
 VIOLATIONS = """
 window.violations = [];
@@ -63,13 +53,6 @@ const done = arguments[arguments.length - 1], given = arguments;
 """
 
 
-def spki(certificate: Path) -> str:
-    """What Chromium takes to trust one certificate's key and no other: the SHA-256 of its public key, base64."""
-    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
-    octets = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return base64.b64encode(hashlib.sha256(octets).digest()).decode()
-
-
 class Browser:
     """
     One window.
@@ -78,11 +61,25 @@ class Browser:
     :param scripts: False where none run.
     """
 
+    driver: Chrome
+
     def __init__(self, driver: Chrome, *, scripts: bool = True) -> None:
+        self._scripts = scripts
+        self.show(driver)
+
+    def show(self, driver: Chrome) -> None:
+        """Be the window that the driver has now: the first one, or one in the place of another that died."""
         self.driver = driver
+        self._begun = False
         self.driver.set_window_size(1280, 900)
-        if scripts:
+        if self._scripts:
             self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": VIOLATIONS})
+
+    def beginning(self, act: Callable[[], object]) -> None:
+        """Do what all tests of a module begin with, once in each window."""
+        if not self._begun:
+            act()
+            self._begun = True
 
     def forget(self) -> None:
         """Its cookies: a session of nobody."""
@@ -111,24 +108,37 @@ class Browser:
 
     def asked(self, question: Callable[[], Answered], seconds: float = 30.0) -> Answered:
         """
-        The answer to a question of several steps: find an element, and ask it.
+        The answer to a question of several steps: find an element, and ask it, or do something to it.
 
-        A view may be replaced between any two of them, as a click's answer is shown whenever it comes. Then the
-        question is asked again, of what is there now.
+        The view may change between any two of them. Then all of it is asked again, of what is there now.
         """
         found: list[Answered] = []
+        last: list[Exception] = []
 
         def answered() -> bool:
-            with suppress(StaleElementReferenceException):
+            try:
                 found.append(question())
+            except NOT_YET as error:
+                last[:] = [error]
             return bool(found)
 
-        until(answered, seconds)
+        try:
+            until(answered, seconds)
+        except AssertionError as error:
+            raise (last or [error])[0] from None
         return found[0]
 
     def text_of(self, selector: str) -> str:
         """What the first of such elements says, waited for."""
         return self.asked(lambda: str(self.one(selector).text))
+
+    def texts_of(self, selector: str) -> list[str]:
+        """What each of them says, of one moment."""
+        return self.asked(lambda: [str(element.text) for element in self.all(selector)])
+
+    def attribute_of(self, selector: str, name: str) -> str:
+        """Of the first of such elements, waited for; empty where it has none."""
+        return self.asked(lambda: str(self.one(selector).get_attribute(name) or ""))
 
     @property
     def text(self) -> str:
@@ -140,6 +150,41 @@ class Browser:
         found = self.driver.execute_async_script(CALL % script, *values)
         assert not (isinstance(found, dict) and "thrown" in found), found["thrown"]
         return found
+
+    # Acting
+
+    def click(self, selector: str) -> None:
+        """With the mouse, on the first of such elements, once it can be clicked on."""
+        self.asked(lambda: self.one(selector).click())
+
+    def type(self, selector: str, text: str) -> None:
+        """Into the first of such elements, once it takes what is typed."""
+        self.asked(lambda: self.one(selector).send_keys(text))
+
+    def press(self, *keys: str) -> None:
+        """Wherever the focus is."""
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        """What is done within leads to another document: it is there afterwards, and all of it is loaded."""
+        here = self.one("html")
+        yield
+
+        def left() -> bool:
+            try:
+                here.is_enabled()
+            except StaleElementReferenceException:
+                return True
+            return False
+
+        until(left)
+        until(lambda: self.driver.execute_script("return document.readyState") == "complete")
+
+    def follow(self, selector: str) -> None:
+        """Click on what leads to another document, and be there."""
+        with self.leaving():
+            self.click(selector)
 
     # Judging
 
@@ -191,107 +236,6 @@ class Browser:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
         (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
-
-
-def started(
-    folder: Path,
-    certificate: Path | None = None,
-    *,
-    scripts: bool = True,
-    names: Mapping[str, str] | None = None,
-    any_certificate: bool = False,
-    home: Path | None = None,
-    shows: str = "",
-) -> Chrome:
-    """
-    A process, with one window.
-
-    :param certificate: of the host that is looked at; None for plain HTTP on loopback.
-    :param folder: the browser's own.
-    :param scripts: False for a browser that runs none.
-    :param names: addresses that names of others are bound to.
-    :param home: of whoever looks, where certificates of the browser's own are kept.
-    :param shows: the origin that it shows one to, without asking which.
-    :param any_certificate: for a browser that is shown several hosts, one after the other.
-    """
-    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip("chromium and chromium-driver are not installed")
-    options = ChromeOptions()
-    options.binary_location = browser
-    trust = () if certificate is None else (f"--ignore-certificate-errors-spki-list={spki(certificate)}",)
-    trust = ("--ignore-certificate-errors",) if any_certificate else trust
-    bound = ", ".join(f"MAP {name} {address}" for name, address in (names or {}).items())
-    for word in (*QUIET, *trust, f"--host-resolver-rules={bound}", f"--user-data-dir={folder}"):
-        options.add_argument(word)
-    chosen: dict[str, Any] = {} if scripts else {"profile.managed_default_content_settings.javascript": 2}
-    if shows:
-        rule = {"pattern": shows, "filter": {}}
-        chosen["profile.managed_auto_select_certificate_for_urls"] = [json.dumps(rule)]
-    if chosen:
-        options.add_experimental_option("prefs", chosen)
-    environ = None if home is None else {**os.environ, "HOME": str(home)}
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = Chrome(options, ChromeService(driver, env=environ))
-    made.set_script_timeout(120)
-    return made
-
-
-@contextmanager
-def chromium(
-    folder: Path, certificate: Path | None = None, *, scripts: bool = True, **options: Any
-) -> Iterator[Browser]:
-    """A browser with a process of its own, gone afterwards; the options are those of :func:`started`."""
-    driver = started(folder, certificate, scripts=scripts, **options)
-    try:
-        yield Browser(driver, scripts=scripts)
-    finally:
-        driver.quit()
-
-
-class Windows:
-    """
-    One process for many modules: each has a window with a profile of its own, of which nothing stays.
-
-    It takes any certificate, as it sees many hosts; that a page shows its own host's is seen by browsers that trust
-    no other, which are processes of their own.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._driver = started(folder, any_certificate=True, names={"evil.test": "127.0.0.1"})
-        self._first = self._driver.current_window_handle
-        address = self._driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
-        with urlopen(f"http://{address}/json/version") as answer:
-            place = json.load(answer)["webSocketDebuggerUrl"]
-        # A driver's own connection is to a window, which makes no profiles.
-        self._link = create_connection(place, suppress_origin=True)
-        self._asked = 0
-
-    def _ask(self, method: str, **given: Any) -> Any:
-        self._asked += 1
-        self._link.send(json.dumps({"id": self._asked, "method": method, "params": given}))
-        while True:
-            answer = json.loads(self._link.recv())
-            if answer.get("id") == self._asked:
-                return answer["result"]
-
-    @contextmanager
-    def window(self) -> Iterator[Browser]:
-        """A new one, gone afterwards with its cookies, its storage and what it had open."""
-        profile = self._ask("Target.createBrowserContext")["browserContextId"]
-        target = self._ask("Target.createTarget", url="about:blank", browserContextId=profile)["targetId"]
-        self._driver.switch_to.window(target)
-        browser = Browser(self._driver)
-        browser.said()
-        try:
-            yield browser
-        finally:
-            self._driver.switch_to.window(self._first)
-            self._ask("Target.disposeBrowserContext", browserContextId=profile)
-
-    def quit(self) -> None:
-        self._link.close()
-        self._driver.quit()
 
 
 def policy_of(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -180,13 +181,18 @@ def test_a_stolen_cookie_is_good_for_nothing(site: Site, known: Certificates) ->
 
 def test_a_session_ends_with_its_browsers_certificate(site: Site, tmp_path: Path) -> None:
     """At the next click after it has expired."""
-    short = certificate(tmp_path, "short", seconds=10.0)
     config = site.host.config
-    line = f'[admin.browsers]\n"{short.digest}" = "{operator_of(config)}"\n'
-    config.write_text(config.read_text().replace("[admin.browsers]\n", line))
-    assert site.host.agtp("reload", "--as", "registrar").returncode == 0
-    browser = shown(site, short)
-    assert entered(browser).status == 200
+    for seconds in (10, 40, 120):
+        short = certificate(tmp_path, f"short-{seconds}", seconds=seconds)
+        line = f'[admin.browsers]\n"{short.digest}" = "{operator_of(config)}"\n'
+        config.write_text(config.read_text().replace("[admin.browsers]\n", line))
+        assert site.host.agtp("reload", "--as", "registrar").returncode == 0
+        browser = shown(site, short)
+        status = entered(browser).status
+        if status == 200:
+            break
+        # On a busy machine it was over before anybody could enter.
+        assert (status, short.made.not_valid_after_utc <= datetime.now(UTC)) == (401, True)
     until(lambda: browser.get("/").status == 401, pause=0.5)
     assert browser.cookie == ""
 

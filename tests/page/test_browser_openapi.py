@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from selenium.webdriver.common.by import By
 
 from tests.page.browser import Browser
 from tests.system.gateways import TOKEN, ask, with_gateway
@@ -24,34 +23,42 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, int
         yield host, port
 
 
+def retype(window: Browser, selector: str, text: str) -> None:
+    """In the place of what stands in a field."""
+    field = window.one(selector)
+    window.driver.execute_script("arguments[0].value = ''", field)
+    field.clear()
+    field.send_keys(text)
+
+
+def choose(window: Browser, selector: str, *choices: str) -> None:
+    """These options, wherever a list has one."""
+    for option in window.all(f"{selector} option"):
+        if option.text in choices:
+            option.click()
+
+
 def test_who_has_a_token_calls_what_it_may_call(window: Browser, served: tuple[Host, int]) -> None:
     """Without one there is nothing to see; with it, the operations of that caller, and a call of one has its record."""
     host, port = served
     window.open(f"http://127.0.0.1:{port}{VIEWER}")
-    until(lambda: "401" in window.one("#said").text)
+    until(lambda: "401" in window.text_of("#said"))
     assert not window.all(".opblock")
     window.quiet("401")
-    window.one("#token").send_keys(TOKEN)
-    window.one("#who button").click()
+    window.type("#token", TOKEN)
+    window.click("#who button")
     window.one(".opblock")
-    shown = {block.text for block in window.all(".opblock-summary-path")}
-    assert {path.replace("\u200b", "") for path in shown} == set(ask(port, "GET", f"{VIEWER}.json").value["paths"])
+    shown = window.texts_of(".opblock-summary-path")
+    paths = ask(port, "GET", f"{VIEWER}.json").value["paths"]
+    assert {path.replace("\u200b", "") for path in shown} == set(paths)
 
-    window.one(f"{ECHO} .opblock-summary-control").click()
-    window.one(f"{ECHO} .try-out__btn").click()
-    body = window.one(f"{ECHO} textarea.body-param__text")
-    window.driver.execute_script("arguments[0].value = ''", body)
-    body.clear()
-    body.send_keys(json.dumps({"text": "from a page"}))
-    for field in window.all(f"{ECHO} select"):
-        chosen = [
-            option for option in field.find_elements(By.TAG_NAME, "option") if option.text in ("ECHO", "AGIS/1.0")
-        ]
-        if chosen:
-            chosen[0].click()
-    window.one(f"{ECHO} .execute").click()
-    answered = window.one(f"{ECHO} .live-responses-table").text
-    assert "from a page" in answered and "attribution-record" in answered.lower()
+    window.click(f"{ECHO} .opblock-summary-control")
+    window.click(f"{ECHO} .try-out__btn")
+    window.asked(lambda: retype(window, f"{ECHO} textarea.body-param__text", json.dumps({"text": "from a page"})))
+    window.asked(lambda: choose(window, f"{ECHO} select", "ECHO", "AGIS/1.0"))
+    window.click(f"{ECHO} .execute")
+    until(lambda: "from a page" in window.text_of(f"{ECHO} .live-responses-table"))
+    assert "attribution-record" in window.text_of(f"{ECHO} .live-responses-table").lower()
     window.quiet()
     loaded = window.run("return performance.getEntriesByType('resource').map((each) => each.name)")
     assert loaded and all(name.startswith((f"http://127.0.0.1:{port}/", "data:", "blob:")) for name in loaded), loaded

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
-from tests.page.browser import Browser, chromium
+from tests.page.browser import Browser
 from tests.page.browsing import Site, served
 from tests.page.test_browser_certificates import operator_of
+from tests.page.windows import chromium
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "page.rst"
 PASSWORD = "only-for-the-way"
@@ -78,7 +80,8 @@ def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
         browser.open(f"https://127.0.0.1:{site.port}/enter")
         assert "stands for" in browser.text and browser.findings() == []
         browser.screenshot("enter-with-certificate")
-        browser.one("form:has([name=certificate]) button").send_keys("\n")
+        with browser.leaving():
+            browser.type("form:has([name=certificate]) button", Keys.ENTER)
         browser.one("nav")
         assert "Now" in browser.text
         browser.open(f"https://127.0.0.1:{site.port}/calls")

@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 
 from tests.page.browser import Browser
 from tests.page.static_site import STATIC, serving
@@ -141,11 +146,11 @@ def test_a_flood_is_two_hundred_rows_and_a_number(browser: Browser, site: str) -
     assert len(browser.all("tbody tr")) <= 200
     told = browser.run("return [...document.querySelectorAll('tr.skipped')].map((row) => row.textContent)")
     assert "skipped 1,234" in told
-    assert browser.one("tr.refused").get_attribute("class") == "refused"
+    assert browser.attribute_of("tr.refused", "class") == "refused"
     assert not browser.all("tr.refused a") and browser.all('tbody tr a[href="/calls/1"]')
     assert not browser.all("tbody img") and not browser.all("tbody script")
     browser.run("document.querySelector('button[aria-pressed]').click()")
-    assert browser.one("button[aria-pressed]").get_attribute("aria-pressed") == "true"
+    assert browser.attribute_of("button[aria-pressed]", "aria-pressed") == "true"
     browser.quiet()
 
 
@@ -153,7 +158,7 @@ def test_a_feed_that_breaks_off_is_taken_up_again(browser: Browser, site: str) -
     """The same rows go on, and the view says what it does."""
     visit(browser, f"{site}/broken")
     until(lambda: len(browser.all("tbody tr")) >= 3)
-    assert browser.one("table[data-feed]").get_attribute("data-feed") in ("again", "open")
+    assert browser.attribute_of("table[data-feed]", "data-feed") in ("again", "open")
     browser.quiet("ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
 
 
@@ -165,6 +170,58 @@ def test_the_harness_notices(browser: Browser, site: str, path: str) -> None:
     until(lambda: found.extend(browser.said()) or found)
     assert found
     assert browser.driver.title == "agtphost", "the inline script did not run"
+
+
+def test_a_question_is_asked_again_where_the_view_is_replaced(browser: Browser, site: str) -> None:
+    """Between finding an element and asking it: its own answer never comes, as the control shows."""
+    visit(browser, f"{site}/")
+    turned = []
+
+    def question() -> str:
+        heading = browser.one("h1")
+        if not turned:
+            turned.append(heading)
+            browser.open(f"{site}/unlabelled")
+        return heading.text
+
+    assert browser.asked(question) == "A view"
+    with pytest.raises(StaleElementReferenceException):
+        browser.asked(lambda: turned[0].text, 0.1)
+
+
+COVERED = """
+const cover = document.createElement("div");
+cover.setAttribute("class", "cover");
+document.body.append(cover);
+cover.style.cssText = "position: fixed; inset: 0; z-index: 9";
+const field = document.querySelector("#reason");
+field.hidden = true;
+window.uncovered = () => setTimeout(() => { cover.remove(); field.hidden = false; }, 200);
+"""
+
+
+def test_what_cannot_be_reached_yet_is_waited_for(browser: Browser, site: str) -> None:
+    """A button below something else, and a field that is not shown; the control is a cover that stays."""
+    visit(browser, f"{site}/")
+    browser.run(COVERED)
+    with pytest.raises(ElementClickInterceptedException):
+        browser.asked(browser.one("summary").click, 0.1)
+    with pytest.raises(ElementNotInteractableException):
+        browser.asked(lambda: browser.one("#reason").send_keys("early"), 0.1)
+    browser.run("window.uncovered()")
+    browser.click("summary")
+    browser.type("#reason", "in time")
+    assert browser.run("return document.querySelector('details').open")
+    assert browser.attribute_of("#reason", "value") == "in time"
+
+
+def test_who_leaves_reads_nothing_of_the_view_before(browser: Browser, site: str) -> None:
+    """However late the next one comes: it does not come before it is waited for."""
+    visit(browser, f"{site}/")
+    with browser.leaving():
+        browser.run("setTimeout(() => location.assign('/unlabelled'), 300)")
+        assert "Inbox" in browser.text, "the control: it is still there"
+    assert "Inbox" not in browser.text and browser.run("return document.readyState") == "complete"
 
 
 def test_axe_notices(browser: Browser, site: str) -> None:

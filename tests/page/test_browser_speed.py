@@ -18,6 +18,7 @@ from tests.bench.load import Tally, client_context, run
 from tests.bench.run import agtp_request
 from tests.page.browser import Browser
 from tests.page.browsing import Site, served
+from tests.page.test_browser_journeys import address, enter
 from tests.programmes import length
 from tests.system.hosting import Host, until
 
@@ -85,9 +86,8 @@ def load(host: Host, rate: float, seconds: float) -> Tally:
 
 def watching(browser: Browser, site: Site) -> None:
     """At the feed, with a clock at its table."""
-    browser.open(site.link())
-    browser.one("nav")
-    browser.open(f"https://127.0.0.1:{site.port}/calls")
+    enter(browser, site)
+    browser.open(address(site, "/calls"))
     browser.one('table[data-feed="open"]')
     assert browser.driver.execute_script(NOTICED)
 
@@ -116,12 +116,11 @@ def test_control_rows_that_are_late_are_noticed(browser: Browser, site: Site) ->
     """What stands in a paused feed is as late as the pause was long."""
     watching(browser, site)
     browser.one("table[data-live]")
-    pause = browser.driver.find_element("xpath", "//button[@aria-pressed]")
-    pause.click()
+    browser.click("button[aria-pressed]")
     # What was about to be shown when it was paused is shown in the next frame: the feed's own opening, at most.
     browser.driver.execute_async_script(AFTER_A_FRAME)
     load(site.host, 100.0, 1.0)
     assert lags(browser) == []
-    pause.click()
+    browser.click("button[aria-pressed]")
     until(lambda: lags(browser))
     assert max(lags(browser)) > 500

@@ -42,11 +42,20 @@ UNREADABLE = b"\x00"
 
 
 @pytest.fixture(scope="module")
-def browser(window: Browser) -> Iterator[Browser]:
+def script() -> Iterator[str]:
+    """Where a view has the page's script, and nothing else."""
     with serving({"/": "<p>Nothing to see.</p>"}) as address:
-        window.open(f"{address}/")
+        yield f"{address}/"
+
+
+@pytest.fixture
+def browser(window: Browser, script: str) -> Browser:
+    def opened() -> None:
+        window.open(script)
         window.one("html[data-ready]")
-        yield window
+
+    window.beginning(opened)
+    return window
 
 
 @pytest.fixture(autouse=True)

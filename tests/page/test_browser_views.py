@@ -53,24 +53,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser(window: Browser, site: Site) -> Browser:
-    enter(window, site)
+    window.beginning(lambda: enter(window, site))
     return window
 
 
 def views(browser: Browser, site: Site) -> list[str]:
     """The views of the navigation, and one of each that a table leads to."""
     browser.open(address(site))
-    found = [str(link.get_attribute("href")) for link in browser.all("header nav a")]
-    paths = [urlsplit(link).path for link in found]
+    paths = paths_of(browser, "header nav a")
     for home in ("/calls", "/agents"):
         if home in paths:
             browser.open(address(site, home))
             browser.one("main a.id, main td a, main tbody th a")
-            inside = [str(link.get_attribute("href")) for link in browser.all(f'main a[href^="{home}/"]')]
-            paths.append(urlsplit(inside[0]).path)
+            paths.append(paths_of(browser, f'main a[href^="{home}/"]')[0])
     return paths
+
+
+def paths_of(browser: Browser, selector: str) -> list[str]:
+    """Where links lead to, of one moment: rows of a feed come and go."""
+    found = browser.asked(lambda: [str(link.get_attribute("href")) for link in browser.all(selector)])
+    return [urlsplit(link).path for link in found]
 
 
 def test_there_are_views(browser: Browser, site: Site) -> None:

@@ -17,7 +17,8 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
-from agtphost.protocols.records import RecordwiseTLS
+from agtphost.protocols import records
+from agtphost.protocols.records import MOST_CONTENT, RecordwiseTLS
 from agtphost.protocols.tls import ServerTLS
 from tests.protocols.loopback import Site, make_site
 
@@ -58,6 +59,10 @@ class Pair:
 
     def exchange(self) -> None:
         self.server.dataReceived(self.outgoing.read())
+        self.fetch()
+
+    def fetch(self) -> None:
+        """Give the client what the server has sent."""
         self.incoming.write(self.transport.value())
         self.transport.clear()
 
@@ -95,6 +100,36 @@ def test_records_arrive_however_they_are_cut(site: Site, seed: int) -> None:
             pair.server.dataReceived(segment)
     assert pair.collector.octets == sent
     assert not pair.collector.lost
+
+
+@pytest.mark.parametrize("kind", [RecordwiseTLS, TLSMemoryBIOProtocol])
+def test_answers_of_every_size_arrive_whole_and_in_order(site: Site, kind: type[TLSMemoryBIOProtocol]) -> None:
+    """Nothing, a little, what just fits one record, and what does not; after the end is asked for, nothing more."""
+    pair = Pair(site, kind)
+    sizes = (1, 0, 2_000, MOST_CONTENT - 1, MOST_CONTENT, MOST_CONTENT + 1, 3, 100_000, 7)
+    sent = b"".join(bytes([65 + number]) * size for number, size in enumerate(sizes))
+    for number, size in enumerate(sizes):
+        pair.server.write(bytes([65 + number]) * size)
+    pair.fetch()
+    got = b""
+    while len(got) < len(sent):
+        got += pair.client.read(100_000)
+    assert got == sent
+    pair.server.loseConnection()
+    pair.server.write(b"late")
+    pair.fetch()
+    with suppress(ssl.SSLZeroReturnError):
+        assert pair.client.read(100) == b""
+
+
+def test_whatever_else_was_to_be_sent_goes_along(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is more than one record, as with a peer that takes short ones only, none of it stays."""
+    monkeypatch.setattr(records, "SPARE", 8)  # Of every record the last octets are more than there is room for.
+    pair = Pair(site, RecordwiseTLS)
+    for size in (1, 300, MOST_CONTENT):
+        pair.server.write(b"x" * size)
+        pair.fetch()
+        assert pair.client.read(MOST_CONTENT) == b"x" * size
 
 
 def test_a_segment_of_one_record_is_known_as_one(site: Site) -> None:

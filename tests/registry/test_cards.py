@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agtphost.registry.endpoints import Endpoints
+from agtphost.registry.reading import read
 from tests.registry.hosts import DRAFT, RegistryHost, card, text_of
 
 HOSTED = ["agent:desk", "mcp:files", "mcp:notes"]
@@ -34,6 +36,13 @@ def test_everything_hosted_has_a_card_for_whoever_may_call_something_of_it(host:
     assert (unknown.status, unknown.reason, unknown.explanation) == (404, "card-unknown", hidden.explanation)
     assert hidden.status == 404
     assert host.get("mcp:later", host.demo).status == 404, "it has said of nothing yet that it can be called"
+
+
+def test_a_generated_card_is_one_that_any_registry_takes(host: RegistryHost) -> None:
+    """It has every member that a card must have, empty ones too: the strict reader of this host reads each."""
+    for card_id in HOSTED:
+        found = read(host.get(card_id, host.demo).body, Endpoints(development=True))
+        assert (found.id, "capabilities" in found.document) == (card_id, True)
 
 
 def test_a_generated_card_is_what_is_in_force() -> None:

@@ -8,6 +8,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,8 @@ REFUSED = [
     ("gateway", "TRACE", "/agents", bearer(token_of("one")), 405, True),
     ("gateway", "GET", "/.well-known/nothing", bearer(token_of("one")), 404, True),
     ("gateway", "GET", "/agents", {**bearer(token_of("one")), "Host": "evil.example"}, 421, True),
+    ("gateway", "POST", "/agents", {**bearer(token_of("one")), "Content-Encoding": "gzip"}, 415, True),
+    ("gateway", "POST", "/agents", {**bearer(token_of("one")), "Expect": "the best"}, 417, True),
 ]
 
 
@@ -140,6 +143,11 @@ def test_each_refusal_says_why_and_is_on_record_where_somebody_is_named(doors: D
             assert "AGTP-Status" in answer.headers, row
             if known:
                 assert answer.headers["Audit-ID"] == facts["audit_id"], row
+                if surface == "gateway":
+                    signed = answer.headers["Attribution-Record"]
+                    asserted = json.loads(decode_padded(signed.split(".")[1]))
+                    assert asserted["result_hash"] == sha256(answer.content).hexdigest(), row
+                    assert answer.headers["AGTP-Status"].startswith(f"{facts['status']} "), row
                 named.append((row, facts["audit_id"]))
             else:
                 assert "Audit-ID" not in answer.headers and len(doors.payloads()) == before, row

@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agtphost.errors import LocalProtocolError
-from agtphost.wire import Headers, Request, Response, request_line, serialize_request, serialize_response
+from agtphost.wire import (
+    Headers,
+    Request,
+    Response,
+    codec,
+    grammar,
+    request_line,
+    serialize_request,
+    serialize_response,
+)
 from tests.rows import each_row
 from tests.wire.cases import CASES
 from tests.wire.deliveries import connect, deliver, event
@@ -169,3 +180,35 @@ def test_every_message_of_the_table_survives_or_is_refused() -> None:
             assert [event(message) for message in outcome.messages] == [sent]
             survived += 1
     assert survived > 200
+
+
+NAMES = st.sampled_from([*grammar.USUAL_NAMES, "content-type", "X-Own", "agtp-status", "No Name", ""])
+TEXTS = st.text(alphabet=st.sampled_from("ab ,:;\t\r\n\x7fé"), max_size=6) | st.just("text/plain")
+
+
+def written(headers: Headers, body: bytes) -> bytes | str:
+    """The octets, or why there are none."""
+    try:
+        return serialize_response(Response(status=200, headers=headers, body=body))
+    except LocalProtocolError as error:
+        return str(error)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(NAMES, TEXTS), max_size=6), st.sampled_from([b"", b"x"]))
+def test_usual_names_are_looked_at_together_and_others_one_by_one_alike(
+    fields: list[tuple[str, str]], body: bytes
+) -> None:
+    """Whatever the fields are: the same octets, or the same reason why there are none."""
+    together = written(Headers(fields), body)
+    usual, codec._SENDABLE = codec._SENDABLE, frozenset()
+    try:
+        assert written(Headers(fields), body) == together
+    finally:
+        codec._SENDABLE = usual
+
+
+def test_were_all_names_usual_a_second_length_would_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    monkeypatch.setattr(codec, "_SENDABLE", frozenset({*grammar.USUAL_NAMES}))
+    assert response(("Content-Length", "7")).count(b"Content-Length") == 2

@@ -9,6 +9,7 @@ from typing import Any
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
+from agtphost.agis.words import plain
 from agtphost.contract.tool_names import mcp_tool_name
 
 LONGEST = 500
@@ -20,6 +21,18 @@ SURE = 0.85
 ACTORS = ("agent", "user", "system")
 CAPABILITIES = ("discovery", "transaction", "modification", "retrieval", "analysis", "notification")
 IMPACTS = ("informational", "reversible", "irreversible")
+
+_EXAMPLES = {
+    "intent": "intent: Books a table on behalf of the agent",
+    "actor": "actor: agent",
+    "outcome": "outcome: A confirmed reservation exists",
+    "capability": f"one of {', '.join(CAPABILITIES)}",
+    "confidence_guidance": "confidence_guidance: 0.85",
+    "impact_tier": f"one of {', '.join(IMPACTS)}",
+    "is_idempotent": "is_idempotent: false",
+    "state_transition": "state_transition: {reservation.status: NONE -> CONFIRMED}",
+}
+"""What a member that is missing looks like."""
 
 FIELDS: dict[str, tuple[bool, bool]] = {
     "intent": (True, True),
@@ -70,9 +83,10 @@ def _members(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         if not _absent(block, name):
             continue
         if first:
-            yield subject.finding("5-missing", endpoint.name, at, f"semantic.{name} is missing")
+            yield subject.finding("5-missing", endpoint.name, at, f"semantic.{name} is missing", _EXAMPLES[name])
         elif second and subject.level == 2 and (name != "state_transition" or _changes(block)):
-            yield subject.finding("5-level-2", endpoint.name, at, f"semantic.{name} is missing, which level 2 requires")
+            message = f"semantic.{name} is missing, which level 2 requires"
+            yield subject.finding("5-level-2", endpoint.name, at, message, _EXAMPLES[name])
 
 
 def _absent(block: Mapping[str, Any], name: str) -> bool:
@@ -90,11 +104,13 @@ def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             continue
         at, said = endpoint.place("semantic", name), endpoint.semantic[name]
         if not isinstance(said, str):
-            yield subject.finding("5-sentence", endpoint.name, at, f"semantic.{name} is not a sentence")
+            yield subject.finding(
+                "5-sentence", endpoint.name, at, f"semantic.{name} is not a sentence", _EXAMPLES[name]
+            )
             continue
         if len(said) > LONGEST:
             message = f"semantic.{name} has {len(said)} characters, and {LONGEST} are the most"
-            yield subject.finding("5-long", endpoint.name, at, message)
+            yield subject.finding("5-long", endpoint.name, at, message, "say it in one sentence")
             continue
         first = _first_sentence(said.strip())
         if first is not None:
@@ -124,10 +140,13 @@ def _values(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     ):
         if not _absent(block, name) and block[name] not in choices:
             message = f"semantic.{name} is {str(block[name])[:40]!r}, and none of {', '.join(choices)}"
-            yield subject.finding(rule, endpoint.name, endpoint.place("semantic", name), message)
-    if not isinstance(block.get("is_idempotent", False), bool):
+            given = block[name].strip().lower() if isinstance(block[name], str) else ""
+            fix = f"{name}: {given if given in choices else choices[0]}"
+            yield subject.finding(rule, endpoint.name, endpoint.place("semantic", name), message, fix)
+    if not isinstance(block.get("is_idempotent"), (bool, type(None))):
         at = endpoint.place("semantic", "is_idempotent")
-        yield subject.finding("5-idempotent", endpoint.name, at, "semantic.is_idempotent is not true or false")
+        message = "semantic.is_idempotent is not true or false"
+        yield subject.finding("5-idempotent", endpoint.name, at, message, "is_idempotent: false, or true")
     yield from _confidence(subject, endpoint)
 
 
@@ -136,7 +155,7 @@ def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     at = endpoint.place("semantic", "confidence_guidance")
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1):
         message = "semantic.confidence_guidance is no number from 0.0 to 1.0"
-        yield subject.finding("5-confidence", endpoint.name, at, message)
+        yield subject.finding("5-confidence", endpoint.name, at, message, f"confidence_guidance: {SURE}")
         return
     final = endpoint.semantic.get("impact_tier") == "irreversible" or (
         endpoint.verb in _FINAL and endpoint.semantic.get("impact_tier") is None
@@ -152,11 +171,14 @@ def _hints(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if hints is None:
         return
     at = endpoint.place("semantic", "parameter_hints")
-    sound = isinstance(hints, dict) and all(
-        isinstance(phrases, list) and all(isinstance(phrase, str) for phrase in phrases) for phrases in hints.values()
-    )
-    if not sound:
-        yield subject.finding("5-hints", endpoint.name, at, "semantic.parameter_hints are no lists of phrases")
+    wrong = None if isinstance(hints, dict) else at
+    for name, phrases in hints.items() if isinstance(hints, dict) else ():
+        if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
+            wrong = (*at, name)
+            break
+    if wrong is not None:
+        message = "semantic.parameter_hints are no lists of phrases"
+        yield subject.finding("5-hints", endpoint.name, wrong, message, 'party_size: ["for N people", "party of N"]')
 
 
 def transitions(value: Any) -> list[tuple[str, str, str]] | None:
@@ -205,11 +227,11 @@ def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> I
         return
     at = endpoint.place("semantic", "mcp_tool_name")
     if not isinstance(declared, str) or not is_tool_name(declared):
-        fix = re.sub(r"[^a-z0-9]+", "_", str(declared).lower()).strip("_")
+        fix = re.sub(r"[^a-z0-9]+", "_", plain(str(declared)).lower()).strip("_") or "make_reservation"
         message = f"semantic.mcp_tool_name {str(declared)[:64]!r} is not lower-case words joined by underscores"
         yield subject.finding("5-tool-name", endpoint.name, at, message, fix)
         return
     other = tools.setdefault(declared, endpoint.name)
     if other != endpoint.name:
         message = f"semantic.mcp_tool_name {declared} is the tool of {other}, too"
-        yield subject.finding("5-tool-name", endpoint.name, at, message)
+        yield subject.finding("5-tool-name", endpoint.name, at, message, "give each a name of its own")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
+from agtphost.agis.reading import Place
 from agtphost.agis.shorthand import is_shorthand, schema_of
 from agtphost.contract.schema_rules import SchemaFault
 from agtphost.contract.schemas import Role, SchemaError, compile_schema
@@ -22,6 +24,7 @@ GENERIC = frozenset(
 )
 """Names that say nothing."""
 
+_SOUND = "a JSON Schema of 2020-12 that stands in the document"
 MOST = 10
 """Faults of one schema that are told."""
 
@@ -35,8 +38,17 @@ class _Shared:
 
     schemas: Mapping[str, Any]
     left: int = MOST_VALUES
+    remote: dict[str, tuple[str, Place] | None] = field(default_factory=dict)
+    """What each of the schemas refers to outside of the document, and where."""
+
     told: dict[tuple[Role, str], Sequence[SchemaFault]] = field(default_factory=dict)
     """The faults of each schema: endpoints of one service have many in common."""
+
+    def outside(self, name: str) -> tuple[str, Place] | None:
+        """What one of the schemas refers to outside of the document."""
+        if name not in self.remote:
+            self.remote[name] = _remote(self.schemas[name], ("schemas", name))
+        return self.remote[name]
 
     def faults_of(self, schema: Mapping[str, Any], role: Role) -> Sequence[SchemaFault]:
         """What is wrong with a schema that stands alone."""
@@ -125,39 +137,76 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         yield subject.finding("8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}")
         return
     if not isinstance(contract, (dict, list)) or (isinstance(contract, list) and not is_shorthand(contract)):
-        yield subject.finding("8-schema", endpoint.name, at, f"{name} is not a JSON Schema")
+        fix = f"{name}: {{type: object, properties: {{}}}}"
+        yield subject.finding("8-schema", endpoint.name, at, f"{name} is not a JSON Schema", fix)
         return
     if is_shorthand(contract):
         message = f"{name} is written in the draft's shorthand; it is read as a JSON Schema"
         yield subject.finding("8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
-    remote = _remote(contract)
-    if remote is not None:
-        message = f"{name} refers to {remote[:100]!r}, and nothing outside of the document is read"
-        yield subject.finding("8-remote", endpoint.name, at, message, "#/schemas/NAME")
-        return
     if shared.left < 0:
         return
-    shared.left -= _referred(contract, shared.schemas)[1]
+    needed, values = _referred(contract, shared.schemas)
+    remote = _remote(contract, at) or next(filter(None, map(shared.outside, sorted(needed))), None)
+    if remote is not None:
+        message = f"{name} refers to {remote[0][:100]!r}, and nothing outside of the document is read"
+        yield subject.finding("8-remote", endpoint.name, remote[1], message, "#/schemas/NAME")
+        return
+    shared.left -= values
     if shared.left < 0:
         message = f"the schemas that contracts refer to come to more than {MOST_VALUES} values up to this one"
         yield subject.finding("8-schema", endpoint.name, at, message, "make several services of it")
         return
     schema = resolved(contract, shared.schemas, closed=name == "input")
     for fault in shared.faults_of(schema, "tool" if name == "input" else "result"):
-        yield subject.finding("8-schema", endpoint.name, at, f"{name}{fault.pointer} {fault.message}")
+        where = _pointed(subject, at, fault.pointer)
+        yield subject.finding("8-schema", endpoint.name, where, f"{name}{fault.pointer} {fault.message}", _mend(fault))
 
 
-def _remote(contract: Any) -> str | None:
-    waiting = [contract]
+def _mend(fault: SchemaFault) -> str:
+    if fault.pointer.endswith("$ref"):
+        return "#/schemas/NAME, and NAME among the document's schemas"
+    return "type: object" if fault.pointer == "/type" else _SOUND
+
+
+def _pointed(subject: Subject, at: Place, pointer: str) -> Place:
+    """Where the value stands that a pointer into a contract leads to, be it in one of the document's own schemas."""
+    names = [each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]]
+    root = subject.document.tree.root
+    if names[:1] == ["$defs"] and not _leads(root, [*at, *names[:2]]):
+        at, names = (), ["schemas", *names[1:]]
+    place: Place = at
+    for name in names:
+        within = _within(root, place)
+        place = (*place, int(name) if isinstance(within, list) and name.isdigit() else name)
+    return place
+
+
+def _within(root: Any, place: Sequence[str | int]) -> Any:
+    """The value at a place; None where there is none."""
+    for name in place:
+        try:
+            root = root[name]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return root
+
+
+def _leads(root: Any, place: Sequence[str | int]) -> bool:
+    return _within(root, place) is not None
+
+
+def _remote(contract: Any, at: Place) -> tuple[str, Place] | None:
+    """What a contract refers to outside of the document, and where it does."""
+    waiting: list[tuple[Any, Place]] = [(contract, at)]
     while waiting:
-        item = waiting.pop()
+        item, place = waiting.pop()
         if isinstance(item, Mapping):
             target = item.get("$ref")
             if isinstance(target, str) and not target.startswith("#"):
-                return target
-            waiting.extend(item.values())
+                return target, (*place, "$ref")
+            waiting.extend((value, (*place, name)) for name, value in item.items() if isinstance(value, (dict, list)))
         elif isinstance(item, list):
-            waiting.extend(item)
+            waiting.extend((value, (*place, index)) for index, value in enumerate(item))
     return None
 
 
@@ -170,26 +219,43 @@ def _parameters(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         return
     known, at = schema.get("properties", {}), endpoint.place("input")
     required = schema.get("required", [])
-    for name in required if isinstance(required, list) and not schema.keys() & {"allOf", "anyOf", "oneOf"} else []:
+    checked = isinstance(required, list) and not schema.keys() & {"allOf", "anyOf", "oneOf"}
+    for index, name in enumerate(required if checked else []):
         if isinstance(name, str) and name not in known:
-            yield subject.finding(
-                "8-required", endpoint.name, at, f"input requires {name[:64]}, and does not declare it"
-            )
+            message = f"input requires {name[:64]}, and does not declare it"
+            fix = f"properties: {{{name[:64]}: {{type: string}}}}"
+            yield subject.finding("8-required", endpoint.name, (*at, "required", index), message, fix)
     for name in known:
         if _SNAKE.fullmatch(name) is None:
-            fix = snake(name)
+            fix = snake(name) or "a name of letters, digits and underscores"
             message = f"the parameter {name[:64]!r} is not in snake_case"
-            yield subject.finding("8-snake-case", endpoint.name, (*at, "properties", name), message, fix)
-    for name in _PARAMETER.findall(endpoint.path):
+            where = (*at, *_declared(contract, name))
+            yield subject.finding("8-snake-case", endpoint.name, where, message, fix)
+    for name in dict.fromkeys(_PARAMETER.findall(endpoint.path)):
         if name not in known and known:
             message = f"{{{name}}} of the path is no parameter of the input"
-            yield subject.finding("8-path-parameter", endpoint.name, at, message)
+            yield subject.finding("8-path-parameter", endpoint.name, at, message, f"declare {name}, and require it")
     hints = endpoint.semantic.get("parameter_hints")
     for name in hints if isinstance(hints, Mapping) else ():
         if name not in known and known:
             where = endpoint.place("semantic", "parameter_hints", name)
             message = f"{str(name)[:64]} is hinted at, and no parameter of the input"
-            yield subject.finding("5-unknown-hint", endpoint.name, where, message)
+            near = difflib.get_close_matches(str(name), known, 1)
+            fix = near[0] if near else "name a parameter of the input, or take the hint out"
+            yield subject.finding("5-unknown-hint", endpoint.name, where, message, fix)
+
+
+def _declared(contract: Any, name: str) -> Place:
+    """Where an input declares a parameter."""
+    if not is_shorthand(contract):
+        return "properties", name
+    groups = [((), contract)] if isinstance(contract, list) else [((key,), given) for key, given in contract.items()]
+    for place, items in groups:
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            written = [*item] if isinstance(item, Mapping) else [item]
+            if any(isinstance(each, str) and each.partition("(")[0].strip() == name for each in written):
+                return *place, index
+    return (name,)
 
 
 def error_names(value: Any) -> list[str] | None:
@@ -207,9 +273,14 @@ def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if "errors" not in endpoint.members:
         yield subject.finding("8-missing", endpoint.name, endpoint.at, "it has no errors", "errors: []")
         return
-    names = error_names(endpoint.members["errors"])
+    given = endpoint.members["errors"]
+    names = error_names(given)
     if names is None:
-        yield subject.finding("8-errors", endpoint.name, at, "errors is not a list of names")
+        listed = given if isinstance(given, list) else []
+        wrong = [index for index, each in enumerate(listed) if error_names([each]) is None]
+        where = (*at, *wrong[:1])
+        fix = "errors: [reservation_unavailable]"
+        yield subject.finding("8-errors", endpoint.name, where, "errors is not a list of names", fix)
         return
     for index, name in enumerate(names):
         place = (*at, index) if isinstance(endpoint.members["errors"], list) else (*at, name)
@@ -217,7 +288,7 @@ def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             message = f"the error {name[:64]!r} does not say what went wrong"
             yield subject.finding("8-generic-error", endpoint.name, place, message, "such as reservation_unavailable")
         elif _SNAKE.fullmatch(name) is None:
-            fix = snake(name)
+            fix = snake(name) or "a name of letters, digits and underscores"
             yield subject.finding(
                 "8-snake-case", endpoint.name, place, f"the error {name[:64]!r} is not in snake_case", fix
             )

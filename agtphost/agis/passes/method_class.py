@@ -24,6 +24,10 @@ PROHIBITED = {
 """HTTP's methods, with what to say instead (AGIS v01 section 4.3)."""
 
 _INSTEAD = {"OPEN": "UNLOCK, START or CREATE", "VALID": "VALIDATE", "ACTIVE": "ACTIVATE", "AVAILABLE": "CHECK or FIND"}
+_WHAT_IS = "CHECK or FIND"
+
+_SPECIFIC = "the verb that says what is done, or suppress it with a reason"
+_FOREIGN = "a verb in its base form; suppress it with a reason where it is one of another language"
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -35,7 +39,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     """Whether one method is."""
     verb, known, place = endpoint.verb, subject.words, endpoint.place("method")
-    if not is_one_word(endpoint.method) or known.base(verb) is not None:
+    if not is_one_word(endpoint.method, known) or known.base(verb) is not None:
         return  # Pass 2 says it.
     if verb in PROHIBITED:
         message = f"{verb} is a method of HTTP, which an agent takes for HTTP's"
@@ -44,13 +48,13 @@ def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         yield subject.finding("3-http-method", endpoint.name, place, message, fix)
     elif verb in known.states:
         message = f"{verb} is a state or condition, and nothing that is done"
-        yield subject.finding("3-state", endpoint.name, place, message, _INSTEAD.get(verb, ""))
+        yield subject.finding("3-state", endpoint.name, place, message, _INSTEAD.get(verb, _WHAT_IS))
     elif verb in known.things:
         message = f"{verb} is a thing, and nothing that is done"
         yield subject.finding("3-noun", endpoint.name, place, message, f"FETCH /{verb.lower()}")
     elif verb in known.borderline:
         message = f"{verb} may mean many things; a more specific verb is recommended"
-        yield subject.finding("3-borderline", endpoint.name, place, message)
+        yield subject.finding("3-borderline", endpoint.name, place, message, _SPECIFIC)
     elif not known.is_verb(verb):
         message = f"{verb} is no verb that this validator knows"
-        yield subject.finding("3-unknown", endpoint.name, place, message)
+        yield subject.finding("3-unknown", endpoint.name, place, message, _FOREIGN)

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import parts
+from agtphost.agis.words import Words, parts, plain
 
 _LETTERS = re.compile(r"[A-Za-z]+", re.ASCII)
-_INNER = re.compile(r"[a-z][A-Z]", re.ASCII)
 _SHORTEST = 4
 """Letters of a word that is looked for in another."""
 
@@ -26,9 +25,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from method_findings(subject, endpoint)
 
 
-def is_one_word(method: str) -> bool:
+def is_one_word(method: str, known: Words) -> bool:
     """Whether a method is letters alone, and not several words run together."""
-    return _LETTERS.fullmatch(method) is not None and _INNER.search(method) is None
+    return _LETTERS.fullmatch(method) is not None and not known.run_together(method)
 
 
 def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
@@ -37,7 +36,7 @@ def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if _LETTERS.fullmatch(method) is None:
         yield _foreign(subject, endpoint)
         return
-    if _INNER.search(method):
+    if not is_one_word(method, subject.words):
         words = parts(method)
         fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
         yield subject.finding("2-compound", endpoint.name, place, f"{method} is {len(words)} words", fix)
@@ -65,8 +64,9 @@ def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
         message = f"{method[:64]!r} is {len(words)} words joined by {joint[0]!r}"
         return subject.finding("2-compound", endpoint.name, place, message, fix)
     odd = sorted(set(re.sub(r"[A-Za-z]", "", method, flags=re.ASCII)))
-    message = f"{method[:64]} has {' '.join(odd)[:32]}, and letters from A to Z are all that a method has"
-    return subject.finding("2-characters", endpoint.name, place, message, words[0] if words else "")
+    message = f"{method[:64]!r} has {' '.join(odd)[:32]!r}, and letters from A to Z are all that a method has"
+    words = parts(plain(method))
+    return subject.finding("2-characters", endpoint.name, place, message, words[0] if words else "a verb, such as BOOK")
 
 
 def _two_words(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:

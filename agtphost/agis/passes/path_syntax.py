@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import Words, parts, spaced
+from agtphost.agis.words import Words, parts, plain, spaced
 
 _PARAMETER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _ODD_PARAMETER = re.compile(r"[{}<>:*]|^\$", re.ASCII)
@@ -34,9 +35,16 @@ def path_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if mark:
         message = "it has a query string; what varies belongs into the input"
         yield subject.finding("4-query", endpoint.name, place, message, bare)
-    bare = bare.partition("#")[0].strip("/")
-    for segment in bare.split("/") if bare else []:
-        yield from _segment(subject, endpoint, segment)
+    segments = bare.strip("/").split("/") if bare.strip("/") else []
+    if "//" in bare:
+        message = "a segment of it is empty"
+        yield subject.finding("4-case", endpoint.name, place, message, re.sub("/{2,}", "/", bare))
+    if segments and _PARAMETER.fullmatch(segments[0]):
+        message = f"it begins with {segments[0][:64]}, and its first segment is the noun that the parameter is of"
+        yield subject.finding("4-first", endpoint.name, place, message, f"/{thing(segments[0])}/{segments[0]}")
+    for segment in segments:
+        if segment:
+            yield from _segment(subject, endpoint, segment)
 
 
 def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Finding]:
@@ -44,13 +52,16 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
     if _PARAMETER.fullmatch(segment):
         return
     if _ODD_PARAMETER.search(segment):
-        name = re.sub(r"[^A-Za-z0-9_]", "", segment) or "id"
         message = f"{segment[:64]!r} is no parameter: one is a name in braces"
-        yield subject.finding("4-parameter", endpoint.name, place, message, f"{{{name}}}")
+        yield subject.finding("4-parameter", endpoint.name, place, message, _braced(segment))
         return
     if _SEGMENT.fullmatch(segment) is None:
+        fix = _lowered(segment)
         message = f"{segment[:64]!r} is not in lower case with hyphens between its words"
-        yield subject.finding("4-case", endpoint.name, place, message, _lowered(segment) or "")
+        if fix is None:
+            message = f"{segment[:64]!r} has more than lower-case letters, digits and hyphens"
+            fix = "-".join(re.findall("[a-z0-9]+", plain(unquote(segment)).lower())) or "a noun, such as reservation"
+        yield subject.finding("4-case", endpoint.name, place, message, fix)
     words = parts(segment)
     if endpoint.verb in words:
         rest = "-".join(word.lower() for word in words if word != endpoint.verb)
@@ -65,6 +76,19 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
         fix = f"{_said(verb)} /{rest}" if rest else f"{_said(verb)} on the thing that it acts on"
         message = f"{segment[:64]!r} has the verb {verb}, and segments are nouns"
         yield subject.finding("4-verb-in-path", endpoint.name, place, message, fix)
+
+
+def _braced(segment: str) -> str:
+    """A parameter of what was meant as one: ``{order-id}`` is ``{order_id}``, and ``{id}s`` is ``{id}``."""
+    inner = re.search(r"\{([^{}]*)\}", segment)
+    name = "_".join(re.findall(r"[A-Za-z0-9_]+", plain(inner[1] if inner else segment))).lstrip("0123456789")
+    return f"{{{name or 'id'}}}"
+
+
+def thing(parameter: str) -> str:
+    """The noun that an identifier is of: ``{order_id}`` is of an ``order``."""
+    words = [word.lower() for word in parts(parameter)]
+    return "-".join(words[:-1] if words[-1:] == ["id"] else words) or "item"
 
 
 def _lowered(segment: str) -> str | None:

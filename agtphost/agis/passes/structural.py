@@ -30,6 +30,19 @@ _TELLING = re.compile(
 )
 
 
+_SOMETHING = r"\S"
+"""What a text matches that is more than space."""
+
+_KINDS = {
+    "string": "text",
+    "object": "a mapping of members",
+    "array": "a list",
+    "boolean": "true or false",
+    "number": "a number",
+    "integer": "a whole number",
+}
+
+
 @functools.cache
 def schema() -> dict[str, Any]:
     """The JSON Schema of documents that ships with this package."""
@@ -59,7 +72,10 @@ def check(tree: Tree) -> Iterator[Finding]:
 def _shape(subject: Subject) -> Iterator[Finding]:
     root = subject.document.tree.root
     if not isinstance(root, dict):
-        yield subject.finding("1-schema", "document", (), "the document is not a mapping of members")
+        message = "the document is not a mapping of members"
+        yield subject.finding(
+            "1-schema", "document", (), message, 'begin with agis: "1.0", and service, agtp and so on'
+        )
         return
     given = root.get("endpoints")
     if isinstance(given, (dict, list)) and len(given) > MAX_ENDPOINTS:
@@ -88,15 +104,37 @@ def _element(place: Place) -> str:
 
 
 def _said(error: Any) -> str:
+    if error.kind.name == "pattern" and error.kind.pattern == _SOMETHING:
+        return "it is empty"
     return str(error.message).partition("\n")[0][:200]
 
 
 def _hint(place: Place, error: Any) -> str:
-    if error.kind.name == "required" and not place:
-        return f"add the member {error.kind.property}"
-    if error.kind.name == "pattern" and place[:1] == ("endpoints",):
-        return "name endpoints METHOD /path"
-    return ""
+    name, kind = place[-1] if place else "", error.kind
+    match kind.name:
+        case "required":
+            return f"add the member {kind.property}"
+        case "type" if kind.types == ["string"] and isinstance(error.instance, (int, float)):
+            # What YAML takes for a number: `agis: 1.0`.
+            written = json.dumps(json.dumps(error.instance))
+            return f"{name}: {written}" if isinstance(name, str) else written
+        case "type":
+            return f"write {' or '.join(_KINDS.get(each, each) for each in kind.types)}"
+        case "enum":
+            return f"one of {', '.join(map(str, kind.options))}"
+        case "minItems" | "minProperties":
+            return f"name one of the {name}, or more"
+        case "minLength":
+            return f"say the {name}" if isinstance(name, str) else "say it, or take it out"
+        case "maxLength":
+            return f"at most {kind.limit} characters"
+        case "pattern" if place[:1] == ("endpoints",):
+            return "name endpoints METHOD /path"
+        case "pattern":
+            return f"say the {name}" if kind.pattern == _SOMETHING else "letters, digits, dots and hyphens"
+        case "propertyNames":
+            return "name endpoints METHOD /path"
+    return "agtp agis schema says what may stand there"
 
 
 def _meaning(subject: Subject) -> Iterator[Finding]:
@@ -110,7 +148,8 @@ def _meaning(subject: Subject) -> Iterator[Finding]:
         yield subject.finding("1-address", "agtp", ("agtp",), f"it is no address: {error}", "agtp://agents.example.com")
     missing = [name for name in ("description", "version") if not _said_anywhere(members, name)]
     for name in missing:
-        yield subject.finding("1-recommended", name, (), f"the document has no {name}")
+        fix = "description: what the service does, and for whom" if name == "description" else 'version: "1.0.0"'
+        yield subject.finding("1-recommended", name, (), f"the document has no {name}", fix)
     yield from _twice(subject)
     if document.vocabulary.get("negotiable") is True and "data_manifest" not in members:
         message = "the service is negotiable, and there is no data_manifest"
@@ -130,8 +169,8 @@ def _twice(subject: Subject) -> Iterator[Finding]:
     for endpoint in endpoints(subject.document.members):
         key = endpoint.verb, endpoint.path
         if key in seen:
-            message = "it is defined twice"
-            yield subject.finding("1-endpoint-twice", endpoint.name, endpoint.place("method"), message)
+            at = endpoint.place("method")
+            yield subject.finding("1-endpoint-twice", endpoint.name, at, "it is defined twice", "take one of them out")
         seen.add(key)
 
 
@@ -145,4 +184,4 @@ def _manifest(subject: Subject) -> Iterator[Finding]:
             yield subject.finding("1-sensitive", name, at, message, "requires_authorization: true")
         if open_to_all and _TELLING.search(str(entry.get("description", ""))):
             message = "its description counts records, and everybody reads it"
-            yield subject.finding("1-too-telling", name, (*at, "description"), message)
+            yield subject.finding("1-too-telling", name, (*at, "description"), message, "say of what kind the data are")

@@ -22,7 +22,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for index, verb in enumerate(declared):
         name = verb.upper()
         if name in seen:
-            yield subject.finding("7-twice", element, (*at, index), f"{verb} is declared twice")
+            yield subject.finding("7-twice", element, (*at, index), f"{verb} is declared twice", "take one of them out")
         elif name not in used:
             message = f"{verb} is declared, and no endpoint uses it"
             yield subject.finding("7-unused", element, (*at, index), message, f"take {verb} out")

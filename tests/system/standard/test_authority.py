@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,8 +14,9 @@ from agtphost.identity import jws
 from agtphost.identity.genesis import Genesis
 from agtphost.methods.standard.signing import TYPE
 from tests.programmes import length
-from tests.system.pages import playing, steps
+from tests.system.hosting import until
 from tests.system.standard.hosted import Standard
+from tests.system.standard.paged import played
 
 
 def soon(seconds: float) -> str:
@@ -117,8 +117,8 @@ def _killed(standard: Standard) -> None:
     for each in (*rest, *pulled, *missing):
         standard.result("CONFIRM", {"target_id": each, "status": "accepted"})
     # What was due comes.
-    _eventually(lambda: standard.ask("FETCH", {"resource_id": published}).status == 200)
-    _eventually(
+    until(lambda: standard.ask("FETCH", {"resource_id": published}).status == 200)
+    until(
         lambda: any(
             each["content"].get("alert_id") == alerted
             for each in standard.result("QUERY", {}, path="/notifications")["notifications"]
@@ -147,33 +147,6 @@ def _until_killed(standard: Standard, of: list[str], do: Callable[[str], object]
     standard.restart()
 
 
-def _eventually(holds: Callable[[], bool]) -> None:
-    """Ask until it is so: each question is a call over TLS, which takes its time."""
-    deadline = datetime.now(UTC) + timedelta(seconds=20)
-    while not holds():
-        assert datetime.now(UTC) < deadline
-
-
-VARYING = re.compile(
-    r"eyJ[\w-]+\.[\w-]+\.[\w-]+|\b(?:azn-|alert-|ntf-|att-)?[0-9a-f]{32,64}\b|\b20\d\d-[0-9T:.-]+Z|ed25519-[0-9a-f]{16}"
-)
-
-
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
     """``docs/authority-and-messages.rst``: each command of it, with its exit status and every line of its output."""
-    every = steps("authority-and-messages.rst")
-    assert len(every) >= 9
-    here: dict[str, str] = {}
-    with playing(every) as player:
-        for step in every:
-            line = VARYING.sub(lambda each: here.get(each[0], each[0]), step.command)
-            found, output = player.type(step, standard.config.parent, line=line)
-            assert found == step.status, f"{step.command}\n{output}"
-            shown = "\n".join(step.shown)
-            assert _plain(output) == _plain(shown), step.command
-            here.update(zip(VARYING.findall(shown), VARYING.findall(output), strict=True))
-
-
-def _plain(text: str) -> list[str]:
-    """Lines without what differs from run to run."""
-    return [VARYING.sub("*", line).strip() for line in text.splitlines() if line.strip()]
+    played(standard, "authority-and-messages.rst", 9)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-from tests.system.pages import playing, steps
 from tests.system.standard.hosted import Standard
-
-VARYING = re.compile(r"\b[0-9a-f]{32,64}(?:-[0-9a-f]{16})?\b|\b20\d\d-[0-9T:.-]+Z")
+from tests.system.standard.paged import played
 
 
 def test_a_contract_is_kept_until_it_is_analysed(standard: Standard) -> None:
@@ -61,18 +57,7 @@ def test_an_agent_is_found(standard: Standard) -> None:
 
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
     """``docs/standard-methods.rst``: each command of it, with its exit status and every line of its output."""
-    every = steps("standard-methods.rst")
-    assert len(every) >= 8
-    with playing(every) as player:
-        for step in every:
-            found, output = player.type(step, standard.config.parent)
-            assert found == step.status, f"{step.command}\n{output}"
-            assert plain(output) == plain("\n".join(step.shown)), step.command
-
-
-def plain(text: str) -> list[str]:
-    """Lines without what differs from run to run."""
-    return [VARYING.sub("*", line).strip() for line in text.splitlines() if line.strip()]
+    played(standard, "standard-methods.rst", 8)
 
 
 def test_a_reload_takes_methods_and_collections(standard: Standard) -> None:

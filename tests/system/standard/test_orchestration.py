@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-from tests.system.pages import playing, steps
 from tests.system.standard.hosted import Standard
+from tests.system.standard.paged import played
 
 ECHO = {"method": "ECHO", "path": "/text"}
 
@@ -81,24 +79,6 @@ def test_what_stands_in_the_registry_runs(standard: Standard) -> None:
     assert standard.ask("RUN", given, by="stranger").status == 455
 
 
-VARYING = re.compile(r"\b[0-9a-f]{32,64}\b|\b20\d\d-[0-9T:.-]+Z|(?<=resumption_nonce\": \")[\w-]+|ed25519-[0-9a-f]{16}")
-
-
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
     """``docs/workflows.rst``: each command of it, with its exit status and every line of its output."""
-    every = steps("workflows.rst")
-    assert len(every) >= 12
-    here: dict[str, str] = {}
-    with playing(every) as player:
-        for step in every:
-            line = VARYING.sub(lambda each: here.get(each[0], each[0]), step.command)
-            found, output = player.type(step, standard.config.parent, line=line)
-            assert found == step.status, f"{step.command}\n{output}"
-            shown = "\n".join(step.shown)
-            assert _plain(output) == _plain(shown), step.command
-            here.update(zip(VARYING.findall(shown), VARYING.findall(output), strict=True))
-
-
-def _plain(text: str) -> list[str]:
-    """Lines without what differs from run to run."""
-    return [VARYING.sub("*", line).strip() for line in text.splitlines() if line.strip()]
+    played(standard, "workflows.rst", 12)

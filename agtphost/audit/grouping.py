@@ -1,0 +1,83 @@
+"""
+When what the ledger has collected is a group: callers in step share one, and calls that end one by one do as well.
+
+A commit costs what it costs, however many records are in it, and so do the
+wake-ups of two threads around it. Nobody waits for a group whose callers are
+all in it. Where more calls are open than three in four, as behind an upstream
+that answers one at a time, the next ones are waited for, for no longer than
+their callers wait for that upstream anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from twisted.internet.interfaces import IDelayedCall
+
+HOLD = 0.002
+"""Seconds that the first record of a group waits for others, at most and once."""
+
+SHARE = 4
+"""One in so many of the open calls makes a group that waits for no more."""
+
+MOST_SKIPPED = 64
+"""Groups that are not held back after one that was in vain, at most: open calls may last for minutes."""
+
+
+class LedgerReactor(Protocol):
+    """What the ledger needs of the reactor."""
+
+    def callLater(self, delay: float, callable: Callable[..., object], *args: object) -> IDelayedCall:
+        """Run later, in the reactor's thread."""
+
+    def callFromThread(self, callable: Callable[..., object], *args: object) -> None:
+        """Run soon, in the reactor's thread."""
+
+
+class Grouping:
+    """
+    Says how long a group is to wait for more.
+
+    :param expected: how many calls are open, those that are collected included.
+    """
+
+    def __init__(self, expected: Callable[[], int]) -> None:
+        self.expected = expected
+        self._usual = 0  # entries that a group tends to have
+        self._seen = 0  # how many there were when it was asked last
+        self._holds = 0  # how many there were when this group began to be held back; 0: it is not
+        self._vain = 0  # groups in a row that nobody joined
+        self._skipped = 0  # groups that are still not to be held back
+
+    def wait(self, count: int) -> float | None:
+        """
+        What to do with so many entries, at the end of a turn of the reactor.
+
+        :return: seconds after which to ask again, 0 for the next turn; None: hand them over.
+        """
+        if count and not self._holds and self._wanting(count):
+            if self._skipped:
+                self._skipped -= 1
+            else:
+                self._holds = count
+                return HOLD
+        if self._seen < count < self._usual:
+            self._seen = count
+            return 0.0
+        return None
+
+    def enough(self, count: int) -> bool:
+        """Whether a group that is held back need not be any more."""
+        return bool(self._holds) and not self._wanting(count)
+
+    def over(self, count: int) -> None:
+        """So many were handed over."""
+        if self._holds:
+            self._vain = self._vain + 1 if count == self._holds else 0
+            self._skipped = min(2**self._vain - 1, MOST_SKIPPED)
+        self._usual = max(count, self._usual - 1)
+        self._seen = self._holds = 0
+
+    def _wanting(self, count: int) -> bool:
+        return count * SHARE < self.expected()
