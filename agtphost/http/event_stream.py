@@ -9,17 +9,27 @@ from twisted.web.server import Request
 from agtphost.protocols.limits import UNREAD
 
 
+def _nothing() -> None:
+    """Is done where somebody leaves whom nobody waits for."""
+
+
 class Gone:
     """Notices that a client left."""
 
-    def __init__(self, request: Request, then: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, request: Request, then: Callable[[], None] = _nothing) -> None:
         self.yet = False
         self._then = then
         request.notifyFinish().addErrback(self._left)
 
     def _left(self, _: object) -> None:
+        then = self._then
+        self.over()
+        then()
+
+    def over(self) -> None:
+        """Nobody leaves any more; what would have been told of it may refer to this."""
         self.yet = True
-        self._then()
+        self._then = _nothing
 
 
 class EventWriter:
@@ -32,7 +42,7 @@ class EventWriter:
     MOST_UNREAD = UNREAD
     """Octets."""
 
-    def __init__(self, request: Request, left: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, request: Request, left: Callable[[], None] = _nothing) -> None:
         self._gone = Gone(request, left)
         self._request = request
         self._begun = False
@@ -74,7 +84,7 @@ class EventWriter:
     def finish(self) -> None:
         """That was all."""
         if not self._gone.yet:
-            self._gone.yet = True
+            self._gone.over()
             if self._begun:
                 self._request.unregisterProducer()  # type: ignore[no-untyped-call]
             self._request.finish()  # type: ignore[no-untyped-call]

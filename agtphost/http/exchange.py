@@ -232,7 +232,7 @@ class BoundedRequest(Request):
         if door is None or self.turned is None or self.sealing or not door.record(self, finish):
             return False
         self.sealing = True
-        if self.content is None:
+        if self.content is None and not self.finished:
             self.content = _Body(self, 0)
         return True
 
@@ -275,9 +275,15 @@ class BoundedRequest(Request):
         self.finish()  # type: ignore[no-untyped-call]
 
     def release(self) -> None:
-        """The body is needed no more."""
+        """
+        It is over: its body is needed no more, and it lets go of what refers to it.
+
+        A circle would stay until garbage is next collected, and collecting that of some thousand requests takes as long
+        as hundreds of them.
+        """
         if isinstance(self.content, _Body):
             self._bodies.give_back(self.content.count())
+        self.admitted = self.left = self.turned = None
 
     def _cleanup(self) -> None:
         self.release()
@@ -285,12 +291,13 @@ class BoundedRequest(Request):
 
     def connectionLost(self, reason: Any) -> None:
         """See :class:`twisted.web.http.Request`."""
+        left = self.left
         self.release()
         if not self.finished and self.arrived is not None:
             self.channel.factory.log(self, answered=False)
         self.departed = True
-        if self.left is not None:
-            self.left()
+        if left is not None:
+            left()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
 

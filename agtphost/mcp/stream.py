@@ -14,6 +14,10 @@ PING = 15.0
 """Seconds of silence after which a line that means nothing is sent, so that no proxy gives the stream up."""
 
 
+def _nobody() -> None:
+    """Is told nothing."""
+
+
 class Stream:
     """
     Answers one HTTP request with a stream of messages; a client that does not read is let go.
@@ -21,7 +25,7 @@ class Stream:
     :param left: called once, when nobody reads on: its client left, or was let go.
     """
 
-    def __init__(self, request: BoundedRequest, clock: IReactorTime, left: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, request: BoundedRequest, clock: IReactorTime, left: Callable[[], None] = _nobody) -> None:
         self._request = request
         self._left = left
         self._clock = clock
@@ -63,6 +67,7 @@ class Stream:
         """That was all."""
         if not self.over:
             self.over = True
+            self._left = _nobody
             self._silence()
             if self.begun:
                 self._request.unregisterProducer()  # type: ignore[no-untyped-call]
@@ -72,6 +77,7 @@ class Stream:
         """Answer with these instead, their head being set; for one that has not begun."""
         if not self.over:
             self.over = True
+            self._left = _nobody  # it may refer to this stream
             self._request.complete(octets)
 
     def _write(self, octets: bytes) -> None:

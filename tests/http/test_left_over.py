@@ -1,0 +1,145 @@
+"""What requests over HTTP leave in memory: nothing that has to be found by looking at everything that is there."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from twisted.internet.address import IPv4Address
+
+from agtphost.http.gateway import GatewayResource
+from agtphost.http.mounts import Mount, Mounts
+from agtphost.http.refusals import Door
+from agtphost.http.registry import RegistryResource
+from agtphost.http.site import HTTP_LIMITS, HttpFactory
+from agtphost.mcp.front import FrontResource
+from agtphost.testing import MemoryHost
+from agtphost.vocabulary.mount_paths import MountPath
+from tests.http.test_mounts import Wire
+from tests.rows import each_row
+
+TOKEN = "0123456789abcdef" * 2
+HERE = IPv4Address("TCP", "127.0.0.1", 8080)
+MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+FRONT = (
+    "Content-Type: application/json",
+    "Accept: application/json, text/event-stream",
+    "MCP-Protocol-Version: 2026-07-28",
+)
+
+
+def asked(line: str, *fields: str, body: Any = None) -> bytes:
+    """One request of the client."""
+    octets = b"" if body is None else json.dumps(body).encode()
+    length = [f"Content-Length: {len(octets)}"] if body is not None else []
+    said = [f"{line} HTTP/1.1", "Host: localhost:8080", f"Authorization: Bearer {TOKEN}", *fields, *length]
+    return ("\r\n".join(said) + "\r\n\r\n").encode() + octets
+
+
+def mcp(method: str, **params: Any) -> bytes:
+    """One request to the MCP front."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": MODERN}}
+    named = [f"Mcp-Name: {params['name']}"] if "name" in params else []
+    return asked("POST /mcp", *FRONT, f"Mcp-Method: {method}", *named, body=body)
+
+
+REQUESTS = {
+    "a call": ("/", asked("ECHO /text", "Content-Type: application/json", body={"parameters": {"text": "x"}}), 200),
+    "a call that is refused": ("/", asked("ECHO /nowhere"), 404),
+    "a stream": (
+        "/",
+        asked(
+            "ECHO /text",
+            "Content-Type: application/json",
+            "Accept: text/event-stream",
+            body={"parameters": {"text": "x"}},
+        ),
+        200,
+    ),
+    "a document": ("/", asked("GET /agents/demo"), 200),
+    "a document of the gateway's own": ("/", asked("GET /.well-known/agis.json"), 200),
+    "a tool": ("/mcp", mcp("tools/call", name="echo_text", arguments={"text": "x"}), 200),
+    "a list of tools": ("/mcp", mcp("tools/list"), 200),
+    "a session": (
+        "/mcp",
+        asked("POST /mcp", *FRONT[:2], body={"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}),
+        400,
+    ),
+    "a list of cards": ("/registry", asked("GET /registry/agents"), 200),
+}
+
+
+@pytest.fixture(scope="module")
+def served() -> MemoryHost:
+    """A host with a gateway, a front and a registry."""
+    client = {"name": "tests", "token": "env:TOKEN", "agent": "demo"}
+    settings = {
+        "gateway": {"listen": "tcp:8080:interface=127.0.0.1"},
+        "mcp": {"front": {"listen": "tcp:8080:interface=127.0.0.1"}},
+        "registry": {"listen": "tcp:8080:interface=127.0.0.1", "path": "/registry"},
+        "http": {"client": [client]},
+    }
+    host = MemoryHost(settings, environ={"TOKEN": TOKEN})
+    host.agent("demo", hosted=True, scopes=("documents:query",))
+    host.endpoint("ECHO", "/text", lambda context: {"text": context.input["text"]}, {"text": "string"})
+    return host
+
+
+def connected(host: MemoryHost) -> tuple[Any, Wire]:
+    """A connection to all of them."""
+    core, door = host.core, Door(host.dispatcher)
+    assert core.gateway is not None
+    assert core.mcp_front is not None
+    assert core.registry is not None
+    resources = {
+        "/": GatewayResource(core.gateway, host.dispatcher),
+        "/mcp": FrontResource(core.mcp_front, host.dispatcher, host.clock),
+        "/registry": RegistryResource(core.registry, host.dispatcher),
+    }
+    mounts = [
+        Mount(surface="test", path=MountPath(path, rest=path == "/"), resource=resource, door=door)
+        for path, resource in resources.items()
+    ]
+    channel: Any = HttpFactory(Mounts(mounts), HTTP_LIMITS, host.clock).buildProtocol(HERE)
+    wire = Wire(hostAddress=HERE)
+    channel.makeConnection(wire)
+    return channel, wire
+
+
+@contextmanager
+def kept() -> Iterator[list[Any]]:
+    """What is collected as garbage meanwhile."""
+    gc.collect()
+    gc.disable()
+    found: list[Any] = []
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield found
+        gc.collect()
+        found += gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+@each_row("case", REQUESTS)
+def test_a_request_leaves_no_garbage(case: str, served: MemoryHost) -> None:
+    """Collecting that of two thousand requests held every other one up for as long as two hundred take."""
+    _, octets, status = REQUESTS[case]
+    channel, wire = connected(served)
+
+    def ask() -> None:
+        wire.clear()
+        channel.dataReceived(octets)
+        served.clock.settle()
+        assert wire.value().startswith(b"HTTP/1.1 %d " % status), wire.value()
+
+    ask()  # the first time something may be made for later
+    with kept() as found:
+        ask()
+    assert [type(each) for each in found] == []
