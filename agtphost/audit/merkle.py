@@ -69,21 +69,30 @@ class Growth:
 
     def add(self, entry: bytes) -> None:
         """Put one entry at the end."""
-        self._put(0, self.size, leaf_hash(entry))
-        self.size += 1
+        self.extend((entry,))
+
+    def extend(self, entries: Sequence[bytes]) -> None:
+        """Put entries at the end, as many at once as a tile takes."""
+        at = 0
+        while at < len(entries):
+            part = entries[at : at + WIDTH - self.size % WIDTH]
+            self._put(0, self.size, b"".join([sha256(b"\x00" + entry).digest() for entry in part]))
+            self.size += len(part)
+            at += len(part)
 
     def changed(self) -> dict[tuple[int, int], bytes]:
         """The tiles that are not as they were, by level and number, each in whole."""
         return {place: bytes(tile) for place, tile in self._changed.items()}
 
-    def _put(self, level: int, at: int, digest: bytes) -> None:
+    def _put(self, level: int, at: int, digests: bytes) -> None:
+        """Hashes of one level that one tile takes."""
         number, offset = divmod(at, WIDTH)
         tile = self._changed.get((level, number))
         if tile is None:
             before = self._tiles(level, number)[: offset * HASH] if offset else b""
             tile = self._changed[level, number] = bytearray(before)
-        tile += digest
-        if offset == WIDTH - 1:
+        tile += digests
+        if len(tile) == WIDTH * HASH:
             self._put(level + 1, number, whole(_split(tile)))
 
 

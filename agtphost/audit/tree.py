@@ -166,8 +166,7 @@ class TreeKeeper:
         """Records that were just committed, in the order of their numbers."""
         if self._growth.size == self._size:
             self._since = self._now()
-        for audit_id in audit_ids:
-            self._growth.add(audit_id)
+        self._growth.extend(audit_ids)
 
     @property
     def due(self) -> bool:

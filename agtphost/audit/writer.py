@@ -298,7 +298,7 @@ class _Group:
         """Give one draft its place, or note on it why it has none; then nothing of it stays."""
         draft = submission.draft
         try:
-            if draft.standing:
+            if draft.standing and (self.states or self._stopped):
                 self._require(draft.standing)
             if draft.changes or draft.events or draft.event is not None:
                 self._seal_more(submission, draft)

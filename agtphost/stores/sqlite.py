@@ -140,7 +140,7 @@ class SQLiteStore:
 
     def append(self, records: Sequence[RecordRow]) -> None:
         self._insert_all(_RECORDS, 13, records)
-        self._octets += sum(len(record.signed) for record in records)
+        self._octets += sum([len(record.signed) for record in records])
 
     def _insert_all(self, into: str, columns: int, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
         for start in range(0, len(rows), ROWS):

@@ -42,7 +42,9 @@ class Shelf:
 
     def add(self, entries: list[bytes]) -> None:
         growth = Growth(self, self.size)
-        for entry in entries:
+        half = len(entries) // 2
+        growth.extend(entries[:half])
+        for entry in entries[half:]:
             growth.add(entry)
         self.tiles.update(growth.changed())
         self.size += len(entries)
