@@ -305,10 +305,11 @@ class Dispatcher:
                 first = waiting.send(None)
             except StopIteration as ended:
                 return ended.value
-            waiting = Deferred.fromCoroutine(resumed(waiting, first))
-        deferred = cast("Deferred[Any]", waiting)
-        if not deferred.called:
-            deferred = bounded(deferred, seconds, self._clock, leaving)
+            deferred = resumed(waiting, first, seconds, self._clock, leaving)
+        else:
+            deferred = cast("Deferred[Any]", waiting)
+            if not deferred.called:
+                deferred = bounded(deferred, seconds, self._clock, leaving)
         try:
             return await deferred
         except TimeoutError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
@@ -14,6 +15,108 @@ if TYPE_CHECKING:
     from agtphost.dispatch.running import Leaving
 
 log = Logger()
+
+
+class _Wait:
+    """
+    One handler that is waited for.
+
+    :param awaited: what is cancelled with it.
+    :param seconds: how long it may take.
+    :param leaving: where to hear that the caller is gone.
+    """
+
+    __slots__ = ("_awaited", "_leaving", "_timer", "answer")
+
+    def __init__(self, awaited: Deferred[Any], seconds: float, clock: IReactorTime, leaving: Leaving | None) -> None:
+        self.answer: Deferred[Any] = Deferred(self._cancelled)
+        self._awaited = awaited
+        self._leaving = leaving
+        self._timer = clock.callLater(seconds, self._late)
+        if leaving is not None:
+            leaving.add(self._left)
+
+    def settle(self, outcome: Any) -> None:
+        """The handler has ended."""
+        if not self.answer.called:
+            self._tidy()
+            self.answer.callback(outcome)
+        elif isinstance(outcome, Failure) and not isinstance(outcome.value, CancelledError):
+            log.failure("a handler failed after its call had ended", outcome)
+
+    def _late(self) -> None:
+        self._give_up(TimeoutError())
+
+    def _left(self) -> None:
+        self._give_up(CancelledError())
+
+    def _cancelled(self, _: Deferred[Any]) -> None:
+        self._awaited.cancel()
+
+    def _give_up(self, error: Exception) -> None:
+        if not self.answer.called:
+            self._tidy()
+            self.answer.errback(error)
+            self._awaited.cancel()
+
+    def _tidy(self) -> None:
+        if self._timer.active():
+            self._timer.cancel()
+        if self._leaving is not None:
+            self._leaving.discard(self._left)
+
+
+class _Course(_Wait):
+    """
+    A handler's coroutine on its way, from its first wait to its end.
+
+    It is driven from here, without a Deferred and a driver of its own in between: most handlers wait once.
+    """
+
+    __slots__ = ("_coroutine", "_run")
+
+    def __init__(
+        self,
+        begun: Coroutine[Any, Any, Any],
+        awaited: Deferred[Any],
+        seconds: float,
+        clock: IReactorTime,
+        leaving: Leaving | None,
+    ) -> None:
+        super().__init__(awaited, seconds, clock, leaving)
+        self._coroutine = begun
+        # What it says of its call from now on is nobody else's.
+        self._run = copy_context().run
+
+    def advance(self, result: Any) -> None:
+        """Go on until it waits again, or ends; ``result`` is consumed."""
+        try:
+            if isinstance(result, Failure):
+                awaited = self._run(result.throwExceptionIntoGenerator, self._coroutine)
+            else:
+                awaited = self._run(self._coroutine.send, None)
+        except StopIteration as ended:
+            self.settle(ended.value if not isinstance(ended.value, Deferred) else _nothing_to_wait_for())
+        except BaseException:
+            self.settle(Failure())  # type: ignore[no-untyped-call]
+        else:
+            self._awaited = _deferred(awaited)
+            self._awaited.addBoth(self.advance)
+
+
+def _nothing_to_wait_for() -> Failure:
+    return Failure(TypeError("the handler returned a Deferred that it should have awaited"))  # type: ignore[no-untyped-call]
+
+
+def _deferred(awaited: Any) -> Deferred[Any]:
+    """What a coroutine waits for; of what nobody can wait for here, the coroutine hears that."""
+    if isinstance(awaited, Deferred):
+        return awaited
+
+    async def waiting() -> Any:
+        return await awaited
+
+    return Deferred.fromCoroutine(waiting())
 
 
 def bounded(
@@ -34,55 +137,24 @@ def bounded(
     :return: fails with TimeoutError when time is up, and with CancelledError where the caller left.
         Cancelling it cancels the handler.
     """
-    answer: Deferred[Any] = Deferred(lambda _: working.cancel())
-
-    def give_up(error: Exception) -> None:
-        if not answer.called:
-            tidy()
-            answer.errback(error)
-            working.cancel()
-
-    def left() -> None:
-        give_up(CancelledError())
-
-    def tidy() -> None:
-        if timer.active():
-            timer.cancel()
-        if leaving is not None:
-            leaving.discard(left)
-
-    def settle(outcome: Any) -> None:
-        if not answer.called:
-            tidy()
-            answer.callback(outcome)
-        elif isinstance(outcome, Failure) and not isinstance(outcome.value, CancelledError):
-            log.failure("a handler failed after its call had ended", outcome)
-
-    timer = clock.callLater(seconds, lambda: give_up(TimeoutError()))
-    if leaving is not None:
-        leaving.add(left)
-    working.addBoth(settle)
-    return answer
+    wait = _Wait(working, seconds, clock, leaving)
+    working.addBoth(wait.settle)
+    return wait.answer
 
 
-async def resumed(begun: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+def resumed(
+    begun: Coroutine[Any, Any, Any],
+    awaited: Any,
+    seconds: float,
+    clock: IReactorTime,
+    leaving: Leaving | None = None,
+) -> Deferred[Any]:
     """
-    Go on with a coroutine that has run up to its first wait.
+    Go on with a coroutine that has run up to its first wait; see :func:`bounded`.
 
     :param awaited: what it waits for.
     """
-    resume: Callable[[Any], Any]
-    while True:
-        try:
-            value = await awaited
-        except GeneratorExit:
-            begun.close()
-            raise
-        except BaseException as error:
-            resume, argument = begun.throw, error
-        else:
-            resume, argument = begun.send, value
-        try:
-            awaited = resume(argument)
-        except StopIteration as ended:
-            return ended.value
+    working = _deferred(awaited)
+    course = _Course(begun, working, seconds, clock, leaving)
+    working.addBoth(course.advance)
+    return course.answer

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from agtphost.dispatch.waiting import bounded
+from agtphost.dispatch.waiting import bounded, resumed
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
@@ -73,3 +75,113 @@ def test_cancelling_the_answer_cancels_the_handler() -> None:
     found = outcome(answer)
     answer.cancel()
     assert isinstance(found[0], CancelledError) and len(cancelled) == 1 and clock.getDelayedCalls() == []
+
+
+class Waits:
+    """A coroutine up to its first wait."""
+
+    def __init__(self, handler: Coroutine[Any, Any, Any], clock: Clock) -> None:
+        self.leaving = set[Callable[[], None]]()
+        self.answer = resumed(handler, handler.send(None), 5, clock, self.leaving)
+        self.found = outcome(self.answer)
+
+
+def test_a_coroutine_goes_on() -> None:
+    """Through as many waits as it has, each with its own result or failure; no timer is left."""
+    clock, first, second, third = Clock(), Deferred[int](), Deferred[int](), Deferred[int]()
+
+    async def handler() -> int:
+        try:
+            await first
+        except KeyError:
+            return await second + await third
+        return 0
+
+    waits = Waits(handler(), clock)
+    first.errback(KeyError("first"))
+    second.callback(3)
+    assert waits.found == [] and len(waits.leaving) == 1
+    third.callback(4)
+    assert waits.found == [7] and clock.getDelayedCalls() == [] and waits.leaving == set()
+
+
+def test_a_coroutine_that_fails() -> None:
+    """What it raises is what the call comes to."""
+    clock, waited = Clock(), Deferred[None]()
+
+    async def handler() -> None:
+        await waited
+        raise LookupError("nothing there")
+
+    waits = Waits(handler(), clock)
+    waited.callback(None)
+    assert isinstance(waits.found[0], LookupError) and clock.getDelayedCalls() == []
+
+
+def test_a_late_coroutine_is_cancelled_where_it_waits() -> None:
+    """At its second wait as at its first; what it says afterwards is dropped."""
+    clock, first, cancelled = Clock(), Deferred[None](), []
+
+    async def handler() -> str:
+        await first
+        try:
+            await Deferred(cancelled.append)
+        except CancelledError:
+            return "late"
+        return "never"
+
+    waits = Waits(handler(), clock)
+    first.callback(None)
+    clock.advance(5)
+    assert isinstance(waits.found[0], TimeoutError) and len(waits.found) == len(cancelled) == 1
+
+
+def test_a_coroutine_whose_caller_leaves_or_gives_up() -> None:
+    """It is cancelled in both cases, and hears nothing twice."""
+    for end in (lambda waits: next(iter(waits.leaving))(), lambda waits: waits.answer.cancel()):
+        clock, cancelled = Clock(), list[Deferred[None]]()
+
+        async def handler(cancelled: list[Deferred[None]] = cancelled) -> None:
+            await Deferred(cancelled.append)
+
+        waits = Waits(handler(), clock)
+        end(waits)
+        assert isinstance(waits.found[0], CancelledError) and len(cancelled) == 1
+        assert clock.getDelayedCalls() == [] and waits.leaving == set()
+
+
+def test_what_a_coroutine_says_of_its_call_is_its_own() -> None:
+    """Its context is a copy from its first wait on: whoever ends the wait has theirs as it was."""
+    said: ContextVar[str] = ContextVar("said", default="nobody's")
+    clock, waited = Clock(), Deferred[None]()
+
+    async def handler() -> str:
+        await waited
+        before = said.get()
+        said.set("the handler's")
+        return before
+
+    said.set("the call's")
+    waits = Waits(handler(), clock)
+    said.set("another call's")
+    waited.callback(None)
+    assert waits.found == ["the call's"] and said.get() == "another call's"
+
+
+def test_what_cannot_be_waited_for_is_told_to_the_coroutine() -> None:
+    """A Future of a loop that does not run here, and a Deferred that it returns instead of awaiting it."""
+    clock, loop = Clock(), asyncio.new_event_loop()
+
+    async def foreign() -> None:
+        await loop.create_future()
+
+    async def forgetful() -> Deferred[None]:
+        await waited
+        return Deferred()
+
+    assert isinstance(Waits(foreign(), clock).found[0], RuntimeError)
+    waited = Deferred[None]()
+    waits = Waits(forgetful(), clock)
+    waited.callback(None)
+    assert isinstance(waits.found[0], TypeError) and clock.getDelayedCalls() == []
+    loop.close()
