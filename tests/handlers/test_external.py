@@ -22,6 +22,7 @@ from agtphost.handlers.upstream import OVERHEAD
 from agtphost.vocabulary import jsontext
 from tests.dispatch.hosts import CALLER, agent
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says, target
+from tests.late import lateness
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.1"),)
 
@@ -359,11 +360,14 @@ HOSTILE: list[tuple[str, Script, set[str]]] = [
 async def test_hostile_upstreams_end_in_a_mandated_error_in_time(yard: Yard, script: Script, names: set[str]) -> None:
     """P16, T-UP-3 to T-UP-20: within the deadline and a second, one of the five, and no connection stays."""
     server = yard.server(script)
-    handler = yard.handler(server, timeout=0.8, max_response=100_000)
+    # What is no matter of time does not end by it, however busy the machine is.
+    deadline = 0.8 if "upstream_timeout" in names else 60.0
+    handler = yard.handler(server, timeout=deadline, max_response=100_000)
     began = reactor().seconds()
-    name, details = await error(handler)
+    with lateness(reactor()) as late:
+        name, details = await error(handler)
     assert name in names
-    assert reactor().seconds() - began < 1.8
+    assert reactor().seconds() - began < 1.8 + late.seconds
     assert "ssh" not in str(details).lower(), "nothing that the upstream said"
 
 

@@ -101,7 +101,7 @@ def test_what_a_system_has_acknowledged_is_told() -> None:
         before, read = found[-1], 0
         while read < sent // 2:
             read += len(peer.recv(65_536))
-        until(lambda: (reading.acknowledged(transport) or 0) > before, 10)
+        until(lambda: (reading.acknowledged(transport) or 0) > before)
     assert reading.acknowledged(transport) is None
     assert reading.acknowledged(SimpleNamespace()) is None
 

@@ -222,9 +222,9 @@ def behind(
         settings += f'\n[audit]\noperators = ["{fingerprint(state / "registrar.pem")}"]\n'
         config.write_text(config.read_text() + settings)
         with running(config) as host:
-            until(lambda: "the A2A front is served" in host.output, 40)
+            until(lambda: "the A2A front is served" in host.output)
             base = f"http://127.0.0.1:{front}"
-            until(lambda: httpx.get(f"{base}/.well-known/agent-card.json").status_code == 200, 40)
+            until(lambda: httpx.get(f"{base}/.well-known/agent-card.json").status_code == 200)
             yield Side(home=base, rpc=f"{base}/agents/helper", host=host, upstream=upstream)
 
 

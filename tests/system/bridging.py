@@ -79,7 +79,7 @@ def http_bridge(host: Host, *words: str) -> Iterator[HttpBridge]:
     """A bridge that is ready, and gone afterwards."""
     bridge = HttpBridge(host, *words)
     try:
-        until(lambda: bridge.url or bridge.process.poll() is not None, 20)
+        until(lambda: bridge.url or bridge.process.poll() is not None)
         assert bridge.url, bridge.lines
         yield bridge
     finally:

@@ -118,7 +118,7 @@ def main() -> None:
             demo = host.state / "agents" / "demo"
             with Client(trust=host.state / "ca.pem", cert=demo / "agent.pem", key=demo / "agent.key") as client:
                 agent = Agent(host, client)
-                until(lambda: "MCP server scenario: up" in host.output, 20)
+                until(lambda: "MCP server scenario: up" in host.output)
                 try:
                     use(agent, context)
                 finally:

@@ -171,7 +171,7 @@ def test_the_tasks_survive_a_restart(tmp_path: Path) -> None:
         assert found.host is not None
         assert found.host.stop() == 0
         with running(found.host.config) as again:
-            until(lambda: "upstream a2a.whole: up" in again.output, 40)
+            until(lambda: "upstream a2a.whole: up" in again.output)
             answered = task_in(client.call("SendMessage", said("echo x", message={"taskId": task["id"]})))
             assert (answered["id"], answered["contextId"]) == (task["id"], "kept")
             assert code_of(as_client(found, "second").call("GetTask", {"id": task["id"]})) == -32001

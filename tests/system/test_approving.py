@@ -120,7 +120,7 @@ def test_what_is_approved_is_what_was_shown(tmp_path: Path) -> None:
         # It changes once more after it was looked at.
         words.write_text("Does anything at all.")
         called(host, "changing.leave")
-        until(lambda: present(host) not in ("", first), 30)
+        until(lambda: present(host) not in ("", first))
         late = execute(host, "mcp.tools.approve", {"tool": "changing.work", "sha256": first})
         assert (late.status, late.reason) == (409, "definition-changed-again")
         assert host.agtp("tools", "approve", "changing.work", "--sha256", first).returncode == 1

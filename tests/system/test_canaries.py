@@ -318,7 +318,7 @@ def command(seen: Seen, *words: str) -> subprocess.CompletedProcess[str]:
 def use(seen: Seen) -> None:
     """Call everything, ask every command, and look into every process."""
     host = seen.host
-    until(lambda: host.output.count(": up") >= 5, 20)
+    until(lambda: host.output.count(": up") >= 5)
     for process in psutil.Process(host.process.pid).children(recursive=True):
         seen.texts[f"process {process.pid}"] = json.dumps([process.cmdline(), process.environ()])
     with RawLink(host) as link:
@@ -355,7 +355,7 @@ def reload(seen: Seen) -> None:
         seen.texts[f"check of broken configuration {number}"] = done.stdout + done.stderr
         before = len(host.lines)
         host.process.send_signal(signal.SIGHUP)
-        until(lambda before=before: len(host.lines) > before, 10)  # type: ignore[misc]
+        until(lambda before=before: len(host.lines) > before)  # type: ignore[misc]
     host.config.write_text(good)
 
 

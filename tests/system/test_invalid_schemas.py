@@ -32,7 +32,7 @@ def test_a_tool_with_an_invalid_schema_is_off_and_the_others_are_on(tmp_path: Pa
     assert asked.returncode == 0, asked.stderr
     assert all(place in asked.stderr for place in PLACES), asked.stderr
     with running(config) as host:
-        until(lambda: "tool 'wrong_input' is off" in host.output and "tool 'wrong_output' is off" in host.output, 30)
+        until(lambda: "tool 'wrong_input' is off" in host.output and "tool 'wrong_output' is off" in host.output)
         listed = host.agtp("upstreams", "ls", "--as", "demo").stderr
         assert all(place in listed for place in PLACES), listed
         assert "tool sound" not in listed

@@ -122,8 +122,8 @@ def test_one_engine_follows_another(host: Host, services: tuple[Service, Service
     assert asked(host) == ("http", ["QUERY /library/{isbn}"])
     assert {request["model"] for request in two.asked} == {"large"} and len(one.asked) == seen
     # Without that they would be kept for a minute.
-    until(lambda: not one.connected, seconds=20)
+    until(lambda: not one.connected)
     section(host.config, "")
     reload(host)
     assert asked(host) == ("bm25", [])
-    until(lambda: not two.connected, seconds=20)
+    until(lambda: not two.connected)

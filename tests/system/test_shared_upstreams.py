@@ -143,7 +143,7 @@ def test_an_agent_that_hogs_a_server_leaves_turns_to_others(host: Host, demo: Cl
     with ThreadPoolExecutor(100) as pool:
         hogs: list[Future[None]] = [pool.submit(hog) for _ in range(100)]
         # Refusals say that every place is taken.
-        until(lambda: any(status == 429 for status, _ in outcomes), 30)
+        until(lambda: any(status == 429 for status, _ in outcomes))
         took = []
         try:
             for number in range(20):
@@ -193,8 +193,8 @@ def test_a_server_that_stops_reading_is_restarted(host: Host, demo: Client, fold
             reply = each.result()
             assert (reply.status, reply.reason) == (503, "upstream-lost"), reply.body[:500]
             assert "stopped reading" in reply.explanation
-    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, 20)
-    until(lambda: state_of(host, "stuck")["state"] == "up", 20)
+    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: state_of(host, "stuck")["state"] == "up")
     assert text_of(call(host, demo, "stuck.read_text_file", path=small)) == "small"
 
 

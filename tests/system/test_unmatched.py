@@ -243,7 +243,7 @@ def test_production_shuts_a_server_whose_rules_fit_nothing(production: Path, kin
         assert asked.returncode == 2, asked.stdout + asked.stderr
         assert all(each in asked.stderr for each in (*sentences, *closest)), asked.stderr
         with running(production) as host:
-            until(lambda: all(each in host.output for each in (*sentences, *closest)), 30)
+            until(lambda: all(each in host.output for each in (*sentences, *closest)))
             assert reach(host) == SHUT
             listed = agtp("upstreams", "ls", "--as", "reader", cwd=production.parent)
             for _, told, _ in slips:
@@ -258,13 +258,13 @@ def test_production_serves_where_rules_fit_or_need_not(production: Path) -> None
     try:
         production.write_text(text + SOUND)
         with running(production) as host:
-            until(lambda: "1 tools" in host.output, 30)
+            until(lambda: "1 tools" in host.output)
             assert reach(host) == {**OPEN, "resources listed": (200, "1")}
             assert "has that name" not in host.output
         slip = SLIPS["prompt"]
         production.write_text(f'{text}\nunmatched_rules = "warn"\n{slip[0]}\n')
         with running(production) as host:
-            until(lambda: f"rules for {slip[1]} of mail" in host.output, 30)
+            until(lambda: f"rules for {slip[1]} of mail" in host.output)
             assert reach(host) == OPEN
     finally:
         production.write_text(text)

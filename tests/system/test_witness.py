@@ -113,7 +113,7 @@ def test_both_change_their_keys_and_nobody_edits_anything(pair: Pair) -> None:
             before = pair.seen(witness)["size"]
             assert host.agtp_json("key", "rotate")["adopted"] is True
             calls(log, 5)
-            until(lambda before=before: pair.seen(witness)["size"] >= before + 5, 20)  # type: ignore[misc]
+            until(lambda before=before: pair.seen(witness)["size"] >= before + 5)  # type: ignore[misc]
         own, key = (VerifyingKey.load(state / "signing.pub") for state in (pair.state, witness.state))
         until(lambda: bool(cosigned(log)) and bool(cosignature.found(cosigned(log), [key])))
         assert checkpoint.verify(cosigned(log), [own]).origin == "log.test"
@@ -139,7 +139,7 @@ def test_a_fork_made_while_the_witness_was_away_is_kept_as_evidence(pair: Pair) 
         assert "could not be asked" in log.output
         calls(log, 60)
         with running(pair.witness) as witness:
-            until(lambda: pair.seen(witness)["contradictions"], 30)
+            until(lambda: pair.seen(witness)["contradictions"])
             (contradiction, *_) = pair.seen(witness)["contradictions"]
             own = [VerifyingKey.load(pair.state / "signing.pub")]
             seen, offered = (checkpoint.verify(contradiction[name], own) for name in ("seen", "offered"))

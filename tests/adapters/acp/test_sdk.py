@@ -81,7 +81,7 @@ async def test_a_run_of_each_mode(port: int) -> None:
         assert (done.status, said(done.result["run"]), done.result["task_id"]) == (200, "hello there", "R-1")
         begun = await on.call("acp.runs.create", run("echo", "later on", mode="async"), task_id="R-2")
         assert begun.status == 202
-        for _ in range(100):
+        for _ in range(2000):
             read = await on.call("acp.runs.get", task_id="R-2")
             if read.result["run"]["status"] == "completed":
                 break
@@ -125,7 +125,7 @@ async def test_a_run_is_cancelled_once(port: int) -> None:
     async with calling(port) as on:
         await on.call("acp.runs.create", run("slow", "x", mode="async"), task_id="R-6")
         assert (await on.call("acp.runs.cancel", task_id="R-6")).status == 202
-        for _ in range(100):
+        for _ in range(2000):
             read = await on.call("acp.runs.get", task_id="R-6")
             if read.result["run"]["status"] == "cancelled":
                 break

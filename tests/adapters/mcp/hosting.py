@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,21 @@ async def until(condition: Callable[[], Any], seconds: float = 60.0, what: str =
             return value
         assert reactor.seconds() < deadline, what or "the condition did not come true"
         await pause(0.01)
+
+
+async def history(server: McpServer) -> list[str]:
+    """What the tool ``sleep`` of the server on the official SDK has noted."""
+    found = await server.call_tool("history", {}, {}, 60.0)
+    return [item["text"] for item in found["content"]]
+
+
+async def heard(what: str, ask: Callable[[], Awaitable[list[str]]], seconds: float = 60.0) -> list[str]:
+    """What another process has noted, once this is among it."""
+    deadline = reactor.seconds() + seconds
+    while what not in (noted := await ask()):
+        assert reactor.seconds() < deadline, f"{what} is not among {noted}"
+        await pause(0.01)
+    return noted
 
 
 @asynccontextmanager

@@ -22,11 +22,13 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
-from tests.adapters.mcp.hosting import SERVERS, alive, context, hosted, pause, until
+from tests.adapters.mcp.hosting import SERVERS, alive, context, heard, hosted, pause, until
 from tests.dispatch.hosts import agent
 
 ALICE, BOB = "a" * 64, "b" * 64
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
+IDLE = 1.0
+"""Seconds after which an instance ends that nobody uses."""
 
 
 def asking(era: str, *arguments: object) -> tuple[str, ...]:
@@ -95,6 +97,12 @@ async def host(era: str, *arguments: object, **settings: Any) -> AsyncIterator[H
     """A host of the server that uses everything."""
     async with hosted(asking(era, *arguments), name="srv", **settings) as server:
         yield Host(server)
+
+
+async def seen(ask: Host) -> list[str]:
+    """What its server has noted."""
+    noted: list[str] = said(await ask(CALL, {"tool": "seen"}))["seen"]
+    return noted
 
 
 def said(answer: EndpointResponse) -> Any:
@@ -277,8 +285,7 @@ async def test_a_call_is_cancelled_by_its_task_id(era: str) -> None:
         assert (await ask("mcp.requests.cancel", {"task_id": "t"})).result["mcp_response"] == {"cancelled": 1}
         await until(lambda: running)
         assert (running[0].status, running[0].reason) == (409, "upstream-cancelled")
-        await pause(0.2)
-        assert "cancelled" in said(await ask(CALL, {"tool": "seen"}))["seen"]
+        await heard("cancelled", lambda: seen(ask))
 
 
 @pytest.mark.parametrize(("era", "isolation"), [("handshake", "per-agent"), ("stateless", "shared")])
@@ -325,17 +332,21 @@ async def test_changes_are_told_to_who_listens(era: str) -> None:
     """Updates of a subscribed resource and changed lists come as events, first of all an acknowledgement."""
     async with host(era) as ask:
         wanted = {"resourcesListChanged": True, "resourceSubscriptions": ["test://one"]}
-        running = ask.start("mcp.subscriptions.listen", {"notifications": wanted, "seconds": 1.0}, stream=True)
-        await pause(0.3)
-        await ask(CALL, {"tool": "touch"})
-        await until(lambda: running)
-        assert running[0].result == {"mcp_response": {}}
+        for seconds in (1.0, 5.0, 25.0):  # As long as a touch takes on this machine.
+            ask.events.clear()
+            running = ask.start("mcp.subscriptions.listen", {"notifications": wanted, "seconds": seconds}, stream=True)
+            await until(lambda: ask.events)
+            await ask(CALL, {"tool": "touch"})
+            in_time = not running
+            await until(lambda running=running: running)  # type: ignore[misc]
+            assert running[0].result == {"mcp_response": {}}
+            if in_time:
+                break
         assert ask.events[0] == {"type": "acknowledged", "notifications": wanted}
         methods = [event.get("method") for event in ask.events[1:]]
         assert methods == ["notifications/resources/updated", "notifications/resources/list_changed"]
         if era == "handshake":
-            await pause(0.2)
-            assert "unsubscribed test://one" in said(await ask(CALL, {"tool": "seen"}))["seen"]
+            await heard("unsubscribed test://one", lambda: seen(ask))
         refusal = await ask.refused("mcp.subscriptions.listen", {"notifications": {}})
         assert refusal.reason == "stream-required"
 
@@ -356,11 +367,13 @@ async def test_isolation_separates_processes(isolation: str, processes: int) -> 
 @pytest_twisted.ensureDeferred
 async def test_instances_are_bounded_and_end_when_idle() -> None:
     """The one used longest ago makes room; one that nobody uses ends; none outlives its server."""
-    async with host("handshake", isolation="per-session", max_instances=3, idle_stop=1.0) as ask:
+    async with host("handshake", isolation="per-session", max_instances=3, idle_stop=IDLE) as ask:
+        began = reactor.seconds()  # type: ignore[attr-defined]
         pids = [int(said(await ask(CALL, {"tool": "pid"}, session_id=str(n)))) for n in range(3)]
-        assert len(ask.server.instances) == 2
+        left = len(ask.server.instances)
         await until(lambda: not alive(pids[0]))
-        assert alive(pids[2])
+        # Unless the machine was so busy that the last one has had nothing to do for long enough to be ended.
+        assert (left == 2 and alive(pids[2])) or reactor.seconds() - began > IDLE  # type: ignore[attr-defined]
         busy = [ask.start(CALL, {"tool": "wait"}, session_id=str(n), task_id=f"w{n}") for n in (1, 2)]
         await pause(0.1)
         refusal = await ask.refused(CALL, {"tool": "pid"}, session_id="9")

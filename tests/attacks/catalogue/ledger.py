@@ -80,7 +80,7 @@ def rollback(target: Target, seconds: float) -> None:
                 for _ in turns(min(seconds, 5.0) / 2, most=20):
                     link.send(request("ECHO", "/text", {"text": "newer"}))
                     link.answer()
-            until(lambda before=before: witness.read_bytes() != before, 30)
+            until(lambda before=before: witness.read_bytes() != before)
         copied = config.parent / target.state.relative_to(target.config.parent) / "checkpoint.txt"
         shutil.copy(witness, copied)
         status, said = _start(config)
