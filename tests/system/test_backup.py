@@ -226,12 +226,18 @@ def test_what_is_killed_leaves_nothing_that_looks_whole(host: Host, backup: Path
     """Killed as soon as it has begun: there is no file, or no directory, of the name; what lies there is no backup."""
     target = tmp_path / "target"
     words = ["backup", str(target)] if command == "backup" else ["restore", str(backup), "--to", str(target)]
-    process = forking.start(
-        [BIN / "agtp", *words], cwd=host.config.parent, stdout=subprocess.DEVNULL, env=dict(os.environ)
-    )
-    until(lambda: any(tmp_path.iterdir()) or process.poll() is not None, pause=0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    for _ in range(20):
+        process = forking.start(
+            [BIN / "agtp", *words], cwd=host.config.parent, stdout=subprocess.DEVNULL, env=dict(os.environ)
+        )
+        until(lambda process=process: any(tmp_path.iterdir()) or process.poll() is not None, pause=0.001)  # type: ignore[misc]
+        process.send_signal(signal.SIGKILL)
+        if process.wait(30) == -signal.SIGKILL and not target.exists():
+            break
+        # It was through before it was killed, as the machine had other things to do.
+        assert target.exists()
+        for each in tmp_path.iterdir():
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
     assert not target.exists(), "it was killed before it was through"
     (partial,) = tmp_path.iterdir()
     assert partial.name.endswith(".partial")

@@ -141,7 +141,7 @@ def test_a_disk_that_runs_low_is_noticed_before_it_is_full(tmp_path: Path, small
         assert_refused(host, book(link, "still full"))
         served = {mark for mark, answer in answers.items() if answer.status == 200}
         assert marks(config) == dict.fromkeys(served, 1)
-        assert any("free" in line and "does not take records" in line for line in host.lines)
+        until(lambda: any("free" in line and "does not take records" in line for line in host.lines))
 
         ballast.unlink()
         until(lambda: link.ask("ECHO", "/text", {"text": "again"}).status == 200)

@@ -164,6 +164,6 @@ def test_the_controls(host: Host, doors: dict[str, Door]) -> None:
         got = answers(say(door, get() + get("Connection: close"), host.state / "ca.pem", pieces=False))
         assert len(got) == 2
         assert set(got) <= {200, 401, 303}
-    assert '"kind":"http"' in host.output
+    until(lambda: '"kind":"http"' in host.output)
     assert "X-Behind" not in host.output
     assert "Traceback" not in host.output

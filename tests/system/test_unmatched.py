@@ -97,7 +97,8 @@ def test_a_typo_in_a_rule_is_told_and_closes_where_it_has_to(tmp_path: Path, str
     config = sample(tmp_path, edit=[STRICT] if strict else [], append=TYPO, eager=True)
     with running(config) as host:
         sentence = "rules for 'list_fils' of files, and no tool there has that name (did you mean 'list_files'?)"
-        until(lambda: sentence in host.output)
+        # That it is up is said after its rules were looked at.
+        until(lambda: sentence in host.output and " tools)" in host.output)
         assert ("its tools are off until that is mended" in host.output) is strict
         assert ("0 tools)" in host.output) is strict
         asked = host.agtp("tools", "call", "files.list_files", "--as", "demo")
