@@ -45,7 +45,7 @@ class Endpoint:
     def semantic(self) -> Mapping[str, Any]:
         """Its semantic block; empty where there is none."""
         block = self.members.get("semantic")
-        return block if isinstance(block, Mapping) else {}
+        return block if isinstance(block, (dict, Mapping)) else {}
 
     @property
     def verb(self) -> str:

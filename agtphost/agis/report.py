@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +92,6 @@ def as_json(examined: Sequence[Examined]) -> list[dict[str, Any]]:
     ]
 
 
-_NO_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _SIGNS = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 )
@@ -101,7 +99,14 @@ _SIGNS = str.maketrans(
 
 def _xml(text: str) -> str:
     """Text as XML has it, in an attribute or outside; what no XML can hold is written as Python would."""
-    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text).translate(_SIGNS)
+    if not text.isprintable():
+        text = "".join(char if _in_xml(char) else ascii(char)[1:-1] for char in text)
+    return text.translate(_SIGNS)
+
+
+def _in_xml(char: str) -> bool:
+    """Whether XML 1.0 may have a character at all."""
+    return char in "\t\n\r" or " " <= char <= "\ud7ff" or "\ue000" <= char <= "\ufffd" or char > "\uffff"
 
 
 def as_junit(examined: Sequence[Examined]) -> str:

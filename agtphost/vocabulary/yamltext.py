@@ -137,98 +137,114 @@ def comments(octets: bytes) -> int:
     return found + sum(line.lstrip().startswith("#") for line in text[end:].split("\n"))
 
 
+_SCALAR, _MAPPING, _SEQUENCE = yaml.ScalarEvent, yaml.MappingStartEvent, yaml.SequenceStartEvent
+_ENDS = frozenset({yaml.MappingEndEvent, yaml.SequenceEndEvent})
+
+
 class _Reading:
-    """One pass over the events of a text; every open collection is in a list, not on Python's stack."""
+    """
+    One pass over the events of a text; every open collection is in a list, not on Python's stack.
+
+    The loop is one function with its state in locals: of a large document it is most of what reading takes.
+    """
 
     def __init__(self, parser: Any, bounds: Bounds, marks: Marks | None) -> None:
         self._next = parser.get_event
         self._bounds = bounds
         self._marks = marks
-        self._events = 0
-        self._open: list[dict[str, Any] | list[Any]] = []
-        self._names: list[str | None] = []
-        """For each open collection: the name whose value comes next; None where a name, or an item, comes next."""
-
-        self._whole: Any = None
+        self._documents = 0
 
     def value(self) -> Any:
         """The text's only document."""
-        documents = 0
+        following, most, marks = self._next, self._bounds.events, self._marks
+        plain: dict[str, Any] = {}  # What scalars without quotes are that stood before.
+        opened: list[tuple[Any, dict[str | int, Mark] | None]] = []
+        whole: Any = None
+        # The innermost collection, the name in it whose value comes next, and where everything in it stands.
+        within: Any = None
+        name: str | None = None
+        places: dict[str | int, Mark] | None = None
+        events = 0
         while True:
-            event = self._next()
-            self._events += 1
-            if self._events > self._bounds.events:
-                _refuse(f"it has more than {self._bounds.events} values and names", event)
-            match event:
-                case yaml.ScalarEvent():
-                    self._scalar(event)
-                case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                    self._begin(event)
-                case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                    self._open.pop()
-                    self._names.pop()
-                case yaml.DocumentStartEvent():
-                    documents += 1
-                    if documents > 1:
-                        _refuse("it has more than one document", event)
-                    if event.version is not None or event.tags:
-                        _refuse("it has a directive", event)
-                case yaml.AliasEvent():
-                    _refuse("it has an alias", event)
-                case yaml.StreamEndEvent():
-                    if not documents:
-                        _refuse("it is empty")
-                    return self._whole
+            event = following()
+            events += 1
+            if events > most:
+                _refuse(f"it has more than {most} values and names", event)
+            kind = type(event)
+            naming = False
+            if kind is _SCALAR:
+                _require_bare(event)
+                value = event.value
+                if event.implicit[0]:
+                    if value not in plain:
+                        plain[value] = _scalar(event, self._bounds.guessing)
+                    value = plain[value]
+                if name is None and type(within) is dict:
+                    naming = True
+                    _require_new(value, within, event)
+            elif kind is _MAPPING or kind is _SEQUENCE:
+                _require_bare(event)
+                if len(opened) >= self._bounds.depth:
+                    _refuse(f"it is nested more than {self._bounds.depth} deep", event)
+                value = {} if kind is _MAPPING else []
+                if name is None and type(within) is dict:
+                    _refuse("a name is not a string", event)
+            elif kind in _ENDS:
+                within, places = opened.pop()
+                continue
+            elif self._ended(event):
+                return whole
+            else:
+                continue
+            if marks is not None and (naming or type(within) is list):
+                if places is None:
+                    places = marks[id(within)] = {}
+                mark = event.start_mark
+                places[value if naming else len(within)] = mark.line + 1, mark.column + 1
+            if naming:
+                name = value
+                continue
+            if within is None:
+                whole = value
+            elif name is None:
+                within.append(value)
+            else:
+                within[name] = value
+            if kind is not _SCALAR:
+                opened.append((within, places))
+                within, places = value, None
+            name = None
 
-    def _begin(self, event: Any) -> None:
-        self._plain(event)
-        if len(self._open) >= self._bounds.depth:
-            _refuse(f"it is nested more than {self._bounds.depth} deep", event)
-        begun: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-        if self._open and isinstance(self._open[-1], dict) and self._names[-1] is None:
-            _refuse("a name is not a string", event)
-        self._put(begun, event)
-        self._open.append(begun)
-        self._names.append(None)
+    def _ended(self, event: Any) -> bool:
+        """Whether the text ends with an event that is no value's."""
+        match event:
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+                if self._documents > 1:
+                    _refuse("it has more than one document", event)
+                if event.version is not None or event.tags:
+                    _refuse("it has a directive", event)
+            case yaml.AliasEvent():
+                _refuse("it has an alias", event)
+            case yaml.StreamEndEvent():
+                if not self._documents:
+                    _refuse("it is empty")
+                return True
+        return False
 
-    def _scalar(self, event: Any) -> None:
-        self._plain(event)
-        value = _scalar(event, self._bounds.guessing) if event.implicit[0] else event.value
-        if self._open and isinstance(self._open[-1], dict) and self._names[-1] is None:
-            if not isinstance(value, str):
-                _refuse("a name is not a string", event)
-            if value in self._open[-1]:
-                _refuse(f"the name {value[:64]!r} stands twice in one mapping", event)
-            self._names[-1] = value
-            self._mark(value, event)
-        else:
-            self._put(value, event)
 
-    @staticmethod
-    def _plain(event: Any) -> None:
-        if event.anchor is not None:
-            _refuse("it has an anchor", event)
-        if event.tag is not None:
-            _refuse("it has a tag", event)
+def _require_bare(event: Any) -> None:
+    if event.anchor is not None:
+        _refuse("it has an anchor", event)
+    if event.tag is not None:
+        _refuse("it has a tag", event)
 
-    def _mark(self, name: str | int, event: Any) -> None:
-        if self._marks is not None:
-            mark = event.start_mark
-            self._marks.setdefault(id(self._open[-1]), {})[name] = mark.line + 1, mark.column + 1
 
-    def _put(self, value: Any, event: Any) -> None:
-        if not self._open:
-            self._whole = value
-            return
-        within = self._open[-1]
-        if isinstance(within, list):
-            self._mark(len(within), event)
-            within.append(value)
-        else:
-            name = self._names[-1]
-            assert name is not None
-            within[name] = value
-            self._names[-1] = None
+def _require_new(name: Any, within: Any, event: Any) -> None:
+    if type(name) is not str:
+        _refuse("a name is not a string", event)
+    if name in within:
+        _refuse(f"the name {name[:64]!r} stands twice in one mapping", event)
 
 
 def _scalar(event: Any, guessing: bool) -> Any:

@@ -24,6 +24,7 @@ GENERIC = frozenset(
 )
 """Names that say nothing."""
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _SOUND = "a JSON Schema of 2020-12 that stands in the document"
 MOST = 10
 """Faults of one schema that are told."""
@@ -50,9 +51,13 @@ class _Shared:
             self.remote[name] = _remote(self.schemas[name], ("schemas", name))
         return self.remote[name]
 
-    def faults_of(self, schema: Mapping[str, Any], role: Role) -> Sequence[SchemaFault]:
-        """What is wrong with a schema that stands alone."""
-        key = role, json.dumps(schema)
+    def faults_of(self, schema: Mapping[str, Any], role: Role, text: str = "") -> Sequence[SchemaFault]:
+        """
+        What is wrong with a schema that stands alone.
+
+        :param text: of the schema, where it is known.
+        """
+        key = role, text or json.dumps(schema)
         if key not in self.told:
             try:
                 compile_schema(schema, role=role)
@@ -91,12 +96,27 @@ def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[
     :param closed: of a shorthand, whether other members are refused.
     """
     schema = schema_of(contract, closed=closed) if is_shorthand(contract) else dict(contract)
-    needed, _ = _referred(schema, shared)
+    needed = _referred(schema, shared)[0] if _refers(schema) else ()
     if not needed:
         return schema
     beside = {**schema.get("$defs", {}), **{name: shared[name] for name in needed}}
     moved: dict[str, Any] = _moved({**schema, "$defs": beside})
     return moved
+
+
+def _refers(item: Any) -> bool:
+    """Whether anything in a schema refers to something: most do not, and need not be looked at any closer."""
+    waiting = [item]
+    for each in waiting:
+        if type(each) is dict:
+            if "$ref" in each:
+                return True
+            waiting += [value for value in each.values() if type(value) not in _SCALARS]
+        elif type(each) is list:
+            waiting += [value for value in each if type(value) not in _SCALARS]
+        elif type(each) not in _SCALARS:
+            return True
+    return False
 
 
 def _referred(schema: Any, shared: Mapping[str, Any]) -> tuple[set[str], int]:
@@ -140,13 +160,19 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         fix = f"{name}: {{type: object, properties: {{}}}}"
         yield subject.finding("8-schema", endpoint.name, at, f"{name} is not a JSON Schema", fix)
         return
-    if is_shorthand(contract):
+    short, text = is_shorthand(contract), ""
+    if short:
         message = f"{name} is written in the draft's shorthand; it is read as a JSON Schema"
         yield subject.finding("8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
     if shared.left < 0:
         return
-    needed, values = _referred(contract, shared.schemas)
-    remote = _remote(contract, at) or next(filter(None, map(shared.outside, sorted(needed))), None)
+    needed, values, remote = set[str](), 0, None
+    if isinstance(contract, dict) and not short:
+        text = json.dumps(contract)
+    if _refers(contract) if short else '"$ref"' in text:
+        text = ""
+        needed, values = _referred(contract, shared.schemas)
+        remote = _remote(contract, at) or next(filter(None, map(shared.outside, sorted(needed))), None)
     if remote is not None:
         message = f"{name} refers to {remote[0][:100]!r}, and nothing outside of the document is read"
         yield subject.finding("8-remote", endpoint.name, remote[1], message, "#/schemas/NAME")
@@ -156,8 +182,10 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         message = f"the schemas that contracts refer to come to more than {MOST_VALUES} values up to this one"
         yield subject.finding("8-schema", endpoint.name, at, message, "make several services of it")
         return
-    schema = resolved(contract, shared.schemas, closed=name == "input")
-    for fault in shared.faults_of(schema, "tool" if name == "input" else "result"):
+    schema = (
+        contract if text and isinstance(contract, dict) else resolved(contract, shared.schemas, closed=name == "input")
+    )
+    for fault in shared.faults_of(schema, "tool" if name == "input" else "result", text):
         where = _pointed(subject, at, fault.pointer)
         yield subject.finding("8-schema", endpoint.name, where, f"{name}{fault.pointer} {fault.message}", _mend(fault))
 
