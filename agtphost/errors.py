@@ -13,7 +13,7 @@ Three families, by whose fault it is:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,29 @@ class Refusal(Exception):
         self.scopes = tuple(scopes)
         self.cause = cause
         super().__init__(f"{int(self.status)} {reason}: {self.explanation}")
+
+
+class NamingRefusal(Refusal):
+    """
+    A refusal that says what else there is. Each caller is told what it may call of that; until then nothing is named.
+
+    :param among: makes the details, of what tells which bindings may be named.
+    """
+
+    def __init__(
+        self,
+        reason: Reason,
+        explanation: str | None = None,
+        *,
+        remedy: str | None = None,
+        among: Callable[[Callable[[Any], bool]], Mapping[str, object]],
+    ) -> None:
+        super().__init__(reason, explanation, remedy=remedy, details=among(lambda binding: False))
+        self._among = among
+
+    def name_to(self, admits: Callable[[Any], bool]) -> None:
+        """Name what the caller may call."""
+        self.details = self._among(admits)
 
 
 class ProtocolError(Exception):

@@ -196,6 +196,28 @@ def test_whoever_may_use_nothing_of_a_server_is_not_told_that_it_is_there(doors:
         assert ask("one", "telling", *ASKED[4])[0] == 200
 
 
+NEAR = [
+    # server, tool, member of the refusal, what is named to who may call it
+    ("", "telling.gro", "close_matches", "telling.grow"),
+    ("/mcp/telling", "gro", "close_matches", "telling.grow"),
+    ("/mcp/absent", "grow", "mcp_servers", "telling"),
+]
+
+
+def test_a_refusal_names_nothing_that_its_caller_may_not_call(doors: Doors) -> None:
+    """Close names and servers that there are: those of which the caller may call something, and no other."""
+    with httpx.Client() as http:
+        for path, tool, member, named in NEAR:
+            call = {"action": "mcp.tools.call", "payload": {"tool": tool, "arguments": {}}}
+            body = {**call, "payload_type": "application/vnd.mcp.tools+json"}
+            told = {}
+            for client in ("one", "narrow"):
+                url = f"{doors.bases['gateway']}{path or '/'}"
+                answer = http.request("EXECUTE", url, json=body, headers=bearer(token_of(client)))
+                told[client] = answer.json()[member]
+            assert named in told["one"] and told["narrow"] == [], f"{path} {tool}"
+
+
 def test_the_gateway_tells_where_the_registry_is(doors: Doors) -> None:
     """Two surfaces, each with a document of its own: the catalog of APIs, and the manifest, name both."""
     with httpx.Client() as http:

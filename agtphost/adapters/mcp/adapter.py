@@ -13,12 +13,12 @@ from agtphost.adapters import precedence
 from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.lists import list_binding
-from agtphost.adapters.mcp.operations import Operations, repeated
+from agtphost.adapters.mcp.operations import Operations, repeated, unknown_server
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import own_meta
 from agtphost.adapters.mcp.tools import defining
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.errors import Refusal
+from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.upstream.offered import Offered
@@ -110,7 +110,7 @@ class McpAdapter:
             tool, or a malformed payload; 503 the tool is off, or may be one of a server that is not up yet.
         """
         if server is not None and server not in self._servers:
-            raise Refusal(Reason.UNKNOWN_MCP_SERVER, details={"mcp_servers": sorted(self._servers)})
+            raise unknown_server(self._servers)
         if action == CALL:
             called = self._call(payload, server)
             return called if payload.keys() <= SILENT else self._noted(called, payload, payload.get("_meta"))
@@ -207,8 +207,11 @@ class McpAdapter:
         # One that is off counts as had: a call that meant it must not reach another server's tool of the same name.
         having = [each for each in searched if tool in each.catalogue.bindings or each.catalogue.withholds(tool)]
         if len(having) > 1:
-            candidates = sorted(f"{each.settings.name}.{tool}" for each in having)
-            raise Refusal(Reason.AMBIGUOUS_TOOL, details={"candidates": candidates})
+            there = [each.catalogue.bindings.get(tool) or unlisted_binding(each, tool) for each in having]
+            raise NamingRefusal(
+                Reason.AMBIGUOUS_TOOL,
+                among=lambda admits: {"candidates": sorted(each.name for each in there if admits(each))},
+            )
         if having or server is not None:
             found = self._in(having[0] if having else searched[0], tool)
             if found is not None:
@@ -237,13 +240,18 @@ class McpAdapter:
     def _unknown(self, tool: str, searched: Sequence[McpServer]) -> Refusal:
         if any(not server.catalogue.known for server in searched):
             return Refusal(Reason.TOOLS_NOT_LISTED, headers=(("Retry-After", "1"),))
-        names = [binding.name for server in searched for binding in server.catalogue.bindings.values()]
-        bare = {name.partition(".")[2]: name for name in names}
-        close = difflib.get_close_matches(tool[:128], names, _MATCHES)
-        close += [bare[name] for name in difflib.get_close_matches(tool[:128], list(bare), _MATCHES)]
-        return Refusal(
+        there = [binding for server in searched for binding in server.catalogue.bindings.values()]
+        return NamingRefusal(
             Reason.UNKNOWN_TOOL,
             "No hosted MCP server has a tool of that name.",
             remedy="EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called.",
-            details={"close_matches": list(dict.fromkeys(close))[:_MATCHES]},
+            among=lambda admits: {"close_matches": _close(tool[:128], [each.name for each in there if admits(each)])},
         )
+
+
+def _close(tool: str, names: list[str]) -> list[str]:
+    """Names that come near one, with or without those of their servers."""
+    bare = {name.partition(".")[2]: name for name in names}
+    close = difflib.get_close_matches(tool, names, _MATCHES)
+    close += [bare[name] for name in difflib.get_close_matches(tool, list(bare), _MATCHES)]
+    return list(dict.fromkeys(close))[:_MATCHES]

@@ -19,7 +19,7 @@ from agtphost.adapters.mcp.subscribers import LIST_CHANGES
 from agtphost.adapters.mcp.tasks import TaskRequest
 from agtphost.config.upstreams import Override
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.errors import Refusal
+from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.peer import Assurance
@@ -54,6 +54,16 @@ def table(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if value is not None and type(value) is not dict:
         raise malformed(f"The payload's {name} must be an object.")
     return value or {}
+
+
+def unknown_server(servers: Servers) -> Refusal:
+    """404 for a server that is not here; those of which the caller may call a tool are named."""
+
+    def among(admits: Callable[[Any], bool]) -> dict[str, object]:
+        there = sorted(servers.items())
+        return {"mcp_servers": [name for name, each in there if any(map(admits, each.catalogue.bindings.values()))]}
+
+    return NamingRefusal(Reason.UNKNOWN_MCP_SERVER, among=among)
 
 
 def repeated(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +137,7 @@ class Operations:
         :raises Refusal: 404 no such server.
         """
         if server not in self._servers:
-            raise Refusal(Reason.UNKNOWN_MCP_SERVER, details={"mcp_servers": sorted(self._servers)})
+            raise unknown_server(self._servers)
 
     def binding_of(self, server: McpServer, kind: str, key: str) -> Binding | None:
         """What reading an entry of a list takes; None where the operator turned it off."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.contract.binding import Binding
+from agtphost.contract.binding import Binding, Resolution
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
-from agtphost.errors import Refusal
+from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IGate, IPayloadAdapter
@@ -113,6 +113,16 @@ def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return value
 
 
+def _resolved(
+    exchange: Exchange, adapter: IPayloadAdapter, action: str, payload: Any, server: str | None
+) -> Resolution:
+    try:
+        return adapter.resolve(action, payload, server)
+    except NamingRefusal as refusal:
+        refusal.name_to(lambda binding: authority.admits(exchange, binding))
+        raise
+
+
 def _take_key(exchange: Exchange) -> None:
     """``idempotency_key`` counts as the header does, which goes first."""
     if exchange.idempotency_key is None and "idempotency_key" in exchange.parameters:
@@ -156,7 +166,7 @@ class ActionGate:
         else:
             adapter = self._adapter(exchange)
             payload = _with_input(exchange.parameters)
-            resolution = adapter.resolve(action, payload, self._server(exchange))
+            resolution = _resolved(exchange, adapter, action, payload, self._server(exchange))
             exchange.binding = resolution.binding
             exchange.input = resolution.input
         if exchange.operator:
@@ -195,7 +205,7 @@ class ActionGate:
         action = read.action
         if read.unnamed and exchange.task_id is None and "id" not in payload:
             action = read.unnamed
-        resolution = adapter.resolve(action, payload, parameters.text(exchange.input, read.upstream))
+        resolution = _resolved(exchange, adapter, action, payload, parameters.text(exchange.input, read.upstream))
         exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
         exchange.input = resolution.input
 

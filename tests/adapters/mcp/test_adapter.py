@@ -14,7 +14,7 @@ from agtphost.adapters.mcp import McpAdapter, McpServer
 from agtphost.adapters.mcp.adapter import CALL, LIST
 from agtphost.adapters.mcp.versions import NegotiationFailed
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
-from agtphost.errors import Refusal
+from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
@@ -32,9 +32,12 @@ from tests.rows import each_row
 
 
 def refused(adapter: McpAdapter, action: str, payload: Any, server: str | None = None) -> Refusal:
-    """How a resolution is refused."""
+    """How a resolution is refused to somebody who may call everything; before that is known, nothing is named."""
     with pytest.raises(Refusal) as caught:
         adapter.resolve(action, payload, server)
+    if isinstance(caught.value, NamingRefusal):
+        assert not any(caught.value.details.values())
+        caught.value.name_to(lambda binding: True)
     return caught.value
 
 
