@@ -91,7 +91,7 @@ class StateItem:
     def value(self) -> Mapping[str, Any]:
         """The item. A long one is decoded each time: many of them cost no more memory than their octets."""
         if isinstance(self.kept, bytes):
-            decoded: Mapping[str, Any] = jsontext.decode(self.kept)
+            decoded: Mapping[str, Any] = jsontext.decode_kept(self.kept)
             return decoded
         return self.kept
 
@@ -350,7 +350,11 @@ class StateTable:
         table = self._table(change.kind)
         known = table.items.get(change.key)
         new = known is None and change.key not in table.coming
-        octets = len(jsontext.encode(change.value)) - (0 if known is None else known.octets)
+        encoded = jsontext.encode(change.value)
+        most = jsontext.KEPT_DEPTH  # What is kept is read again: as it is applied, and at the next start.
+        if encoded.count(b"[") + encoded.count(b"{") > most and jsontext.is_deep(change.value, most):
+            raise StateFull(table.holding, most, "arrays and objects inside each other", in_all=False)
+        octets = len(encoded) - (0 if known is None else known.octets)
         if new and (full := _beyond_its_share(table, change.owner, octets)) is not None:
             raise full
         gone = _Load()
@@ -480,7 +484,7 @@ def _beyond_its_share(table: _Table, owner: str, octets: int) -> StateFull | Non
 
 
 def _held(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
-    value = jsontext.decode(octets)
+    value = jsontext.decode_kept(octets)
     names = {holding.state, *holding.indexed, *holding.brief}
     return StateItem(
         kind=row.kind,

@@ -344,14 +344,25 @@ def _held(status: int, body: Any) -> dict[str, Any]:
     return {name: body[name] for name in names if name in body} if awaits_approval(status, body) else {}
 
 
+def _document(response: Response) -> Any:
+    if not response.body:
+        return {}
+    if not response.own:
+        return jsontext.decode(response.body)
+    try:
+        return jsontext.decode_own(response.body)
+    except jsontext.JSONTextError:
+        # What a call brought along is inside of what is said about it: deeper or more than a call may bring.
+        return jsontext.decode_kept(response.body)
+
+
 def result_of(response: Response) -> Mapping[str, Any]:
     """
     What an answer gives.
 
     :raises Refusal: with its status and reason, where it is outside 2xx or waits for a person.
     """
-    read = jsontext.decode_own if response.own else jsontext.decode
-    body = read(response.body) if response.body else {}
+    body = _document(response)
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
     if succeeded and not awaits_approval(response.status, body):
         if isinstance(body, dict) and "result" in body and "attribution" in body:

@@ -35,6 +35,9 @@ def visible(value: Any, place: str, hidden: list[str]) -> Any:
 LONGEST_INPUT = 4_096
 """Octets of the input of a procedure, as it stands in the record; of a longer one there is the hash."""
 
+DEEPEST_INPUT = jsontext.SIGNED_DEPTH - 3
+"""Arrays and objects of it inside each other: the record, its ``extra`` and ``procedure`` are around it."""
+
 
 def procedure_of(exchange: Exchange) -> dict[str, object]:
     """What was run, by whom, and with what (methods v01 section 10.3)."""
@@ -45,7 +48,7 @@ def procedure_of(exchange: Exchange) -> dict[str, object]:
         PROCEDURE: str(exchange.input.get(PROCEDURE, ""))[:128],
         "agent_id": "" if exchange.caller is None else exchange.caller.agent_id,
     }
-    if len(octets) <= LONGEST_INPUT:
+    if len(octets) <= LONGEST_INPUT and not jsontext.is_deep(given, DEEPEST_INPUT):
         procedure["input"] = given
     else:
         procedure["input_hash"], procedure["input_octets"] = sha256(octets).hexdigest(), len(octets)

@@ -19,6 +19,9 @@ MAX_DEPTH = 64
 SIGNED_DEPTH = 32
 """The same for signed documents, which are flat by design."""
 
+KEPT_DEPTH = 256
+"""The same for what this host wrote itself: bodies of others, inside of what it says about them."""
+
 MAX_TOKENS = 50_000
 """Values and names in one text: half a second of work for every consumer would need more."""
 
@@ -294,6 +297,33 @@ def decode_own(octets: bytes) -> Any:
     if len(octets) > OWN or octets.count(b"{") + octets.count(b"[") > MAX_DEPTH:
         return decode(octets)
     return _scan_own(octets.decode("utf-8"), 0)[0]
+
+
+def decode_kept(octets: bytes) -> Any:
+    """
+    Read what this host wrote itself: an answer, or what it keeps.
+
+    What was let in once is never too deep or too much to be read again: it was bounded where it came in, and what is
+    said about it goes around it.
+
+    :raises JSONTextError: it is nested deeper than :data:`KEPT_DEPTH`, which :func:`is_deep` tells beforehand.
+    """
+    return decode(octets, max_depth=KEPT_DEPTH, max_tokens=max(len(octets), MAX_TOKENS))
+
+
+def is_deep(value: Any, most: int) -> bool:
+    """Whether arrays and objects are more than ``most`` inside each other."""
+    level: list[Any] = [value] if type(value) in _NESTING else []
+    for _ in range(most):
+        if not level:
+            return False
+        level = [
+            member
+            for item in level
+            for member in (item.values() if type(item) is dict else item)
+            if type(member) in _NESTING
+        ]
+    return bool(level)
 
 
 def encode(value: Any) -> bytes:

@@ -114,6 +114,20 @@ def test_signed_documents_are_flatter() -> None:
         jsontext.decode(text, max_depth=jsontext.SIGNED_DEPTH)
 
 
+def test_what_the_host_wrote_itself_is_read_again() -> None:
+    """Deeper and longer than what others send, and no deeper than is looked at beforehand."""
+    for depth in (1, 33, jsontext.KEPT_DEPTH):
+        value: object = 1
+        for _ in range(depth):
+            value = [value] if depth % 2 else {"a": value}
+        assert (jsontext.is_deep(value, depth), jsontext.is_deep(value, depth - 1)) == (False, True)
+        assert jsontext.decode_kept(jsontext.encode(value)) == value
+    with pytest.raises(jsontext.JSONTextError):
+        jsontext.decode_kept(jsontext.encode([value]))
+    many = [1] * (jsontext.MAX_TOKENS + 1)
+    assert jsontext.decode_kept(jsontext.encode(many)) == many
+
+
 def test_large_texts_are_read_as_small_ones_are() -> None:
     """Whatever stands in their strings, and whatever is wrong with them."""
     seed = random.randrange(2**32)

@@ -21,11 +21,15 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary import jsontext
 
 EVENT = "agent-log"
 SEVERITIES = ("info", "warning", "error", "critical")
 MOST = 16_384
 """Octets of data that the record itself has, as RFC 8785 writes it."""
+
+DEEPEST = jsontext.SIGNED_DEPTH - 1
+"""Arrays and objects of it inside each other: whoever verifies the record reads no more."""
 
 
 @implementer(IBuiltInHandler)
@@ -77,7 +81,8 @@ def _recorded(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
             "data", f"data has no canonical form: {error}.", "Send numbers below 2**53, or as text."
         ) from None
     digest = sha256(octets).hexdigest()
-    return ({"data": data} if len(octets) <= MOST else {"data_octets": len(octets)}), digest
+    whole = len(octets) <= MOST and not jsontext.is_deep(data, DEEPEST)
+    return ({"data": data} if whole else {"data_octets": len(octets)}), digest
 
 
 def _how(data: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.provisioning import HOSTED
 from agtphost.methods.standard.parts import Parts
-from agtphost.vocabulary import times
+from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.reasons import Reason
 
 TYPE = "agtp-signed-artifact+jws"
@@ -35,6 +35,9 @@ TYPE = "agtp-signed-artifact+jws"
 ALGORITHM = "EdDSA"
 MOST = 65_536
 """Octets of a payload that the signed document itself has; of a longer one it has the SHA-256."""
+
+DEEPEST = jsontext.SIGNED_DEPTH - 1
+"""Likewise of arrays and objects inside each other: whoever verifies the document reads no more."""
 
 OWN, ATTESTED = "agent", "host"
 
@@ -84,6 +87,7 @@ class Signing:
             raise parameters.invalid(
                 "payload", f"payload has no canonical form: {error}.", "Send numbers below 2**53, or as text."
             ) from None
+        whole = len(octets) <= MOST and not jsontext.is_deep(payload, DEEPEST)
         return {
             "artifact": TYPE,
             "requested_by": caller.agent_id,
@@ -91,7 +95,7 @@ class Signing:
             "acting_principal": context.acting_principal or "",
             "signed_at": times.stamp(self._parts.now()),
             "payload_sha256": sha256(octets).hexdigest(),
-            **({"payload": payload} if len(octets) <= MOST else {"payload_octets": len(octets)}),
+            **({"payload": payload} if whole else {"payload_octets": len(octets)}),
         }
 
     async def _key(self, caller: Agent, proven: bool, wanted: str | None) -> tuple[SigningKey, str]:

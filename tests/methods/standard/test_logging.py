@@ -59,6 +59,17 @@ def test_long_data_is_there_as_its_digest(there: SimpleNamespace) -> None:
         assert told["data_sha256"] == sha256(canonical(data)).hexdigest() == receipt.result["data_sha256"]
 
 
+def test_deep_data_leaves_a_record_that_can_be_read(there: SimpleNamespace) -> None:
+    """Signed documents are read 32 deep: data that would be deeper there is there as its digest (METH-028)."""
+    for deep, kept in ((31, True), (32, False), (62, False)):
+        data: Any = 1
+        for _ in range(deep):
+            data = [data]
+        receipt = log(there, data=data)
+        told = recorded(there, receipt.result["record_id"])
+        assert ("data" in told, told["data_sha256"]) == (kept, sha256(canonical(data)).hexdigest())
+
+
 @each_row(
     ("name", "value"),
     [

@@ -91,6 +91,16 @@ def test_bad_parameters_are_422(there: SimpleNamespace, name: str, value: Any) -
     assert (answer.status, name in str(answer.document)) == (422, True), answer.document
 
 
+def test_a_deep_payload_is_signed_by_its_digest(there: SimpleNamespace) -> None:
+    """What SIGN gives can be verified: signed documents are read 32 deep."""
+    for deep, whole in ((31, True), (32, False), (62, False)):
+        payload: Any = 1
+        for _ in range(deep):
+            payload = [payload]
+        told = jws.verify(sign(there, payload).result["signature"], _keys(there), typ=TYPE)
+        assert ("payload" in told, "payload_octets" in told) == (whole, not whole)
+
+
 def test_a_long_payload_is_signed_by_its_digest(there: SimpleNamespace) -> None:
     """The document has the SHA-256 of what is too long for it."""
     answer = sign(there, "x" * 70_000)

@@ -33,6 +33,9 @@ KEPT: Final = 86_400
 LONGEST_RESULT: Final = 32_768
 """Octets of what one step gave, as it is kept for later steps and shown."""
 
+DEEPEST_RESULT: Final = jsontext.MAX_DEPTH - 8
+"""Arrays and objects of it inside each other: lists of workflows and notices go around it, and callers read 64."""
+
 LONGEST_OUTCOME: Final = 131_072
 """Octets of the outcomes of all steps, as an ended workflow has them; results beyond are left out."""
 
@@ -103,7 +106,7 @@ def bounded(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
         each = dict(outcome)
         if "result" in each:
             octets = len(jsontext.encode(each["result"]))
-            if octets > left:
+            if octets > left or jsontext.is_deep(each["result"], DEEPEST_RESULT):
                 del each["result"]
                 each["omitted"] = True
             else:

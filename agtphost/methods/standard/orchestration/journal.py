@@ -56,7 +56,7 @@ class StepJournal:
         if self._asked > 2:
             # Neither the outcome nor what became of it found room: the workflow stops there, and says so.
             return ()
-        document = jsontext.decode(body) if body else {}
+        document = jsontext.decode_kept(body) if body else {}
         waits = awaits_approval(status, document)
         done = 200 <= status < 300 and status != Status.AUTHORIZATION_REQUIRED and not waits
         outcome: dict[str, Any] = {
@@ -72,7 +72,7 @@ class StepJournal:
             outcome["reason"] = reason
         elif isinstance(document, dict):
             result = document["result"] if "result" in document and "attribution" in document else document
-            if len(body) <= items.LONGEST_RESULT:
+            if len(body) <= items.LONGEST_RESULT and not jsontext.is_deep(result, items.DEEPEST_RESULT):
                 outcome["result"] = result
             else:
                 outcome["omitted"] = True

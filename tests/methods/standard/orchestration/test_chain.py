@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.methods.standard.orchestration.hosts import Workshop, book, teas, wait
+from tests.methods.standard.orchestration.mortal import MortalStore
 from tests.rows import each_row
 
 
@@ -36,6 +37,24 @@ def test_steps_run_in_order_and_hand_on_what_they_gave(host: Workshop) -> None:
     records = host.records()
     assert all(any(record.audit_id == step["audit_id"] for record in records) for step in made["steps"][:3])
     assert host.workflow(made["workflow_id"])["steps"] == made["steps"]
+
+
+def test_what_grows_from_step_to_step_is_kept_and_read_again() -> None:
+    """Each result is inside the next one: the host keeps what it let happen, and the next start reads it."""
+    host = Workshop(store=MortalStore())
+    criteria = {"v": {"exists": True}}
+    steps = [
+        {"method": "FILTER", "path": "/", "parameters": {"data": [{"v": value}], "criteria": criteria}}
+        for value in (1, *["=previous"] * 23)
+    ]
+    made = host.result("CHAIN", {"steps": steps, "context_propagation": True, "on_failure": "skip"})
+    left = host.result("CHAIN", {"steps": steps, "context_propagation": True, "on_failure": "skip", "background": True})
+    host.turn()
+    assert (made["status"], host.workflow(left["workflow_id"])["status"]) == ("finished", "finished")
+    assert {step["status"] for step in made["steps"]} == {200, 400}, "beyond 64 deep no call is taken"
+    assert {"result" in step for step in made["steps"] if step["status"] == 200} == {True, False}
+    again = Workshop(store=host.mortal)
+    assert again.workflow(made["workflow_id"])["steps"] == made["steps"]
 
 
 def test_without_propagation_every_text_is_itself(host: Workshop) -> None:

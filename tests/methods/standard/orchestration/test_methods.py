@@ -253,6 +253,16 @@ def test_a_registered_procedure_runs_and_its_record_says_so(host: Workshop) -> N
     }
 
 
+def test_the_record_of_a_deep_input_can_be_read(host: Workshop) -> None:
+    """METH-058: signed documents are read 32 deep; of an input that would be deeper there, there is the hash."""
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    assert host.ask("RUN", {"procedure_id": "quality-check", "input": {"dataset": deep}}).status == 422
+    told = _payload(host)["extra"]["procedure"]
+    assert ("input" in told, len(told["input_hash"])) == (False, 64)
+
+
 def _payload(host: Workshop) -> Any:
     from agtphost.identity.jws import parse_unverified
 
