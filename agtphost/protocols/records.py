@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from OpenSSL.SSL import Error, WantReadError
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import connectionDone
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
+from agtphost.protocols.openssl import Records, records_of
 from agtphost.protocols.pacing import Pacing
 
 HEADER = 5
@@ -41,6 +41,9 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
     _kept: bytes | None = None
     """What came of a handshake that waits for its turn; nothing more is read meanwhile."""
 
+    _records: Records | None = None
+    """From the first whole record on."""
+
     _owed = 0
     """Octets of the record that the segments so far end in; 0 where they end with a record."""
 
@@ -60,29 +63,24 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
         self._received(bytes)
 
     def write(self, data: Any) -> None:
-        """Octets of the protocol above, all or none of which are sent as one record."""
+        """Octets of the protocol above."""
+        made = self._records
         if (
-            not 0 < len(data) <= MOST_CONTENT
+            made is None
+            or not 0 < len(data) <= MOST_CONTENT
             or self._appSendBuffer
             or self.disconnecting
             or self._lostTLSConnection
-            or not self._handshakeDone
         ):
             super().write(data)  # type: ignore[no-untyped-call]
             return
-        connection = self._tlsConnection
-        try:
-            connection.send(data)
-        except WantReadError:
-            self._bufferedWrite(data)  # type: ignore[no-untyped-call]
+        most = len(data) + SPARE
+        record = made.record(data, most)
+        if record is None:
+            super().write(data)  # type: ignore[no-untyped-call]
             return
-        except Error:
-            self._tlsShutdownFinished(Failure())  # type: ignore[no-untyped-call]
-            return
-        room = len(data) + SPARE
-        record = connection.bio_read(room)
         self.transport.write(record)  # type: ignore[union-attr]
-        if len(record) == room:
+        if len(record) == most:
             # Something else was to be sent, and so there may be more.
             self._flushSendBIO()  # type: ignore[no-untyped-call]
 
@@ -99,7 +97,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Whoever is gone has no turn any more, and is forgotten at once, not when garbage is next collected."""
-        self._kept = None
+        self._kept = self._records = None
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
         # It refers to the channel above, which refers to this.
         self._producer = None
@@ -122,15 +120,18 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
         if not whole or not self._handshakeDone or self._appSendBuffer or self._lostTLSConnection or self._aborted:
             super().dataReceived(bytes)  # type: ignore[no-untyped-call]
             return
-        connection = self._tlsConnection
-        connection.bio_write(bytes)
-        try:
-            octets = connection.recv(len(bytes))
-        except Error:
+        made = self._records
+        if made is None:
+            made = self._records = records_of(self._tlsConnection)
+            if made is None:
+                super().dataReceived(bytes)  # type: ignore[no-untyped-call]
+                return
+        octets = made.content(bytes)
+        if octets is None:
             # No application data: a key update, an alert, or octets that are no TLS. Twisted knows what to do.
             self._flushReceiveBIO()  # type: ignore[no-untyped-call]
-            return
-        self.wrappedProtocol.dataReceived(octets)
+        else:
+            self.wrappedProtocol.dataReceived(octets)
 
     def _account(self, segment: bytes) -> bool:
         """Follow the record boundaries; whether ``segment`` is exactly one record, with none begun before it."""

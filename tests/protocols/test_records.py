@@ -18,6 +18,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 from agtphost.protocols import records
+from agtphost.protocols.openssl import records_of
 from agtphost.protocols.records import MOST_CONTENT, RecordwiseTLS
 from agtphost.protocols.tls import ServerTLS
 from tests.protocols.loopback import Site, make_site
@@ -106,8 +107,10 @@ def test_records_arrive_however_they_are_cut(site: Site, seed: int) -> None:
 def test_answers_of_every_size_arrive_whole_and_in_order(site: Site, kind: type[TLSMemoryBIOProtocol]) -> None:
     """Nothing, a little, what just fits one record, and what does not; after the end is asked for, nothing more."""
     pair = Pair(site, kind)
+    pair.server.dataReceived(pair.sealed(b"?"))
+    assert pair.collector.octets == b"?"
     sizes = (1, 0, 2_000, MOST_CONTENT - 1, MOST_CONTENT, MOST_CONTENT + 1, 3, 100_000, 7)
-    sent = b"".join(bytes([65 + number]) * size for number, size in enumerate(sizes))
+    sent = b"1;" + b"".join(bytes([65 + number]) * size for number, size in enumerate(sizes))
     for number, size in enumerate(sizes):
         pair.server.write(bytes([65 + number]) * size)
     pair.fetch()
@@ -122,10 +125,31 @@ def test_answers_of_every_size_arrive_whole_and_in_order(site: Site, kind: type[
         assert pair.client.read(100) == b""
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_where_the_parts_of_pyopenssl_are_not_known_all_goes_its_way(
+    site: Site, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Nothing is lost or doubled then either; and they are known, as it is."""
+    pair = Pair(site, RecordwiseTLS)
+    if not known:
+        monkeypatch.setattr(records, "records_of", lambda connection: records_of(object()))
+    for size in (5, 3_000, 20_000):
+        pair.server.dataReceived(pair.sealed(b"x" * size))
+        pair.server.write(b"y" * size)
+        pair.fetch()
+        while not (got := pair.client.read(100_000)).endswith(b"y"):
+            assert got.endswith(b";")
+    assert pair.collector.octets == b"x" * 23_005
+    assert (pair.server._records is not None) is known
+
+
 def test_whatever_else_was_to_be_sent_goes_along(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is more than one record, as with a peer that takes short ones only, none of it stays."""
     monkeypatch.setattr(records, "SPARE", 8)  # Of every record the last octets are more than there is room for.
     pair = Pair(site, RecordwiseTLS)
+    pair.server.dataReceived(pair.sealed(b"?"))
+    pair.fetch()
+    assert pair.client.read(10) == b"1;"
     for size in (1, 300, MOST_CONTENT):
         pair.server.write(b"x" * size)
         pair.fetch()

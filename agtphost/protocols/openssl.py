@@ -1,0 +1,71 @@
+"""
+OpenSSL's own functions, for what is done with every record of TLS: taking one in, and making one.
+
+pyOpenSSL does the same, with a buffer of its own and a question about errors in every step. Here the result says
+whether there was one; whoever gets None asks pyOpenSSL, which then says what it was. Where pyOpenSSL keeps its parts
+elsewhere than it does now, nobody gets anything from here, and all goes its way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography.hazmat.bindings.openssl.binding import Binding
+
+_lib: Any = Binding.lib
+_ffi: Any = Binding.ffi
+_buffer: Any = _ffi.new_allocator(should_clear_after_alloc=False)
+
+
+class Records:
+    """
+    The records of one connection whose handshake is over. Built by :func:`records_of`.
+
+    :param ssl: OpenSSL's connection.
+    :param incoming: what it reads from, in memory.
+    :param outgoing: what it writes to, in memory.
+    """
+
+    __slots__ = ("_incoming", "_outgoing", "_ssl")
+
+    def __init__(self, ssl: Any, incoming: Any, outgoing: Any) -> None:
+        self._ssl = ssl
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    def content(self, record: bytes) -> bytes | None:
+        """
+        Take in one whole record.
+
+        :return: what was in it; None where that is nothing for the protocol above, and may be an error.
+        """
+        size = len(record)
+        if _lib.BIO_write(self._incoming, record, size) != size:
+            raise MemoryError("OpenSSL has no room for a record")
+        room = _buffer("char[]", size)
+        got = _lib.SSL_read(self._ssl, room, size)
+        return bytes(_ffi.buffer(room, got)) if got > 0 else None
+
+    def record(self, content: bytes, most: int) -> bytes | None:
+        """
+        Make a record.
+
+        :param content: as much as fits one.
+        :param most: octets of the result; whatever else is to be sent stays.
+        :return: what is to be sent; None where nothing was made of ``content``.
+        """
+        if _lib.SSL_write(self._ssl, content, len(content)) <= 0:
+            return None
+        room = _buffer("char[]", most)
+        got = _lib.BIO_read(self._outgoing, room, most)
+        return bytes(_ffi.buffer(room, max(got, 0)))
+
+
+def records_of(connection: Any) -> Records | None:
+    """
+    The records of a connection of pyOpenSSL's that reads and writes in memory; None where its parts are not known.
+
+    :param connection: its handshake is over.
+    """
+    parts = [getattr(connection, name, None) for name in ("_ssl", "_into_ssl", "_from_ssl")]
+    return None if None in parts else Records(*parts)
