@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.errors import Refusal
+from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.upstream.approval import Approve, approve_binding
 from agtphost.upstream.cancellation import AlreadyOver
@@ -181,12 +181,17 @@ class WebAdapter(ABC, Generic[U]):
         if named is None:
             named = next(iter(self.by_name)) if len(self.by_name) == 1 else self._guessed(payload)
         if named is None:
-            raise Refusal(
+            raise NamingRefusal(
                 self.ambiguous,
                 f"This host has several {kind}s, and the request names none.",
                 remedy=f"Name one as payload.{self.member}, or in the path: /{self.name}/NAME.",
-                details={"candidates": sorted(self.by_name)},
+                among=lambda admits: {"candidates": self._usable(admits)},
             )
         if named not in self.by_name:
-            raise Refusal(self.unknown, details={f"{self.name}_{self.member}s": sorted(self.by_name)})
+            there = f"{self.name}_{self.member}s"
+            raise NamingRefusal(self.unknown, among=lambda admits: {there: self._usable(admits)})
         return named
+
+    def _usable(self, admits: Callable[[Any], bool]) -> list[str]:
+        """Upstreams of which somebody may call something."""
+        return [name for name in sorted(self.by_name) if any(map(admits, self._bindings(name).values()))]

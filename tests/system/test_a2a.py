@@ -141,8 +141,11 @@ def test_the_gates_decide_before_the_agent_hears(host: Host) -> None:
         assert (reply.status, reply.json()["reason"]) == (422, "unknown-action")
         reply = agtp.call(host.uri, "EXECUTE", "/a2a/nobody", execute("a2a.message.send", payload))
         assert (reply.status, reply.json()["reason"]) == (404, "unknown-a2a-agent")
+        named = reply.json()["a2a_agents"]
+        assert "helper" in named and "guarded" not in named, "one that the caller may not call is not named"
         reply = agtp.call(host.uri, "EXECUTE", "/", execute("a2a.message.send", payload))
         assert (reply.status, reply.json()["reason"]) == (409, "ambiguous-agent")
+        assert reply.json()["candidates"] == named
         reply = agtp.call(host.uri, "EXECUTE", "/a2a/helper", execute("a2a.message.send", {"message": {}}))
         assert reply.status == 422
         reply = agtp.call(host.uri, "EXECUTE", "/a2a/dead", execute("a2a.message.send", payload))
