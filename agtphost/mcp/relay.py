@@ -20,7 +20,7 @@ from agtphost.client.reply import Reply
 from agtphost.mcp.context import Context
 from agtphost.mcp.elicitation import ask_until_final, input_required, pack_state, unpack_state
 from agtphost.mcp.link import Link, OnEvent, Operation
-from agtphost.mcp.messages import Fault, refused, unreachable
+from agtphost.mcp.messages import INVALID_PARAMS, Fault, refused, unreachable
 from agtphost.mcp.notices import Notices
 from agtphost.mcp.revisions import SERVER_INFO
 
@@ -170,6 +170,9 @@ class Relay:
         self, context: Context, endpoint: EndpointTool, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
         assert self._endpoints is not None
+        if context.modern and ("requestState" in context.params or "inputResponses" in context.params):
+            # No endpoint asks for input: who goes on with what was never begun would begin it anew.
+            raise Fault(INVALID_PARAMS, "The requestState is not one that this server gave.")
         notices = Notices(context, self._clock)
         try:
             answer = await self._endpoints.call(endpoint, arguments, context.conversation.session_id, notices.begin)

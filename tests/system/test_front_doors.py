@@ -196,6 +196,18 @@ def test_whoever_may_use_nothing_of_a_server_is_not_told_that_it_is_there(doors:
         assert ask("one", "telling", *ASKED[4])[0] == 200
 
 
+def test_an_endpoint_goes_on_with_nothing_that_was_never_begun(doors: Doors) -> None:
+    """A requestState that nobody gave is refused, and the endpoint not called; without it the same call is made."""
+    call = {"name": "echo_text", "arguments": {"text": "a b"}}
+    with httpx.Client() as http:
+        found = []
+        for forged in ({"requestState": "agtp1.dDE=.=x"}, {"inputResponses": {}}, {}):
+            message, fields = modern("tools/call", "echo_text", **call, **forged)
+            answer = http.post(doors.mcp, json=message, headers={**bearer(token_of("one")), "Accept": BOTH, **fields})
+            found.append((answer.status_code, answer.json().get("error", {}).get("code")))
+    assert found == [(400, -32602), (400, -32602), (200, None)]
+
+
 NEAR = [
     # server, tool, member of the refusal, what is named to who may call it
     ("", "telling.gro", "close_matches", "telling.grow"),
