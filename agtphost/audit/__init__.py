@@ -14,7 +14,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
 - :mod:`.settling`: what a group that is through changes in memory
 - :mod:`.watching`, :mod:`.observed`: who is told of what was sealed, and what they see of it
-- :mod:`.state`: durable state of built-in methods, committed together with records
+- :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.items`: one item of it
 - :mod:`.configurations`: the events that tell of the host's configuration
 - :mod:`.leases`: watchers of both, which end together with the configuration that they belong to
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it

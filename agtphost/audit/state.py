@@ -19,24 +19,22 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change, LedgerUnavailable
+from agtphost.audit.items import StateItem as StateItem
+from agtphost.audit.items import item_of
 from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ANY, Holding, fair_share
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
-SHORT = 1_024
-"""Octets up to which an item is kept decoded; of a longer one, what it is found by."""
-
 AT_ONCE = 500
 """Expired items that are let go of in one go."""
 
-_ABSENT: Mapping[str, Any] = {}
 _ALL = "all"
 """Instead of an owner, who is hexadecimal or the host."""
 
@@ -61,39 +59,6 @@ class StateFull(LedgerUnavailable):
         self.limit = limit
         self.unit = unit
         self.in_all = in_all
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateItem:
-    """One state item as it was last committed."""
-
-    kind: str
-    key: str
-    owner: str
-    """Agent-ID of the agent it belongs to; empty where it is the host's."""
-
-    version: int
-    """What :attr:`agtphost.audit.drafts.Change.expected` compares with."""
-
-    expires_at: int | None
-    """Milliseconds since the Unix epoch; None for never."""
-
-    brief: Mapping[str, Any]
-    """The members that its kind is found by and listed with: at hand however long the item is."""
-
-    octets: int
-    """Of its JSON."""
-
-    kept: Mapping[str, Any] | bytes
-    """The item, or its JSON where that is longer than :data:`SHORT`."""
-
-    @property
-    def value(self) -> Mapping[str, Any]:
-        """The item. A long one is decoded each time: many of them cost no more memory than their octets."""
-        if isinstance(self.kept, bytes):
-            decoded: Mapping[str, Any] = jsontext.decode_kept(self.kept)
-            return decoded
-        return self.kept
 
 
 Watcher = Callable[[str, StateItem | None], None]
@@ -285,11 +250,20 @@ class StateTable:
 
         As long as the lease lives that :attr:`leasing` is filling; without one, as long as this table.
         """
+        self.follow(kind, watcher)
+        for item in self.all(kind):
+            watcher(item.key, item)
+
+    def follow(self, kind: str, watcher: Watcher) -> Iterable[str]:
+        """
+        The same without being told of what there is already, which may be much.
+
+        :return: the keys of that, to be taken at once.
+        """
         watchers = self._watchers.setdefault(kind, [])
         watchers.append(watcher)
         self.leasing.entered(lambda: watchers.remove(watcher))
-        for item in self.all(kind):
-            watcher(item.key, item)
+        return self._table(kind).items.keys()
 
     def _alive(self, items: Mapping[str, StateItem] | None) -> Iterator[StateItem]:
         for item in list((items or {}).values()):
@@ -407,7 +381,7 @@ class StateTable:
         """Committed changes."""
         for row in rows:
             table = self._table(row.kind)
-            item = None if row.value is None else _held(row, row.value, table.holding)
+            item = None if row.value is None else item_of(row, row.value, table.holding)
             if item is None:
                 table.drop(row.key)
             else:
@@ -481,18 +455,3 @@ def _beyond_its_share(table: _Table, owner: str, octets: int) -> StateFull | Non
     if own.octets + octets > share:
         return StateFull(holding, share, "octets", in_all=False, now=True)
     return None
-
-
-def _held(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
-    value = jsontext.decode_kept(octets)
-    names = {holding.state, *holding.indexed, *holding.brief}
-    return StateItem(
-        kind=row.kind,
-        key=row.key,
-        owner=row.owner.hex(),
-        version=row.version,
-        expires_at=row.expires_at,
-        brief={name: value[name] for name in names if name in value} or _ABSENT,
-        octets=len(octets),
-        kept=value if len(octets) <= SHORT else octets,
-    )

@@ -198,7 +198,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _HELD: frozenset(
         {
-            "methods.standard.due:Due._waiting",
+            "methods.standard.agenda:Agenda._now",
+            "methods.standard.agenda:Agenda._times",
             "methods.standard.collections.index:QueueOrder._claimed",
             "methods.standard.collections.index:QueueOrder._ranks",
             "methods.standard.collections.index:QueueOrder._until",
@@ -207,11 +208,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "methods.standard.orchestration.monitors:Monitors._aims",
             "methods.standard.orchestration.monitors:Monitors._busy",
             "methods.standard.orchestration.monitors:Monitors._of_agents",
-            "methods.standard.orchestration.monitors:Monitors._timers",
-            "methods.standard.orchestration.monitors:Monitors._wanted",
             "methods.standard.orchestration.workflows:Workflows._carried",
             "methods.standard.orchestration.workflows:Workflows._runs",
-            "methods.standard.orchestration.workflows:Workflows._timers",
             "adapters.a2a.fronted:FrontedTasks._clients",
             "adapters.a2a.fronted:FrontedTasks._tasks",
             "upstream.ownership:TaskOwnership._by_key",

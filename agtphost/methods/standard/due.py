@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import LedgerUnavailable, StaleChange
 from agtphost.audit.state import StateItem
+from agtphost.methods.standard.agenda import Agenda
 from agtphost.methods.standard.parts import Parts
 
 RETRY_SECONDS = 2.0
@@ -38,28 +38,20 @@ class Due:
     ) -> None:
         self._held, self._clock, self._now = parts.held, parts.reactor, parts.now
         self._kind, self._when, self._act = kind, when, act
-        self._waiting: dict[str, IDelayedCall] = {}
-        self._held.leasing.entered(self._stop)
-        self._held.watch(kind, self._changed)
-
-    def _stop(self) -> None:
-        for call in self._waiting.values():
-            call.cancel()
-        self._waiting.clear()
+        self._agenda = Agenda(parts.reactor, self._come)
+        self._held.leasing.entered(self._agenda.stop)
+        self._agenda.soon(self._held.follow(kind, self._changed))
 
     def _changed(self, key: str, item: StateItem | None) -> None:
-        call = self._waiting.pop(key, None)
-        if call is not None:
-            call.cancel()
+        self._agenda.drop(key)
         at = None if item is None else self._when(item)
         if at is not None:
             self._wait(key, at - self._now())
 
     def _wait(self, key: str, seconds: float) -> None:
-        self._waiting[key] = self._clock.callLater(min(max(seconds, 0.0), LONGEST_WAIT), self._come, key)
+        self._agenda.at(key, min(seconds, LONGEST_WAIT))
 
     def _come(self, key: str) -> None:
-        del self._waiting[key]
         item = self._held.get(self._kind, key)
         at = None if item is None else self._when(item)
         if item is None or at is None:
@@ -75,5 +67,4 @@ class Due:
             await self._act(item)
         except (LedgerUnavailable, StaleChange) as error:
             log.warn("{key} is due and waits: {why}", key=key, why=str(error))
-            if key not in self._waiting:
-                self._wait(key, RETRY_SECONDS)
+            self._wait(key, RETRY_SECONDS)

@@ -60,14 +60,15 @@ class Turns(EPollReactor):
             assert time.monotonic() < late, "nothing has come of it"
             self.turn()
 
-    def settle(self) -> None:
-        """Until nothing is due, and no thread is at work."""
+    def settle(self, busy: Callable[[], object] = bool) -> None:
+        """Until nothing is due, and neither a thread is at work nor something else."""
         pool = self.getThreadPool()
-        quiet = 0
+        quiet, late = 0, time.monotonic() + PATIENCE
         while quiet < 3:
+            assert time.monotonic() < late, "it never rests"
             wait = self.timeout()  # type: ignore[no-untyped-call]
             due = wait is not None and wait <= 0.001
-            quiet = 0 if due or pool.working or self.threadCallQueue else quiet + 1
+            quiet = 0 if due or pool.working or self.threadCallQueue or busy() else quiet + 1
             if quiet < 3:
                 self.counted(self.iterate, 0.002)
 
@@ -117,14 +118,27 @@ class TurnHost(MemoryHost):
         made._received, made.send = received, sent  # type: ignore[method-assign]
         return made
 
+    def settle(self) -> None:
+        """Until everything that is under way is over, in the ledger as well."""
+        ledger = self.core.on.evidence.ledger
+        self.turns.settle(lambda: ledger._under_way or ledger._collected)
+
+    def passes(self, seconds: float) -> float:
+        """Let time go by, and what is due then happen: the seconds of the longest turn."""
+        self.settle()
+        self.turns.taken.clear()
+        self.turns.ahead += seconds
+        self.settle()
+        return max(self.turns.taken)
+
     def longest(self, method: str, path: str = "/", input: Any = None, **options: Any) -> tuple[Answer, float]:
         """The answer to a call, and the seconds of its longest turn; what it leaves behind to do is part of it."""
-        self.turns.settle()
+        self.settle()
         self.turns.taken.clear()
         answers: list[Answer] = []
         self.begin(method, path, input, **options).addCallback(answers.append)
         self.turns.until(lambda: answers)
-        self.turns.settle()
+        self.settle()
         return answers[0], max(self.turns.taken)
 
     def close(self) -> None:

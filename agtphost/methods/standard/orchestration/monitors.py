@@ -10,11 +10,10 @@ and after a restart one look at each tells what happened meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
@@ -22,6 +21,7 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
+from agtphost.methods.standard.agenda import Agenda
 from agtphost.methods.standard.orchestration import observing
 from agtphost.methods.standard.orchestration.observing import Observed
 
@@ -31,9 +31,6 @@ MONITOR: Final = "monitor"
 TOPIC: Final = "monitor"
 MOST_TOLD: Final = 50
 """Changes in one notification; of more, how many there were."""
-
-AT_ONCE: Final = 20
-"""Subscriptions that are looked at in one go."""
 
 AGAIN: Final = 5.0
 """Seconds until a look is repeated that could not be told of."""
@@ -54,13 +51,12 @@ class Monitors:
         self._ledger = ledger
         self._clock = clock
         self._observed: Observed | None = None
-        self._timers: dict[str, IDelayedCall] = {}
+        self._timers = Agenda(clock, self._at_its_time)
+        self._looks = Agenda(clock, self._look)
         self._aims: dict[str, tuple[str, ...]] = {}
         self._of_agents: dict[str, set[str]] = {}
-        self._wanted: dict[str, None] = {}
         self._busy: set[str] = set()
         self._again: set[str] = set()
-        self._due = False
         self._started = False
         self._stopping = False
 
@@ -79,51 +75,35 @@ class Monitors:
         if self._started:
             return
         for kind, _ in observing.OWN.values():
-            self.held.watch(kind, self._changed)
-        self.held.watch(notification.NOTIFICATION, self._changed)
+            self.held.follow(kind, self._changed)
+        self.held.follow(notification.NOTIFICATION, self._changed)
         self._started = True
-        self.held.watch(MONITOR, self._subscribed)
+        self._timers.soon(self.held.follow(MONITOR, self._subscribed))
 
     def stop(self) -> None:
         """Tell nothing more."""
         self._stopping = True
-        for timer in self._timers.values():
-            if timer.active():
-                timer.cancel()
+        self._timers.stop()
+        self._looks.stop()
 
     def lifecycle(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state has changed."""
         if self._started:
-            self._look_soon(self._of_agents.get(agent_id, ()))
+            self._looks.soon(self._of_agents.get(agent_id, ()))
 
     def _changed(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._started:
-            self._look_soon(each.key for each in self.held.of(MONITOR, item.owner))
-
-    def _look_soon(self, keys: Iterable[str]) -> None:
-        self._wanted.update(dict.fromkeys(keys))
-        if self._wanted and not self._due and not self._stopping:
-            self._due = True
-            self._clock.callLater(0, self._look_at_some)
-
-    def _look_at_some(self) -> None:
-        """Some in one go, so that others have their turn."""
-        self._due = False
-        for key in tuple(islice(self._wanted, AT_ONCE)):
-            del self._wanted[key]
-            self._look(key)
-        self._look_soon(())
+            self._looks.soon(each.key for each in self.held.of(MONITOR, item.owner))
 
     def _subscribed(self, key: str, item: StateItem | None) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None and timer.active():
-            timer.cancel()
+        self._timers.drop(key)
         self._aimed(key, () if item is None else item.brief["agents"])
         if item is None or self._stopping:
+            self._looks.drop(key)
             return
-        self._timers[key] = self._clock.callLater(item.value["interval"], self._at_its_time, key)
+        self._timers.at(key, item.brief["interval"])
         if key not in self._busy:
-            self._look_soon((key,))
+            self._looks.soon((key,))
 
     def _aimed(self, key: str, agents: Iterable[str]) -> None:
         """Remember which subscriptions are about which agents."""
@@ -138,10 +118,10 @@ class Monitors:
             self._of_agents.setdefault(agent_id, set()).add(key)
 
     def _at_its_time(self, key: str) -> None:
-        self._timers.pop(key, None)
         item = self.held.get(MONITOR, key)
         if item is not None and not self._stopping:
-            self._timers[key] = self._clock.callLater(item.value["interval"], self._at_its_time, key)
+            self._aimed(key, item.brief["agents"])
+            self._timers.at(key, item.brief["interval"])
             self._look(key)
 
     def _look(self, key: str) -> None:
@@ -188,7 +168,7 @@ class Monitors:
             await self._ledger.submit(draft)
         except (LedgerUnavailable, StaleChange) as error:
             log.info("{key} is told later: {why}", key=item.key, why=str(error))
-            self._clock.callLater(AGAIN, self._look, item.key)
+            self._clock.callLater(AGAIN, self._looks.soon, (item.key,))
         finally:
             self._busy.discard(item.key)
         if item.key in self._again:

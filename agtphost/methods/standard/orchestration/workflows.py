@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -27,6 +27,7 @@ from agtphost.dispatch.resumption import Resumed
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
+from agtphost.methods.standard.agenda import Agenda
 from agtphost.methods.standard.orchestration import items, plan, schedule
 from agtphost.methods.standard.orchestration.runner import Ask, Run, Stop
 from agtphost.vocabulary import jsontext
@@ -79,7 +80,7 @@ class Workflows:
         self._match: Callable[[str, str], Match | None] = lambda method, path: None
         self._runs: dict[str, Run] = {}
         self._carried: dict[str, Deferred[None]] = {}
-        self._timers: dict[str, IDelayedCall] = {}
+        self._agenda = Agenda(clock, self._come)
         self._started = False
         self._stopping = False
 
@@ -209,28 +210,31 @@ class Workflows:
         """From now on, take up what is to go on, what an earlier process left included."""
         if not self._started:
             self._started = True
-            self.held.watch(items.WORKFLOW, self._found)
+            self._agenda.soon(self.held.follow(items.WORKFLOW, self._found))
 
     def _found(self, key: str, item: StateItem | None) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None and timer.active():
-            timer.cancel()
+        self._agenda.drop(key)
         if item is None or self._stopping:
             return
         state = item.brief["state"]
         if state == items.RUNNING and key not in self._runs:
             # Not within the commit that tells of it.
-            self.clock.callLater(0, self._take_up, key)
-        elif state in (items.SCHEDULED, items.PAUSED) and (due := schedule.due(item.value)) is not None:
-            seconds = min(max(due - self.now(), 0.0), LONGEST_SLEEP)
-            self._timers[key] = self.clock.callLater(seconds, self._due, key)
+            self._agenda.soon((key,))
+        elif state in (items.SCHEDULED, items.PAUSED) and (due := schedule.due(item.brief)) is not None:
+            self._agenda.at(key, min(due - self.now(), LONGEST_SLEEP))
 
-    def _due(self, key: str) -> None:
-        self._timers.pop(key, None)
+    def _come(self, key: str) -> None:
         item = self.held.get(items.WORKFLOW, key)
         if item is None or self._stopping:
             return
-        due = schedule.due(item.value)
+        state = item.brief["state"]
+        if state == items.RUNNING:
+            self._take_up(key, item)
+        elif state in (items.SCHEDULED, items.PAUSED):
+            self._due(key, item)
+
+    def _due(self, key: str, item: StateItem) -> None:
+        due = schedule.due(item.brief)
         if due is None or due > self.now() + 0.001:
             self._found(key, item)
             return
@@ -243,14 +247,13 @@ class Workflows:
             await self.journal(value, {"state": value["state"], "cause": "its time has come"}, changes)
         except Unkept as error:
             log.error("the workflow {key} is not taken up yet: {why}", key=key, why=str(error))
-            self.clock.callLater(RETRY_SECONDS, self._again, key)
+            self._agenda.at(key, RETRY_SECONDS)
 
     def _again(self, key: str) -> None:
         self._found(key, self.held.get(items.WORKFLOW, key))
 
-    def _take_up(self, key: str) -> None:
-        item = self.held.get(items.WORKFLOW, key)
-        if item is None or item.brief["state"] != items.RUNNING or key in self._runs or self._stopping:
+    def _take_up(self, key: str, item: StateItem) -> None:
+        if key in self._runs:
             return
         if key in self._carried:
             return
@@ -297,9 +300,7 @@ class Workflows:
     async def stop(self, seconds: float) -> None:
         """Begin no further step; wait for those that run, and no longer than ``seconds``."""
         self._stopping = True
-        for timer in self._timers.values():
-            if timer.active():
-                timer.cancel()
+        self._agenda.stop()
         if not self._carried:
             return
         late = self.clock.callLater(seconds, self._end)

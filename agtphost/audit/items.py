@@ -1,0 +1,69 @@
+"""One state item: what is at hand of it, however long it is, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.stores.rows import ItemRow
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.bounds import Holding
+
+SHORT = 1_024
+"""Octets up to which an item is kept decoded; of a longer one, what it is found by."""
+
+_ABSENT: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateItem:
+    """One state item as it was last committed."""
+
+    kind: str
+    key: str
+    owner: str
+    """Agent-ID of the agent it belongs to; empty where it is the host's."""
+
+    version: int
+    """What :attr:`agtphost.audit.drafts.Change.expected` compares with."""
+
+    expires_at: int | None
+    """Milliseconds since the Unix epoch; None for never."""
+
+    brief: Mapping[str, Any]
+    """The members that its kind is found by and listed with: at hand however long the item is."""
+
+    octets: int
+    """Of its JSON."""
+
+    kept: Mapping[str, Any] | bytes
+    """The item, or its JSON where that is longer than :data:`SHORT`."""
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """The item. A long one is decoded each time: many of them cost no more memory than their octets."""
+        if isinstance(self.kept, bytes):
+            decoded: Mapping[str, Any] = jsontext.decode_kept(self.kept)
+            return decoded
+        return self.kept
+
+
+def item_of(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
+    """
+    An item as it is stored.
+
+    :param octets: its JSON.
+    """
+    value = jsontext.decode_kept(octets)
+    names = {holding.state, *holding.indexed, *holding.brief}
+    return StateItem(
+        kind=row.kind,
+        key=row.key,
+        owner=row.owner.hex(),
+        version=row.version,
+        expires_at=row.expires_at,
+        brief={name: value[name] for name in names if name in value} or _ABSENT,
+        octets=len(octets),
+        kept=value if len(octets) <= SHORT else octets,
+    )

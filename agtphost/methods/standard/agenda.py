@@ -1,0 +1,104 @@
+"""What is to be done for which key, and when: however much is due at once, others have their turn in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from agtphost.vocabulary.sorted_blocks import SortedBlocks
+from agtphost.vocabulary.steps import TURN
+
+log = Logger()
+
+
+class Agenda:
+    """
+    Acts on keys, each as soon as its time has come.
+
+    One timer for all of them: a hundred thousand that are due at the same moment are acted on in many turns.
+
+    :param act: called with a key, which is on the agenda no longer.
+    """
+
+    def __init__(self, clock: IReactorTime, act: Callable[[str], object]) -> None:
+        self._clock = clock
+        self._act = act
+        self._now: dict[str, None] = {}
+        self._times: dict[str, float] = {}
+        self._order: SortedBlocks[str] = SortedBlocks()
+        self._call: IDelayedCall | None = None
+        self._stopped = False
+
+    def at(self, key: str, seconds: float) -> None:
+        """
+        Act on it then, and not before.
+
+        :param seconds: from now on.
+        """
+        self.drop(key)
+        when = self._times[key] = self._clock.seconds() + max(seconds, 0.0)
+        self._order.put((when, key), key)
+        self._arm()
+
+    def soon(self, keys: Iterable[str]) -> None:
+        """Act on these in the order in which they come, but not within this call."""
+        self._now.update(dict.fromkeys(keys))
+        self._arm()
+
+    def drop(self, key: str) -> None:
+        """Do not act on it."""
+        self._now.pop(key, None)
+        when = self._times.pop(key, None)
+        if when is not None:
+            self._order.drop((when, key))
+
+    def stop(self) -> None:
+        """Act on nothing more."""
+        self._stopped = True
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._now.clear()
+        self._times.clear()
+        self._order = SortedBlocks()
+
+    def _arm(self) -> None:
+        if self._stopped:
+            return
+        first = self._order.first()
+        if self._now:
+            when = 0.0
+        elif first is not None:
+            when = first[0][0]
+        else:
+            return
+        if self._call is not None and self._call.active():
+            if self._call.getTime() <= when:
+                return
+            self._call.cancel()
+        self._call = self._clock.callLater(max(when - self._clock.seconds(), 0.0), self._go)
+
+    def _go(self) -> None:
+        began = time.thread_time()
+        while (key := self._next()) is not None:
+            try:
+                self._act(key)
+            except Exception:
+                log.failure("what was due did not happen: {key}", key=key)
+            if time.thread_time() - began > TURN / 2:
+                break
+        self._arm()
+
+    def _next(self) -> str | None:
+        """What is due, and is taken from the agenda with that."""
+        if self._now:
+            key = next(iter(self._now))
+        else:
+            first = self._order.first()
+            if first is None or first[0][0] > self._clock.seconds():
+                return None
+            key = first[1]
+        self.drop(key)
+        return key
