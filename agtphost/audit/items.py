@@ -9,6 +9,7 @@ from typing import Any
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import Holding
+from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SHORT = 1_024
 """Octets up to which an item is kept decoded; of a longer one, what it is found by."""
@@ -67,3 +68,8 @@ def item_of(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
         octets=len(octets),
         kept=value if len(octets) <= SHORT else octets,
     )
+
+
+def made(row: ItemRow) -> StateItem | None:
+    """The same of what the host itself keeps: in the writer's thread, so that long ones hold nobody up."""
+    return None if row.value is None else item_of(row, row.value, ITEM_KINDS[row.kind])

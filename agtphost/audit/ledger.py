@@ -34,7 +34,7 @@ from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, Reserva
 from agtphost.audit.grouping import Grouping, LedgerReactor
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.audit.settling import give_back, take_effect
+from agtphost.audit.settling import Settling, give_back
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.tree import TreeKeeper
@@ -117,6 +117,7 @@ class Ledger:
         self._reactor = reactor
         self._lifecycle = lifecycle
         self._held = StateTable() if held is None else held
+        self._settling = Settling(reactor.callLater, lifecycle, self._held)
         self._now = now
         self._probe_seconds = probe_seconds
         self._writer = GroupWriter(
@@ -301,17 +302,11 @@ class Ledger:
     def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
         self._returned(len(entries))
-        now = self._now()
-        take_effect(entries, self._lifecycle, self._held)
-        for entry in entries:
-            if isinstance(entry.outcome, Exception):
-                entry.deferred.errback(entry.outcome)
-            else:
-                entry.deferred.callback(entry.outcome)
-        self._watchers.committed(entries, now, seconds)
+        self._settling.settle(entries, partial(self._watchers.committed, entries, self._now(), seconds))
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
         self._returned(len(entries))
+        self._settling.finish()
         give_back(entries, self._held)
         for entry in entries:
             entry.deferred.errback(LedgerUnavailable(error))
@@ -319,13 +314,16 @@ class Ledger:
     def _moved(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
         """In the writer's thread: somebody else wrote to the store. The reactor hears of it before of the group."""
         self._report("the store was changed by another process: {why}", "what it holds is taken over")
-        self._reactor.callFromThread(self._lifecycle.replace, states)
-        self._reactor.callFromThread(self._held.replace, held)
+        self._reactor.callFromThread(self._replace, states, held)
+
+    def _replace(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
+        self._settling.finish()
+        self._lifecycle.replace(states)
+        self._held.replace(held)
 
     def _recovered(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
         """The store takes writes again. A COMMIT in doubt may have changed states: take what it holds."""
-        self._lifecycle.replace(states)
-        self._held.replace(held)
+        self._replace(states, held)
         if not self._stopping:
             self.healthy = True
         log.info("the store takes records again")
@@ -491,6 +489,7 @@ class Ledger:
 
     def _joined(self) -> None:
         """Nothing is accepted any more; nobody who was is left waiting."""
+        self._settling.finish()
         thread: Any = self._thread
         thread.join()
         self._hand_over()

@@ -2,24 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.audit.writer import Entry, Submission
+from agtphost.vocabulary.steps import TURN, finished
+
+AT_ONCE = 4
+"""Entries of a group between two looks at the clock."""
+
+Steps = Generator[None, None, None]
 
 
-def take_effect(entries: Sequence[Entry], lifecycle: LifecycleTable, held: StateTable) -> None:
-    """A group was committed: its transitions and its changed state items are in force."""
-    for entry in entries:
+class Settling:
+    """
+    Groups that are through, each after the one before: what they changed is in force before anybody hears of it.
+
+    A large one takes as many turns of the reactor as it needs; what one record changed becomes true in one of them.
+
+    :param later: the reactor's ``callLater``.
+    """
+
+    def __init__(self, later: Callable[..., object], lifecycle: LifecycleTable, held: StateTable) -> None:
+        self._later = later
+        self._lifecycle = lifecycle
+        self._held = held
+        self._groups: deque[Steps] = deque()
+        self._going = False
+        self._scheduled = False
+
+    def settle(self, entries: Sequence[Entry], told: Callable[[], None]) -> None:
+        """
+        Fire the Deferreds of a group, once its effects are in force.
+
+        :param told: called at the end.
+        """
+        if self._going:  # Only where nobody waits for records: another one was sealed before this call returned.
+            finished(self._steps(entries, told))
+            return
+        self._groups.append(self._steps(entries, told))
+        if not self._scheduled:
+            self._go()
+
+    def finish(self) -> None:
+        """Settle now what waits: something is to come behind it."""
+        while self._groups and not self._going:
+            finished(self._groups.popleft())
+
+    def _go(self) -> None:
+        self._scheduled = False
+        self._going = True
+        began = time.thread_time()
+        try:
+            while self._groups:
+                for _ in self._groups[0]:
+                    if time.thread_time() - began > TURN / 2:
+                        self._scheduled = True
+                        self._later(0, self._go)
+                        return
+                self._groups.popleft()
+        finally:
+            self._going = False
+
+    def _steps(self, entries: Sequence[Entry], told: Callable[[], None]) -> Steps:
+        for number, entry in enumerate(entries, 1):
+            self._take_effect(entry)
+            if not number % AT_ONCE:
+                yield
+        for number, entry in enumerate(entries, 1):
+            if isinstance(entry.outcome, Exception):
+                entry.deferred.errback(entry.outcome)
+            else:
+                entry.deferred.callback(entry.outcome)
+            if not number % AT_ONCE:
+                yield
+        told()
+
+    def _take_effect(self, entry: Entry) -> None:
+        """Its transitions and its changed state items are in force."""
         if entry.__class__ is not Submission:
-            continue
+            return
         if entry.state is not None and entry.draft.event is not None:
-            lifecycle.apply(entry.draft.event.agent_id, entry.state)
+            self._lifecycle.apply(entry.draft.event.agent_id, entry.state)
         if entry.admitted is not None:
-            held.settle(entry.admitted)
+            self._held.settle(entry.admitted)
         if entry.held:
-            held.apply(entry.held)
+            self._held.apply(entry.held, entry.items)
 
 
 def give_back(entries: Sequence[Entry], held: StateTable) -> None:

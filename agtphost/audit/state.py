@@ -377,11 +377,18 @@ class StateTable:
             if self.get(kind, key) is None:
                 self._tell(kind, key, None)
 
-    def apply(self, rows: Sequence[ItemRow]) -> None:
-        """Committed changes."""
-        for row in rows:
+    def apply(self, rows: Sequence[ItemRow], made: Sequence[StateItem | None] = ()) -> None:
+        """
+        Committed changes.
+
+        :param made: the items that they are; without them, they are made here.
+        """
+        for number, row in enumerate(rows):
             table = self._table(row.kind)
-            item = None if row.value is None else item_of(row, row.value, table.holding)
+            if made:
+                item = made[number]
+            else:
+                item = None if row.value is None else item_of(row, row.value, table.holding)
             if item is None:
                 table.drop(row.key)
             else:

@@ -37,6 +37,7 @@ from agtphost.audit.drafts import (
     Stopped,
     StreamEvent,
 )
+from agtphost.audit.items import StateItem, made
 from agtphost.audit.keyed import Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
 from agtphost.audit.tree import TreeKeeper
@@ -55,7 +56,7 @@ _JWS: Final = int(RecordFormat.JWS)
 class Submission:
     """One draft on its way through a group."""
 
-    __slots__ = ("admitted", "deferred", "draft", "held", "outcome", "state")
+    __slots__ = ("admitted", "deferred", "draft", "held", "items", "outcome", "state")
 
     def __init__(self, draft: Draft, deferred: Any = None) -> None:
         self.draft = draft
@@ -67,6 +68,8 @@ class Submission:
         """With changes: the room that was made for them."""
         self.held: tuple[ItemRow, ...] = ()
         """With changes: what the state items became."""
+        self.items: list[StateItem | None] = []
+        """The same as they are kept in memory."""
 
 
 class Claim:
@@ -356,7 +359,7 @@ class _Group:
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
             self.states[draft.event.agent_id] = submission.state
         held = tuple(_linked(row, change, sealed.audit_id) for row, change in zip(held, draft.changes, strict=True))
-        submission.held = held
+        submission.held, submission.items = held, list(map(made, held))
         for row in held:
             self._store.put_held(row)
         self.heads.update(heads)

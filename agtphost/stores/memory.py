@@ -161,13 +161,16 @@ class MemoryStore:
         return 0 if row is None or (row.expires_at is not None and row.expires_at <= now) else row.version
 
     def put_held(self, row: ItemRow) -> None:
-        undo = self._noted()
-        before = dict(self._held)
-        if row.value is None:
-            self._held.pop((row.kind, row.key), None)
+        undo, key = self._noted(), (row.kind, row.key)
+        before = self._held.get(key)
+        self._place(key, None if row.value is None else row)
+        undo.append(lambda: self._place(key, before))
+
+    def _place(self, key: tuple[str, str], row: ItemRow | None) -> None:
+        if row is None:
+            self._held.pop(key, None)
         else:
-            self._held[row.kind, row.key] = row
-        undo.append(lambda: setattr(self, "_held", before))
+            self._held[key] = row
 
     # The tree over all records
 

@@ -198,6 +198,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _HELD: frozenset(
         {
+            "audit.settling:Settling._groups",
             "methods.standard.agenda:Agenda._now",
             "methods.standard.agenda:Agenda._times",
             "methods.standard.collections.index:QueueOrder._claimed",

@@ -11,6 +11,9 @@ from twisted.logger import Logger
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
 
+SHARE = TURN / 5
+"""Seconds that one of them acts in a turn: there are several, and they may all have something to do."""
+
 log = Logger()
 
 
@@ -87,7 +90,7 @@ class Agenda:
                 self._act(key)
             except Exception:
                 log.failure("what was due did not happen: {key}", key=key)
-            if time.thread_time() - began > TURN / 2:
+            if time.thread_time() - began > SHARE:
                 break
         self._arm()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,14 +19,16 @@ import pytest
 from agtphost.host.root import settle_collector
 from agtphost.stores.rows import ItemRow
 from agtphost.testing import TestAgent
+from agtphost.vocabulary import jsontext
 from tests.methods.standard.turns import TurnHost, row
 from tests.programmes import length
 from tests.rows import each_row
 from tests.test_parser_bounds import limit
 
-MANY = length(3_000, 65_000)
+MANY = length(3_000, 60_000)
 """Items of each of three collections: together, they may have 200,000."""
 
+SOON = 60.0
 STAMP = "2026-01-31T00:00:00.000000Z"
 SETTINGS: Mapping[str, Any] = {
     "methods": {
@@ -38,6 +41,7 @@ SETTINGS: Mapping[str, Any] = {
                 "remote": [{"name": "far", "pull": "QUERY /far", "push": "NOTIFY /far"}],
             },
             {"name": "jobs", "queue": True, "max_items": 100_000},
+            {"name": "board"},
         ],
     }
 }
@@ -66,7 +70,10 @@ def item(collection: str, number: int, owner: TestAgent, data: Any, **more: Any)
 
 
 class Full(TurnHost):
-    """A host whose collections are full."""
+    """A host whose collections are full, and that has much to go on with."""
+
+    resumed = 0.0
+    """Seconds of the longest turn in which it did."""
 
     def __init__(self) -> None:
         super().__init__(SETTINGS)
@@ -81,6 +88,7 @@ class Full(TurnHost):
                 item("relations", n, self.other, {"source": "x", "target": "y", "relationship": "near"}),
             )
         )
+        self.keep(waiting(self))
         self.endpoint("QUERY", "/far", lambda context: {"items": far})
         self.endpoint("NOTIFY", "/far", lambda context: {}, {"items": {}})
         self.endpoint("QUERY", "/long", self._long)
@@ -94,12 +102,61 @@ class Full(TurnHost):
         return {}
 
 
+WAITING = length(100, 1_000)
+"""Workflows that are to go on, and as many that have a time; subscriptions; five times as many publications."""
+
+
+def waiting(host: Full) -> Iterator[ItemRow]:
+    """What an earlier process left to be done."""
+    owners = [host.agent(f"owner{n}", scopes=("activation:run",)) for n in range(20)]
+    steps = [{"method": "QUERY", "path": "/far", "parameters": {}} for _ in range(50)]
+    soon = time.time() + SOON
+    for n in range(WAITING):
+        owner = owners[n % len(owners)]
+        held_by, agent_id = owner.agent.agent_id, owner.agent_id
+        common = {
+            "agent_id": agent_id,
+            "task_id": "t",
+            "definition": {"steps": steps},
+            "on_failure": "abort",
+            "authority": None,
+            "created_at": STAMP,
+        }
+        later = {"next": soon, "next_at": STAMP, "every": None, "left": 1}
+        for kind, more in (("running", {}), ("scheduled", {"schedule": later})):
+            value = {"workflow_id": f"wf-{kind}{n}", "kind": "chain", "state": kind, **common, **more}
+            yield row("workflow", value["workflow_id"], held_by, value)
+        monitor = {
+            "subscription_id": f"mon-{n}",
+            "agent_id": agent_id,
+            "owner": held_by,
+            "events": ["workflow", "metric"],
+            "target": "own",
+            "about": "own",
+            "agents": [],
+            "threshold": None,
+            "metric": "unread_notifications",
+            "interval": 5.0,
+            "created_at": STAMP,
+            "told": 0,
+            "missed": 0,
+            "seen": {},
+        }
+        yield row("monitor", monitor["subscription_id"], held_by, monitor)
+        for m in range(5):
+            entry = jsontext.decode(item("board", 5 * n + m, owner, {"n": n}).value or b"")
+            value = {"state": "scheduled", "at": soon, "publisher": agent_id, "item": {**entry, "format": ""}}
+            yield row("publication", f"pub-{n}-{m}", held_by, value)
+
+
 @pytest.fixture(scope="module")
 def host() -> Iterator[Full]:
     thresholds = gc.get_threshold()
     made = Full()
     assert made.core.on.evidence.held.count("collection-item") == 3 * MANY
     settle_collector()
+    made.settle()
+    made.resumed = max(made.turns.taken)
     yield made
     gc.unfreeze()
     gc.set_threshold(*thresholds)
@@ -150,6 +207,19 @@ def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
     seconds = longest(host, method, given)
     print(f"{method} {seconds * 1000:.1f} ms")
     assert seconds < most()
+
+
+def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
+    """Workflows that go on after a restart or whose time has come, publications, and subscriptions that look."""
+    held = host.core.on.evidence.held
+    states = Counter(each.brief["state"] for each in held.all("workflow"))
+    assert states == {"interrupted": WAITING, "scheduled": WAITING}, "nobody answers for them any more"
+    found = [host.resumed, host.passes(2 * SOON), host.passes(10.0)]
+    print([f"{seconds * 1000:.1f} ms" for seconds in found])
+    states = Counter(each.brief["state"] for each in held.all("workflow"))
+    assert states == {"interrupted": 2 * WAITING}
+    assert held.count("publication") == 0 and len(host.core.on.lasting.stocks.of("board")) == 5 * WAITING
+    assert max(found) < most()
 
 
 def test_what_holds_the_reactor_is_found(host: Full) -> None:
