@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.logger import Logger
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Request
+from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
@@ -234,7 +234,7 @@ class FrontResource(Resource):
     def _in_service(self, exposed: Exposed | Relayed) -> bool:
         return exposed.card() is not None if isinstance(exposed, Relayed) else self._offered(exposed.agent)
 
-    def _card(self, request: Request, label: str, exposed: Exposed | Relayed) -> bytes:
+    def _card(self, request: BoundedRequest, label: str, exposed: Exposed | Relayed) -> bytes:
         base = self._settings.url or host_of(request)
         if isinstance(exposed, Relayed):
             shown: tuple[object, object] = (exposed.card(), None)

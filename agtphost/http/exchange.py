@@ -302,7 +302,7 @@ class BoundedRequest(Request):
 
 
 def tail_of(
-    request: Request,
+    request: BoundedRequest,
     status: int,
     octets: bytes,
     *fields: tuple[str, str],
@@ -313,7 +313,7 @@ def tail_of(
     set_status(request, status)
     everything = (("Content-Type", kind), ("Content-Length", str(len(octets))), ("Cache-Control", cache), *fields)
     for name, value in everything:
-        request.responseHeaders.setRawHeaders(name, [value])
+        request.responseHeaders.put(name, value)
     return b"" if request.method == b"HEAD" else octets
 
 

@@ -43,11 +43,21 @@ class Fields(Headers):
         """Their values, by names such as ``Content-Type``."""
         return self._rawHeaders
 
+    def put(self, name: str, value: str) -> None:
+        """One value, of one line: see :meth:`twisted.web.http_headers.Headers.setRawHeaders`."""
+        octets = value.encode("utf-8")
+        if b"\n" in octets or b"\r" in octets:
+            self.setRawHeaders(name, [value])
+        else:
+            self._rawHeaders[spelled(name.encode("ascii"))] = [octets]
+
     def getRawHeaders(self, name: Any, default: Any = None) -> Any:
         """See :meth:`twisted.web.http_headers.Headers.getRawHeaders`: a name that is known is not looked at again."""
         known = _names.get(name)
         if known is None:
-            return super().getRawHeaders(name, default)
+            if type(name) is not bytes:
+                return super().getRawHeaders(name, default)
+            known = spelled(name)
         return self._rawHeaders.get(known) or default
 
 

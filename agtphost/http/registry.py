@@ -7,11 +7,10 @@ proven to be, and is answered from its answer. Who shows nothing calls as nobody
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
@@ -19,7 +18,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 from agtphost.http import registry_calls as calls
 from agtphost.http import registry_errors as errors
 from agtphost.http.clients import Certified, Client, Clients, NotAdmitted, Tried
-from agtphost.http.event_stream import EventWriter, Gone
+from agtphost.http.event_stream import EventWriter
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.refusals import refused, unproven
 from agtphost.http.registry_calls import Asked, Said
@@ -27,6 +26,7 @@ from agtphost.http.registry_document import document
 from agtphost.http.registry_routes import CARD, DOCUMENT, Route, Unanswerable, routes_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
+from agtphost.protocols.driving import drive
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import phrase_of
@@ -204,17 +204,15 @@ class RegistryResource(Resource):
             details = {"parameter": error.field} if error.field else {}
             return refused(request, 400, Reason.INVALID_INPUT, str(error), remedy=SEE, details=details)
         answering = self._streamed if asked.stream else self._answered
-        working = Deferred.fromCoroutine(answering(request, route, client, asked, said))
-        working.addErrback(lambda failure: log.failure("a client of the registry cannot be answered", failure))
+        drive(_logged(answering(request, route, client, asked, said)))
         return NOT_DONE_YET
 
     async def _answered(
         self, request: BoundedRequest, route: Route, client: Client, asked: Asked, said: Mapping[str, str]
     ) -> None:
-        gone = Gone(request)
         response = await self._dispatcher.dispatch(asked.request, client.peer())
         client.note(response.status, response.headers.get("audit-id"))
-        if not gone.yet:
+        if not request.departed:
             _finish(request, response, calls.answer(route, response, self.base(request), said, batch=asked.batch))
 
     async def _streamed(
@@ -235,6 +233,14 @@ class RegistryResource(Resource):
         else:
             writer.write(_event("error", response, errors.fault_of(response).document))
         writer.finish()
+
+
+async def _logged(answering: Awaitable[None]) -> None:
+    """Nobody waits for what comes of it."""
+    try:
+        await answering
+    except Exception:
+        log.failure("a client of the registry cannot be answered")
 
 
 def _said(request: BoundedRequest) -> dict[str, str]:

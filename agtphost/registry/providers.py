@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -77,6 +78,7 @@ class Providers:
         return tuple(each for one in self._by_origin.values() for each in one.settings.allow_addresses)
 
 
+@lru_cache(1024)
 def origin_of(url: str) -> str:
     """Scheme, host and port of a URL, as ``[[registry.provider]] origin`` has them; empty for what has none."""
     try:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -58,7 +59,7 @@ class EndpointTool:
 
     idempotent: bool
 
-    @property
+    @cached_property
     def key(self) -> str:
         """``METHOD /path``."""
         return f"{self.method} {self.path}"
@@ -118,6 +119,7 @@ class Endpoints:
     def __init__(self, link: EndpointLink) -> None:
         self._link = link
         self._tools: dict[str, EndpointTool] = {}
+        self._made: tuple[object, list[EndpointTool]] = (None, [])
 
     def known(self, name: str) -> EndpointTool | None:
         """The endpoint that clients know by a name, as last listed."""
@@ -137,13 +139,19 @@ class Endpoints:
         if not reply.ok:
             return []
         admitted = _admitted(reply)
-        found = tools_of((await self._link.manifest()).get("endpoints"))
-        self._tools = {tool.name: tool for tool in found}
         return [
             replace(tool, definition=marked(tool.definition)) if admitted[tool.key] else tool
-            for tool in found
+            for tool in self._tools_of((await self._link.manifest()).get("endpoints"))
             if tool.key in admitted
         ]
+
+    def _tools_of(self, endpoints: Any) -> list[EndpointTool]:
+        """All of them; they are made anew where the manifest is another one than before."""
+        if self._made[0] is not endpoints or endpoints is None:
+            found = tools_of(endpoints)
+            self._made = endpoints, found
+            self._tools = {tool.name: tool for tool in found}
+        return self._made[1]
 
     async def call(
         self,
