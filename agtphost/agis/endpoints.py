@@ -166,7 +166,7 @@ class _Import:
             )
         semantic = self._semantic()
         function = "_".join(re.findall(r"[a-z0-9]+", f"{method} {endpoint.path}".lower()))
-        self.reviews.append(f"[handler] nothing answers yet: {MODULE}.{function} is to be written, or name another")
+        self.reviews.append(f"[handler] nothing answers yet: {function} is to be written, or name another")
         self.reviews.append("[required_scopes] none: name what a caller has to be allowed")
         table = {
             "method": method,

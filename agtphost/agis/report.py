@@ -39,7 +39,7 @@ def line(file: str, finding: Finding) -> str:
     """``file:12:5: error AGIS-P4-verb-in-path [AGIS v01 section 5 (b)] FETCH /getUser: ...; say FETCH /user``."""
     fix = f"; try: {finding.fix}" if finding.fix else ""
     rule = f"{finding.rule.name} [AGIS v01 section {finding.rule.section}]"
-    where = f"{file}:{finding.line}:{finding.column}"
+    where = f"{file}:{finding.line}:{finding.column}" if finding.line else file
     if finding.reason:
         return f"{where}: suppressed {rule} {finding.place}: {finding.message}; reason: {finding.reason}"
     return f"{where}: {finding.severity.value} {rule} {finding.place}: {finding.message}{fix}"

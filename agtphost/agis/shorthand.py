@@ -8,7 +8,7 @@ of a closed object, ``{type: integer, minimum: 1}``, and required.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 _ITEM = re.compile(r"\s*+([A-Za-z_][A-Za-z0-9_.-]*+)\s*+(?:\((.*)\)\s*)?", re.DOTALL)
@@ -84,6 +84,27 @@ def schema_of(contract: Any, *, closed: bool) -> dict[str, Any]:
         properties, required = {name: _described(value) for name, value in contract.items()}, []
     found: dict[str, Any] = {"type": "object", "additionalProperties": not closed, "properties": properties}
     return {**found, "required": required} if required else found
+
+
+def doubts(contract: Any) -> Iterator[tuple[str, str]]:
+    """
+    What of a contract in shorthand says nothing, or says it twice: names, and sentences.
+
+    :param contract: one for which :func:`is_shorthand` is true.
+    """
+    groups = (
+        [contract] if isinstance(contract, list) else [contract.get(name) or [] for name in ("required", "optional")]
+    )
+    seen: set[str] = set()
+    for item in (each for group in groups for each in _joined(group)):
+        found = _ITEM.fullmatch(item) if isinstance(item, str) else None
+        if found is None:
+            continue  # What is no name is told for what it is: not in snake_case.
+        if found[1] in seen:
+            yield found[1], f"{found[1][:64]} is declared twice"
+        seen.add(found[1])
+        if found[2] is not None and not _kind(found[2]):
+            yield found[1], f"({found[2][:64]}) is no type of JSON Schema, so that {found[1][:64]} may be anything"
 
 
 def _properties(items: Iterable[Any]) -> Iterable[tuple[str, dict[str, Any]]]:

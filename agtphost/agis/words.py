@@ -139,10 +139,15 @@ def words() -> Words:
     irregular = dict(pair.split(":") for pair in lists["irregular"].split())
     catalog = Catalog.load()
     verbs = named["verbs"] | catalog.methods
+    # As they are written in Britain: SUMMARISE, ANALYSE.
+    british = {f"{verb[:-2]}SE": verb for verb in verbs if verb.endswith(("IZE", "YZE"))}
+    british = {verb: other for verb, other in british.items() if verb not in verbs}
+    verbs |= british.keys()
     effects = {verb: _effect(entry.categories) for verb, entry in catalog.entries.items()}
     effects |= dict.fromkeys(named["reading"], Effect.READS)
     effects |= dict.fromkeys(named["acting"], Effect.ACTS)
     effects |= dict.fromkeys(named["either"], Effect.UNKNOWN)
+    effects |= {verb: effects[other] for verb, other in british.items() if other in effects}
     return Words(
         verbs=verbs | named["borderline"],
         nouns_too=named["nouns_too"],

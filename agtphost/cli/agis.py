@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,10 +86,11 @@ def validate(
     """
     Examine AGIS documents in the draft's eight passes.
 
-    FILE is YAML or JSON; - is standard input. Each line names the place, the
-    rule, the section of the draft and what to write instead. A document
-    conforms if all eight passes hold; warnings do not count. A document leaves
-    warnings out by its member `suppressions`: rule, endpoint and reason.
+    FILE is YAML or JSON; - is standard input, and a directory all .agis files
+    in it. Each line names the place, the rule, the section of the draft and
+    what to write instead. A document conforms if all eight passes hold;
+    warnings do not count. A document leaves warnings out by its member
+    `suppressions`: rule, endpoint and reason.
 
     \b
     Examples:
@@ -105,7 +106,7 @@ def validate(
         raise WrongInput("--similarity-fails and --model are for --similarity", "Add --similarity 0.3,0.1.")
     similar = None if thresholds is None else similarity(thresholds, model, fails=similarity_fails)
     examined = []
-    for name in files_:
+    for name in _named(files_):
         verdict = examine(read_octets(name), level=int(level), similar=similar)
         left_out = [
             replace(each, reason=reasons[each.rule.name])
@@ -139,6 +140,18 @@ def validate(
     found = {finding.severity.value for each in examined for finding in each.findings}
     if not all(each.conforms for each in examined) or (strict and "warning" in found):
         click.get_current_context().exit(1)
+
+
+def _named(given: Sequence[str]) -> Iterator[str]:
+    """The files that are meant: of a directory, those in it and below."""
+    for name in given:
+        if name == STANDARD or not Path(name).is_dir():
+            yield name
+            continue
+        found = sorted(str(each) for each in Path(name).rglob("*.agis") if each.is_file())
+        if not found:
+            raise WrongInput(f"{name} has no file in it that ends in .agis", "Name the files, whatever they end in.")
+        yield from found
 
 
 def _reasons(given: Sequence[str]) -> Mapping[str, str]:

@@ -150,6 +150,17 @@ def test_the_forms_hold_any_text(folder: Path) -> None:
     assert kinds.count(["external"]) == 2 and kinds.count([]) == len(kinds) - 2 > 0
 
 
+def test_a_directory_is_its_documents(folder: Path) -> None:
+    """Those below as well, in the order of their names; one without any is a mistake."""
+    (folder / "more").mkdir()
+    assert agis("validate", "more").exit_code == 2 and "ends in .agis" in agis("validate", "more").output
+    (folder / "more" / "a.agis").write_text(json.dumps(DOCUMENT))
+    (folder / "more" / "notes.txt").write_text("no document")
+    assert agis("validate", "more").output == "more/a.agis: conforms\n"
+    said = [each.partition(":")[0] for each in agis("validate", ".").output.splitlines()]
+    assert [*dict.fromkeys(said)] == ["broken.agis", "good.agis", "more/a.agis", "odd.agis"]
+
+
 def test_mending_ends(folder: Path) -> None:
     """What was mended has nothing left to mend, in the draft's shorthand as well."""
     short = changed(("endpoints.0.input", {"required": ["partySize (integer)"], "optional": ["note (string)"]}))

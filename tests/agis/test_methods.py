@@ -126,3 +126,22 @@ def test_forms_that_no_rule_makes(form: str, verb: str) -> None:
 def test_lists_that_know_nothing_are_noticed() -> None:
     """Without its verbs, the table above would fail."""
     assert replace(words(), verbs=frozenset()).base("BOOKING") is None
+
+
+@each_row(
+    ("verb", "intent", "rule"),
+    [
+        ("SUMMARISE", "Summarises a report for the agent", None),
+        ("SUMMARIZE", "Summarises a report for the agent", None),
+        ("ASSIGN", "Gives a task to a person", None),
+        ("QUERY", "Updates the record of a user", "AGIS-P6-contradiction"),
+        ("SUMMARISED", "Summarises a report for the agent", "AGIS-P2-inflected"),
+        ("LEFT", "Leaves a group", "AGIS-P2-inflected"),
+    ],
+)
+def test_words_that_are_written_in_two_ways(verb: str, intent: str, rule: str | None) -> None:
+    """British verbs are verbs; what gives may act, and what queries only reads."""
+    found = [
+        each.rule.name for each in examined(method(verb, "/room", intent)).findings if each.severity.value != "note"
+    ]
+    assert found == ([] if rule is None else [rule])

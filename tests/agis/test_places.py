@@ -47,6 +47,9 @@ def _input(contract: str) -> tuple[str, str]:
         (_input("{type: object, properties: {size: {$ref: '#/schemas/Odd'}}}"), "8-schema", 9, 43),
         (_input("{type: object, required: [size, day], properties: {size: {type: integer}}}"), "8-required", 17, 44),
         (_input("{required: [size (integer), dayOf (string)]}"), "8-snake-case", 17, 40),
+        (_input("{required: [size (intger)]}"), "8-shorthand", 17, 24),
+        (_input("{required: [size (integer)], optional: [note, size]}"), "8-shorthand", 17, 24),
+        (_input('{required: ["size (integer"]}'), "8-snake-case", 17, 24),
         (("[reservation_unavailable]", "[no_table, 5]"), "8-errors", 19, 24),
         (("actor: agent", "actor: agent\n      parameter_hints: {size: many}"), "5-hints", 16, 25),
         # Texts that are none.

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.agis.document import Endpoint
-from agtphost.agis.findings import Finding
+from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import Place
-from agtphost.agis.shorthand import is_shorthand, schema_of
+from agtphost.agis.shorthand import doubts, is_shorthand, schema_of
 from agtphost.contract.schema_rules import SchemaFault
 from agtphost.contract.schemas import Role, SchemaError, compile_schema
 
@@ -164,6 +164,9 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
     if short:
         message = f"{name} is written in the draft's shorthand; it is read as a JSON Schema"
         yield subject.finding("8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
+        for item, doubt in doubts(contract):
+            where, fix = (*at, *_declared(contract, item)), "party_size (integer, minimum: 1)"
+            yield subject.finding("8-shorthand", endpoint.name, where, doubt, fix, Severity.WARNING)
     if shared.left < 0:
         return
     needed, values, remote = set[str](), 0, None
@@ -281,7 +284,7 @@ def _declared(contract: Any, name: str) -> Place:
     for place, items in groups:
         for index, item in enumerate(items if isinstance(items, list) else ()):
             written = [*item] if isinstance(item, Mapping) else [item]
-            if any(isinstance(each, str) and each.partition("(")[0].strip() == name for each in written):
+            if any(isinstance(each, str) and name in (each, each.partition("(")[0].strip()) for each in written):
                 return *place, index
     return (name,)
 
