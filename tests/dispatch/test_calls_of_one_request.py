@@ -1,0 +1,78 @@
+"""
+How much Python one answer takes: function calls between the octets of a request and those of its answer.
+
+Seconds depend on who else uses the machine; calls do not, and each is a tenth of a microsecond and more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agtphost.audit import record_text
+from agtphost.testing import MemoryHost
+from agtphost.wire import codec
+from tests.bench.run import agtp_request
+
+REQUESTS = 8
+"""Enough for what is made once, and for what is made at every other request."""
+
+MOST = 520
+"""Where it takes fewer by some tens, this may become less."""
+
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpreters differ in what they call a call")
+
+
+def host_and_send() -> tuple[MemoryHost, Callable[[], bytes]]:
+    """A host with one function of the usual kind, and what has it answer one request."""
+    host = MemoryHost()
+    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    host.endpoint("ECHO", "/text", lambda context: dict(context.input), {"text": "string"}, output_schema=text)
+    demo = host.agent("demo", scopes=["documents:query"])
+    connection = host.connect(demo)
+    octets = agtp_request(demo.agent_id)
+
+    def send() -> bytes:
+        connection.received.clear()
+        connection.send(octets)
+        host.clock.advance(0)
+        return bytes(connection.received)
+
+    return host, send
+
+
+def calls() -> Counter[str]:
+    """Calls of one request by the file that they are in, or that makes them where a function is C's."""
+    _, send = host_and_send()
+    for _ in range(REQUESTS):
+        assert send().startswith(b"AGTP/1.0 200 OK\r\n")
+    counted: Counter[str] = Counter()
+
+    def saw(frame: Any, event: str, argument: object) -> None:
+        if event in ("call", "c_call"):
+            counted[frame.f_code.co_filename.rpartition("agtphost/")[2]] += 1
+
+    sys.setprofile(saw)
+    try:
+        for _ in range(REQUESTS):
+            send()
+    finally:
+        sys.setprofile(None)
+    return Counter({name: count // REQUESTS for name, count in counted.items() if "test" not in name})
+
+
+def test_an_answer_takes_no_more_calls_than_it_did() -> None:
+    """From octets to octets, signed and stored, all of Python's and all of C's, those of libraries included."""
+    counted = calls()
+    assert counted.total() <= MOST, counted.most_common(30)
+
+
+def test_without_what_is_kept_it_takes_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: fields looked at one by one, and records written by an encoder."""
+    monkeypatch.setattr(codec, "_SENDABLE", frozenset())
+    monkeypatch.setattr(record_text, "_kind", lambda names: None)
+    assert calls().total() > MOST
