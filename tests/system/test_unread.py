@@ -56,24 +56,46 @@ def ended(link: RawLink, seconds: float) -> float | None:
 
 def test_who_reads_nothing_is_cut_after_a_moment(host: Host) -> None:
     """Long before the time that a smaller answer has."""
+    begun = time.monotonic()
     with asked(host) as link:
         seconds = ended(link, STALL + 2)
-    assert seconds is not None and HASTE / 2 < seconds < STALL - 2 * SWEEP_INTERVAL
+    # From before it was asked, as nobody knows when the first octets came: only when they were seen.
+    assert time.monotonic() - begun > HASTE / 2
+    assert seconds is not None and seconds < STALL - 2 * SWEEP_INTERVAL
 
 
 def test_a_slow_reader_is_not_cut(host: Host) -> None:
     """It takes 100 KiB a second: our system says once in many seconds only that it takes more."""
-    with asked(host) as link:
-        raw = link.tls
-        raw.settimeout(5)
-        end = time.monotonic() + STALL + 3
-        taken = 0
-        while (left := end - time.monotonic()) > 0:
-            taken += len(raw.recv(16_384))
-            assert ended(link, min(0.15, left)) is None, f"cut after {taken} octets"
-        assert taken < LARGE / 4
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        while taken < LARGE:
-            octets = raw.recv(65_536)
-            assert octets, f"cut after {taken} octets"
-            taken += len(octets)
+    for _ in range(5):
+        with asked(host) as link:
+            taken, longest = slowly(link, STALL + 3)
+            if taken is None:
+                # Who gets nothing done for so long on a busy machine has read nothing, and is rightly cut.
+                assert longest > HASTE / 2, "cut in the middle"
+                continue
+            assert taken < LARGE / 4
+            link.tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            while taken < LARGE:
+                octets = link.tls.recv(65_536)
+                assert octets, f"cut after {taken} octets"
+                taken += len(octets)
+            return
+    raise AssertionError("this machine does nothing else")
+
+
+def slowly(link: RawLink, seconds: float) -> tuple[int | None, float]:
+    """Read a little at a time: how much was read, None if it was cut; the longest time in which nothing was read."""
+    link.tls.settimeout(30)
+    begun = last = time.monotonic()
+    taken, longest = 0, 0.0
+    while (left := begun + seconds - last) > 0:
+        since = last
+        try:
+            octets = len(link.tls.recv(16_384))
+        except ConnectionError:
+            octets = 0
+        last = time.monotonic()
+        longest, taken = max(longest, last - since), taken + octets
+        if not octets or ended(link, min(0.15, left)) is not None:
+            return None, max(longest, time.monotonic() - last)
+    return taken, longest
