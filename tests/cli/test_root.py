@@ -120,7 +120,7 @@ def test_completion_completes() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=120,
     )
     assert done.stdout.split() == ["plain,agent"]
 
@@ -134,6 +134,6 @@ def test_help_imports_no_command() -> None:
         "print([name for name in slow if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.splitlines()[-1] == "[]"

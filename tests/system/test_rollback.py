@@ -16,7 +16,7 @@ from agtphost.stores import RecordReader, open_store
 from agtphost.stores.connection import connect
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from tests.stores.test_soundness import broken, middle
-from tests.system.hosting import Host, agtp, free_port, running, sample
+from tests.system.hosting import Host, agtp, free_port, running, sample, until
 from tests.system.raw_link import RawLink
 from tests.system.test_start_errors import refuses
 
@@ -45,7 +45,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     copy = config.parent.parent / "copy"
     for last in (False, True):
         with running(config) as host:
-            assert WARNING in host.output
+            until(lambda host=host: WARNING in host.output)  # type: ignore[misc]
             calls(host, 3)
         if not last:
             shutil.copytree(config.parent / "state", copy)
@@ -197,7 +197,7 @@ def test_a_bad_page_is_told_at_start_and_by_verify(tmp_path: Path) -> None:
     broken(whole, tmp_path, "record", middle)
     (tmp_path / "records.sqlite3").rename(state / "agtphost.sqlite3")
     with running(config) as host:
-        assert "the store is damaged: record" in host.output, host.output
+        until(lambda: "the store is damaged: record" in host.output)
         calls(host, 1)
     done = agtp("audit", "verify", cwd=config.parent)
     said = done.stdout + done.stderr
