@@ -78,7 +78,7 @@ class Counting(MemoryStore):
         super().append(records)
 
     def commit(self) -> None:
-        self.gate.wait(5)
+        self.gate.wait(60)
         if self.broken:
             raise OSError("no space left")
         super().commit()

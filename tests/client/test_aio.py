@@ -176,7 +176,7 @@ def test_the_answer_to_a_cancelled_call_is_nobodys(
             if broken:
                 select.select([exchange.channel], [], [], 5)
             else:
-                second.wait(5)
+                second.wait(60)
             with contextlib.suppress(OSError):
                 exchange.send(answer("first"))
         else:
@@ -268,7 +268,7 @@ def test_the_turn_of_a_cancelled_call_is_the_next_ones(
     release = threading.Event()
 
     def script(exchange: Exchange) -> None:
-        release.wait(5)
+        release.wait(60)
         echo(exchange)
 
     with ScriptedHost(credentials, script) as host:

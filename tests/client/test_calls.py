@@ -300,7 +300,7 @@ async def test_octets_out_of_turn_end_the_connection(credentials: Credentials, n
     def late(exchange: Exchange) -> None:
         echo(exchange)
         if not sent.is_set():
-            answered.wait(10)
+            answered.wait(60)
             exchange.raw(b"AGTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
             sent.set()
 
@@ -351,7 +351,7 @@ async def test_the_status_text_means_nothing(credentials: Credentials, new_clien
 async def test_an_answer_that_never_comes_times_out(credentials: Credentials, new_client: NewClient) -> None:
     """The call ends at its time, says what it waited for, and leaves no connection behind."""
     release = threading.Event()
-    with ScriptedHost(credentials, lambda exchange: release.wait(5) and None) as host:
+    with ScriptedHost(credentials, lambda exchange: release.wait(60) and None) as host:
         async with new_client() as client:
             with pytest.raises(Timeout, match="waiting for the answer"):
                 await client.call(host.uri, "QUERY", timeout=0.3)
@@ -386,7 +386,7 @@ async def test_a_full_pool_times_out(credentials: Credentials, new_client: NewCl
     release = threading.Event()
 
     def slow(exchange: Exchange) -> None:
-        release.wait(5)
+        release.wait(60)
         echo(exchange)
 
     with ScriptedHost(credentials, slow) as host:

@@ -69,7 +69,7 @@ async def test_a_cancelled_call_drops_its_connection(credentials: Credentials) -
 
     def slow(exchange: Exchange) -> None:
         if exchange.request.path == "/slow":
-            release.wait(5)
+            release.wait(60)
         echo(exchange)
 
     with ScriptedHost(credentials, slow) as host:

@@ -36,7 +36,7 @@ async def test_a_blocking_function_leaves_the_reactor_free() -> None:
     enough = threading.Event()
 
     def block(ctx: EndpointContext) -> Any:
-        assert enough.wait(30)
+        assert enough.wait(120)
         return {"thread": threading.current_thread().name}
 
     handler = BlockingFunction(block, threads, reactor())
@@ -99,7 +99,7 @@ async def test_threads_are_bounded_and_so_are_those_that_wait() -> None:
     def work(name: str) -> Any:
         def run() -> str:
             ran.append(name)
-            gate.wait(5)
+            gate.wait(60)
             return name
 
         return run

@@ -193,7 +193,7 @@ def test_a_session_ends_with_its_browsers_certificate(site: Site, tmp_path: Path
             break
         # On a busy machine it was over before anybody could enter.
         assert (status, short.made.not_valid_after_utc <= datetime.now(UTC)) == (401, True)
-    until(lambda: browser.get("/").status == 401, pause=0.5)
+    until(lambda: browser.get("/").status == 401, seconds=180, pause=0.5)
     assert browser.cookie == ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -124,7 +125,7 @@ def test_a_call_that_waits_is_ended(site: Site) -> None:
     form = browser.get("/calls").page.form("/do/end-call")
     done = browser.send(form, ("do", "end"))
     assert done.status == 200 and "was ended" in done.text
-    calling.join(30)
+    calling.join(120)
     assert answers == [1]
     late = browser.send(form, ("do", "end"))
     assert late.status == 404 and "target-unknown" in late.text
@@ -159,10 +160,18 @@ def certified(site: Site, key: SigningKey, name: str, now: datetime) -> Path:
 
 def test_a_session_ends_with_its_certificate(site: Site) -> None:
     """At the next click after it has expired; the cookie is good for nothing then."""
-    browser = entered_with(site, "short", 12.0)
-    cookie = browser.cookie
-    assert browser.get("/").status == 200
-    until(lambda: browser.get("/").status == 401, pause=0.5)
+    for seconds in (8.0, 40.0, 120.0):
+        begun = time.monotonic()
+        try:
+            browser = entered_with(site, f"short-{seconds:.0f}", seconds)
+            cookie = browser.cookie
+            assert browser.get("/").status == 200
+            break
+        except AssertionError:
+            # Entering takes its time on a busy machine; a certificate ends with a whole second.
+            if time.monotonic() - begun < seconds - 1.0:
+                raise
+    until(lambda: browser.get("/").status == 401, seconds=180, pause=0.5)
     assert browser.cookie == ""
     assert site.stranger().ask("GET", "/inbox", headers={"Cookie": cookie}).status == 401
 

@@ -58,7 +58,7 @@ class Porter:
 
     def __enter__(self) -> Porter:
         self._thread.start()
-        assert self._up.wait(10)
+        assert self._up.wait(120)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -356,7 +356,7 @@ def test_a_running_call_is_truly_cancelled(slow_host: Host, slow_front: int) -> 
 
     following = threading.Thread(target=lambda: asyncio.run(follow()))
     following.start()
-    assert begun.wait(20)
+    assert begun.wait(120)
     task_id = events[0]["task"]["id"]
     status, answer = post(slow_host, slow_front, "CancelTask", token="first-token", id=task_id)
     assert (status, task_of(answer)["status"]["state"]) == (200, "TASK_STATE_CANCELED")

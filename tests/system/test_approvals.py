@@ -174,7 +174,7 @@ def test_kills_at_any_moment_run_nothing_twice_and_lose_nothing(tmp_path: Path) 
             until(lambda: sum(marks(config)[name] for name in names) >= wanted)  # noqa: B023
             host.kill()
             for caller in callers:
-                caller.join(30)
+                caller.join(120)
                 acknowledged += caller.acknowledged
         ran = marks(config)
         assert all(ran[name] <= 1 for name in asked), f"seed {SEED}: {ran}"

@@ -121,7 +121,7 @@ def watching(host: Host) -> Iterator[Watch]:
     finally:
         over.set()
         for thread in threads:
-            thread.join(40)
+            thread.join(120)
 
 
 @dataclass

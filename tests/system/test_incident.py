@@ -221,7 +221,7 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
             until(lambda: bool(seen.rounds))
             revoked = host.agtp_json("agent", "revoke", "demo", "--reason", "compromise-detected")
             for thread in threads:
-                thread.join(30)
+                thread.join(120)
         finally:
             watch.close()
         done = host.agtp("audit", "export", "--since", "1h", "--proofs", "-o", str(export))

@@ -165,7 +165,7 @@ def live_and_die(host: Host, chance: random.Random) -> Journal:
     time.sleep(chance.uniform(0.0, 0.4))
     host.kill()
     for caller in callers:
-        caller.join(30)
+        caller.join(120)
         assert not caller.is_alive()
     return journal
 

@@ -338,7 +338,7 @@ def test_no_call_is_dropped_and_none_is_mixed(tmp_path: Path) -> None:
         for each in working:
             each.over.set()
         for each in working:
-            each.join(30)
+            each.join(120)
         seen = [each.seen for each in working]
         print(
             f"{sum(map(len, seen)) / seconds:.0f} calls/s, {reloads / seconds:.2f} reloads/s, {size} -> {rss(host)} KiB"

@@ -126,7 +126,7 @@ def stop_under_load(config: Path, chance: random.Random, prefix: Sequence[str] =
     status = host.stop()
     left = [child for child in children if child.is_running()]
     for caller in callers:
-        caller.join(30)
+        caller.join(120)
         assert not caller.is_alive()
     records = stored(database(host))
     assert verified(host, records).faults == []

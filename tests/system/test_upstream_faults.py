@@ -192,7 +192,7 @@ class watching:
 
     def __exit__(self, *failure: object) -> None:
         self._over.set()
-        self._thread.join(30)
+        self._thread.join(120)
 
     def _watch(self) -> None:
         process = self._run.process

@@ -200,7 +200,7 @@ def revoked_meanwhile(target: Target, seconds: float) -> None:
     finally:
         over.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
         for link in links:
             link.close()
     assert not late, f"{len(late)} calls succeeded after the revocation"

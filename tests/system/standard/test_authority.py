@@ -141,9 +141,9 @@ def _until_killed(standard: Standard, of: list[str], do: Callable[[str], object]
 
     worker = threading.Thread(target=work)
     worker.start()
-    assert begun.wait(30)
+    assert begun.wait(120)
     standard.host.kill()
-    worker.join(30)
+    worker.join(120)
     standard.restart()
 
 
