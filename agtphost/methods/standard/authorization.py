@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem
 from agtphost.dispatch.gates.granted import CANCELLED, IN_FORCE, grant_id_of
 from agtphost.dispatch.granted import NEVER
 from agtphost.errors import Refusal
@@ -28,6 +29,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import GRANT_LIFE, digest_of, issue_grant
 from agtphost.identity.peer import Assurance
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
+from agtphost.methods.standard.claims import Claims
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import grants, scopes, times
 from agtphost.vocabulary.holdings import AUTHORIZATION
@@ -58,6 +60,12 @@ class Authorizing:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._claims = Claims(parts.now)
+        parts.held.watch(AUTHORIZATION, self._changed)
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        if item is not None:
+            self._claims.release(_terms(item.value))
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -198,6 +206,12 @@ class Authorizing:
                 raise Refusal(
                     Reason.AUTHORIZED_ALREADY, details={"grant_id": item.key, "expires_at": value["expires_at"]}
                 )
+        self._claims.take(_terms(said))
+
+
+def _terms(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """What makes two grants the very same."""
+    return (said["grantor"], said["subject"], " ".join(said["scope"]), " ".join(said["resource"]))
 
 
 def cancel_grant(parts: Parts) -> Any:

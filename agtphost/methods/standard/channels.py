@@ -59,10 +59,10 @@ class Publishing:
         at = parameters.moment(given, "schedule_at")
         if at is not None and at > now + LONGEST:
             raise parameters.invalid("schedule_at", "schedule_at is beyond the next thirty days.", "Publish it later.")
-        collection.require_room(1)
         content_id = f"pub-{secrets.token_hex(16)}"
         value, change = collection.put(context, content_id, given["content"])
         value = {**value, "format": parameters.text(given, "format") or ""}
+        collection.require_room(1, taken=at is None or at <= now)
         change = replace(change, value=value)
         shown = {"content_id": content_id, "channel": collection.name, "resource_id": change.key}
         if at is None or at <= now:

@@ -9,12 +9,14 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateItem
 from agtphost.config.sending import ConnectSection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
+from agtphost.methods.standard.claims import Claims
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.holdings import CONNECTION
@@ -38,6 +40,12 @@ class Connecting:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._claims = Claims(parts.now)
+        parts.held.watch(CONNECTION, self._changed)
+
+    def _changed(self, key: str, item: StateItem | None) -> None:
+        if item is not None:
+            self._claims.release((item.owner, item.brief["pair"]))
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -60,6 +68,7 @@ class Connecting:
         for item in self._parts.held.by(CONNECTION, "pair", name):
             if item.owner == context.owner and item.brief["state"] == "open":
                 raise Refusal(Reason.CONNECTED_ALREADY, details={"connection_id": item.key})
+        self._claims.take((context.owner, name))
         value: dict[str, Any] = {
             "connection_id": f"con-{secrets.token_hex(16)}",
             "pair": name,

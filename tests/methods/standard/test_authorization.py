@@ -12,6 +12,7 @@ import pytest
 from agtphost.dispatch.gates import granted
 from agtphost.testing import Answer, MemoryHost
 from agtphost.vocabulary import scopes
+from tests.methods.standard.transacting_hosts import at_once
 from tests.programmes import length
 from tests.rows import each_row
 
@@ -143,6 +144,12 @@ def test_nobody_authorizes_itself_and_nothing_is_granted_twice(there: SimpleName
     headers = {"Delegation-Token": first.result["token"]}
     for method in ("AUTHORIZE", "DELEGATE"):
         assert there.host.call(method, "/", given, caller=there.contractor, headers=headers).status >= 400
+
+
+def test_many_at_once_give_the_very_same_grant_once(there: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those too that come before the record of the first is durable: 409."""
+    given = {"subject": there.other.agent_id, "resource": "QUERY /once", "scope": ["projects:read"]}
+    assert at_once(monkeypatch, there.host, "AUTHORIZE", given, there.grantor) == [200, 409, 409, 409, 409]
 
 
 def test_calls_inside_calls_are_held_to_the_grant(there: SimpleNamespace) -> None:

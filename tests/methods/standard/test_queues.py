@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agtphost.methods.standard import queues
-from tests.methods.standard.transacting_hosts import SETTINGS, Transacting
+from tests.methods.standard.transacting_hosts import SETTINGS, Transacting, at_once
 from tests.programmes import length
 from tests.rows import each_row
 
@@ -202,6 +202,24 @@ def test_who_merely_says_a_name_hands_nothing_of_it_over() -> None:
         )
         given = {"resource_id": entered.result["resource_id"], **parties}
         assert host.call("TRANSFER", "/", given, headers=claimed).status == status, "only its own"
+    host.close()
+
+
+AT_ONCE = [
+    ("REGISTER", {"entity_type": "knowledge", "data": {}}, 3),
+    ("PUBLISH", {"channel": "knowledge", "content": "x"}, 3),
+    ("IMPORT", {"target": "knowledge", "source": [{}, {}]}, 1),
+    ("CONNECT", {"source": "telemetry", "destination": "observability"}, 1),
+]
+
+
+@each_row(("method", "given", "succeed"), AT_ONCE)
+def test_what_there_may_be_once_or_so_often_is_not_more_for_many_at_once(
+    monkeypatch: pytest.MonkeyPatch, method: str, given: dict[str, Any], succeed: int
+) -> None:
+    """A collection of three, and one connection of two: callers who come before the first record is durable."""
+    host = Transacting()
+    assert at_once(monkeypatch, host, method, given, host.writer) == [200] * succeed + [409] * (5 - succeed)
     host.close()
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from agtphost.stores import MemoryStore
 from agtphost.testing import Answer, MemoryHost, TestAgent
+from agtphost.testing.ledger import PromptLedger
 
 SETTINGS: Mapping[str, Any] = {
     "methods": {
@@ -36,6 +39,24 @@ SETTINGS: Mapping[str, Any] = {
 }
 
 WRITER = ("orders:write", "contracts:read", "contracts:write", "knowledge:read", "knowledge:write")
+
+
+def at_once(
+    monkeypatch: pytest.MonkeyPatch, host: MemoryHost, method: str, given: Mapping[str, Any], by: TestAgent
+) -> list[int]:
+    """The statuses of five calls, none of whose records is durable before the last of them has begun."""
+    waiting: list[PromptLedger] = []
+    with monkeypatch.context() as slow:
+        slow.setattr(PromptLedger, "_next_turn", lambda self: waiting.append(self))
+        answers = [host.begin(method, "/", given, caller=by, connection=host.connect(by)) for _ in range(5)]
+        host.clock.settle()
+    assert waiting, "the control: something waits"
+    waiting[0]._next_turn()
+    host.clock.settle()
+    statuses: list[int] = []
+    for answer in answers:
+        answer.addCallback(lambda found: statuses.append(found.status))
+    return sorted(statuses)
 
 
 class Transacting(MemoryHost):

@@ -79,8 +79,8 @@ class Registration:
                 Reason.ITEM_EXISTS,
                 details={"parameter": "idempotency_key" if key and named is None else "data", "entity_id": item_id},
             )
-        collection.require_room(1)
         value, change = collection.put(context, item_id, data, registered=mark)
+        collection.require_room(1)
         return self._receipt(collection, value, change, owner=caller.agent_id)
 
     @staticmethod

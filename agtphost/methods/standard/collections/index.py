@@ -6,6 +6,7 @@ It lasts as long as the host: another configuration, with other collections, fin
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -113,9 +114,20 @@ class Stock:
         self._all: SortedBlocks[StateItem] = SortedBlocks()
         self._owned: dict[str, SortedBlocks[StateItem]] = {}
         self._queue: QueueOrder | None = None
+        self._coming: deque[float] = deque()
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def coming(self, now: float) -> int:
+        """How many new items are on their way: of calls whose record is not durable yet."""
+        while self._coming and self._coming[0] <= now:
+            self._coming.popleft()
+        return len(self._coming)
+
+    def expect(self, count: int, until: float) -> None:
+        """New items are on their way, and come before a time or not at all."""
+        self._coming.extend([until] * count)
 
     def since(self, owner: str, item_id: str = "") -> Snapshot[StateItem]:
         """What somebody sees behind an identifier, as it is now."""
@@ -132,6 +144,8 @@ class Stock:
     def put(self, item_id: str, item: StateItem) -> None:
         """It came, or is another by now."""
         before = self._all.put(item_id, item)
+        if before is None and self._coming:
+            self._coming.popleft()
         if self.own:
             if before is not None and before.owner != item.owner:
                 self._disown(item_id, before)

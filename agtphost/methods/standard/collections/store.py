@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
@@ -27,6 +27,9 @@ from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
+
+UNDER_WAY: Final = 5.0
+"""Seconds in which the record of a call is durable, or the call has failed."""
 
 LONGEST = 65_536
 """Octets of one item's data."""
@@ -184,18 +187,22 @@ class Collection:
         value = {**known.value, "version": known.value["version"] + 1, "updated_at": stamp, "data": data}
         return value, self._change(value, known.held.owner, known.held.version)
 
-    def require_room(self, further: int) -> None:
+    def require_room(self, further: int, *, taken: bool = True) -> None:
         """
-        Room for new items.
+        Room for new items, which are on their way from now on: nobody else has it.
 
+        :param taken: False where they come at another time, and only whether there is room now is asked.
         :raises Refusal: 409 where there is none.
         """
-        if len(self) + further > self.section.max_items:
+        now = self._now()
+        if len(self) + self.stock.coming(now) + further > self.section.max_items:
             raise Refusal(
                 Reason.COLLECTION_FULL,
                 f"The collection {self.name} has {len(self)} items, of {self.section.max_items} that it takes.",
                 details={"collection": self.name, "max_items": self.section.max_items},
             )
+        if taken:
+            self.stock.expect(further, now + UNDER_WAY)
 
     def handed(self, item: Item, to: Agent, state_owner: str, reason: Any = None) -> Change:
         """

@@ -49,6 +49,7 @@ class Syncing:
         await self._aside(plan.compare)
         if plan.undecided:
             raise Refusal(Reason.SYNC_CONFLICT, details={"conflicts": plan.undecided})
+        collection.require_room(plan.new, taken=False)
         if plan.push:
             await self._call(context, remote, remote.push, {"items": plan.push})
         collection.require_room(plan.new)

@@ -1,0 +1,37 @@
+"""What calls under way are about to make true: nobody else makes the same true meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from agtphost.errors import Refusal
+from agtphost.methods.standard.collections.store import UNDER_WAY
+from agtphost.vocabulary.reasons import Reason
+
+
+class Claims:
+    """
+    Whatever there may be once, from when a call asks for it until its record is durable.
+
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._until: dict[Hashable, float] = {}
+
+    def take(self, what: Hashable) -> None:
+        """
+        Have it.
+
+        :raises Refusal: 409, another call under way has it.
+        """
+        now = self._now()
+        self._until = {each: until for each, until in self._until.items() if until > now}
+        if what in self._until:
+            raise Refusal(Reason.STATE_CONFLICT)
+        self._until[what] = now + UNDER_WAY
+
+    def release(self, what: Hashable) -> None:
+        """It is there by now, and whoever asks finds it."""
+        self._until.pop(what, None)
