@@ -180,10 +180,10 @@ _KINDS: Final = (
         octets_in_all=128 * MIB,
         lives=None,
         state="state",
-        finished=frozenset({"finished", "failed"}),
+        finished=frozenset({"finished", "failed", "cancelled"}),
         brief=("state", "created_at", "schedule", "pause"),
         reason=Reason.TOO_MANY_WORKFLOWS,
-        remedy="Wait until one of them has ended.",
+        remedy="CANCEL one of them, or wait until one has ended.",
     ),
     _of_agents(
         "workflow-step",

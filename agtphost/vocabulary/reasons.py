@@ -258,7 +258,7 @@ class Reason(StrEnum):
     ROUTE_UNAVAILABLE = "route-unavailable", 503, "methods v01 section 8.4", "Whoever the payload is for cannot be reached at present.", "Route it again later, or send a fallback."
     ROUTE_UNMATCHED = "route-unmatched", 404, "methods v01 section 8.4", "No candidate matches, and no fallback is given.", "Send other criteria, more candidates, or a fallback."
     TOO_MANY_MONITORS = "too-many-monitors", 429, "methods v01 section 8.3", "The agent has as many subscriptions as one may have.", "End one with NOTIFY and monitor_cancel."
-    TOO_MANY_WORKFLOWS = "too-many-workflows", 429, "methods v01 section 8.1", "The agent has as many workflows as one may have.", "Wait until one of them has ended."
+    TOO_MANY_WORKFLOWS = "too-many-workflows", 429, "methods v01 section 8.1", "The agent has as many workflows as one may have.", "CANCEL one of them, or wait until one has ended."
     WORKFLOW_IN_DOUBT = "workflow-in-doubt", 409, "methods v01 section 8.1", "What became of a step is not known, or it failed.", "Find out whether it took effect, and RESUME with a checkpoint that says so."
     WORKFLOW_NOT_PAUSED = "workflow-not-paused", 409, "methods v01 section 8.7", "The workflow does not stand still."
     WORKFLOW_NOT_RUNNING = "workflow-not-running", 409, "methods v01 section 8.6", "The workflow does not run, and is not to."

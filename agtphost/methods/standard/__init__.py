@@ -19,7 +19,7 @@ is 503 until there is one.
 - :mod:`.queues`: SUBMIT and PULL
 - :mod:`.channels`: PUBLISH
 - :mod:`.connections`: CONNECT
-- :mod:`.bookings`: bookings, subscriptions and approvals, for CANCEL
+- :mod:`.bookings`: bookings, workflows, subscriptions and approvals, for CANCEL
 - :mod:`.claims`: what calls under way are about to make true
 - :mod:`.due`: what happens at a time that is durable; :mod:`.agenda`: when, and how much of it at once
 - :mod:`.messages`: ALERT, BROADCAST, REPLY, SEND and REPORT

@@ -1,4 +1,4 @@
-"""What CANCEL calls off of others' making: bookings in collections, subscriptions of MONITOR, and approvals."""
+"""What CANCEL calls off of others' making: bookings in collections, workflows, subscriptions, and approvals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from agtphost.audit.drafts import Change
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.standard.cancellation import Cancelling, Source, cancelled_before
+from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.monitors import MONITOR
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.holdings import APPROVAL
@@ -66,6 +67,21 @@ def cancel_monitor(parts: Parts) -> Source:
             return None
         gone = Change(kind=MONITOR, key=item.key, value=None, owner=item.owner, expected=item.version)
         return Cancelling(kind=MONITOR, changes=(gone,), gone=True, said={"told": item.value["told"]})
+
+    return source
+
+
+def cancel_workflow(parts: Parts) -> Source:
+    """What CANCEL asks for workflows and schedules: the step that runs ends, and none begins any more."""
+
+    def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
+        item = parts.held.get(items.WORKFLOW, target_id)
+        if item is None or not context.owner or item.owner != context.owner:
+            return None
+        state = item.brief["state"]
+        if state in items.ENDED:
+            raise cancelled_before(target_id, state)
+        return Cancelling(kind=items.WORKFLOW, changes=items.called_off(parts.held, item, said, parts.now()))
 
     return source
 

@@ -107,7 +107,7 @@ class Cancellation:
                 Reason.TARGET_UNKNOWN,
                 "The caller has nothing of that identifier that could be cancelled.",
                 remedy="Send the identifier of a grant, a submission, a publication, a booking, a connection, an "
-                "alert, a monitor or an approval of your own.",
+                "alert, a monitor, a workflow or an approval of your own.",
                 details={"parameter": "target_id"},
             )
         refund = _refund(policy, found.paid)

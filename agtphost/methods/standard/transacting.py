@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.methods.standard.authorization import Authorizing, cancel_grant
-from agtphost.methods.standard.bookings import cancel_approval, cancel_booking, cancel_monitor
+from agtphost.methods.standard.bookings import cancel_approval, cancel_booking, cancel_monitor, cancel_workflow
 from agtphost.methods.standard.cancellation import Cancellation
 from agtphost.methods.standard.channels import Publishing
 from agtphost.methods.standard.connections import Connecting, cancel_connection
@@ -32,6 +32,7 @@ def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
         cancel_connection(parts),
         cancel_approval(parts),
         cancel_monitor(parts),
+        cancel_workflow(parts),
         queues.cancel,
         cancel_booking(parts),
     )

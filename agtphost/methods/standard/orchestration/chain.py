@@ -168,6 +168,18 @@ def _outcome(ending: Ending) -> Answer:
     if stop.state == items.RUNNING:
         # PAUSE came from elsewhere, or the host stops.
         return _answer(value, Status.ACCEPTED)
+    if stop.state == items.CANCELLED:
+        raise Refusal(
+            Reason.CHAIN_FAILED,
+            "The workflow was cancelled.",
+            remedy="Order it anew.",
+            details={
+                "chain_id": value["workflow_id"],
+                "outcome": {"chain_id": value["workflow_id"], **items.told(value)},
+            },
+            changes=ending.changes,
+            extra={"workflow": {"workflow_id": value["workflow_id"], "state": items.CANCELLED}},
+        )
     if stop.state != items.FAILED:
         return _answer(value, Status.ACCEPTED, changes=ending.changes)
     why = dict(stop.why or {})

@@ -20,9 +20,9 @@ WORKFLOW: Final = "workflow"
 STEP: Final = "workflow-step"
 
 SCHEDULED, RUNNING, PAUSED = "scheduled", "running", "paused"
-FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
-STATES: Final = (SCHEDULED, RUNNING, PAUSED, INTERRUPTED, FINISHED, FAILED)
-ENDED: Final = frozenset({FINISHED, FAILED})
+FINISHED, FAILED, INTERRUPTED, CANCELLED = "finished", "failed", "interrupted", "cancelled"
+STATES: Final = (SCHEDULED, RUNNING, PAUSED, INTERRUPTED, FINISHED, FAILED, CANCELLED)
+ENDED: Final = frozenset({FINISHED, FAILED, CANCELLED})
 
 BEGUN, DONE, FAULTY, LEFT_OUT = "begun", "done", "failed", "left-out"
 """Of a step."""
@@ -98,6 +98,29 @@ def without(held: StateTable, workflow_id: str, owner: str, count: int) -> Itera
         yield Change(kind=STEP, key=key_of(workflow_id, number), value=None, owner=owner)
 
 
+def called_off(held: StateTable, item: StateItem, said: Mapping[str, Any], now: float) -> tuple[Change, ...]:
+    """
+    What ends a workflow that has not ended: no further step of it begins.
+
+    Of one that runs the outcomes are added once the step that has begun is over, by whoever carries it on.
+    """
+    value = {**item.value, "state": CANCELLED, "cancelled": dict(said), "ended_at": stamp(now)}
+    value.pop("pause", None)
+    if item.brief["state"] == RUNNING:
+        value.pop("steps", None)
+        return (changed(value, item.owner, now, expected=item.version),)
+    count = len(value["definition"]["steps"])
+    kept = steps_of(held, item.key, count)
+    value["steps"] = bounded(kept[number].value for number in sorted(kept)) or value.get("steps", [])
+    return (changed(value, item.owner, now, expected=item.version), *without(held, item.key, item.owner, count))
+
+
+def is_left(item: StateItem) -> bool:
+    """Whether it is for somebody to carry on: it runs, or it was called off while it ran."""
+    state = item.brief["state"]
+    return state == RUNNING or (state == CANCELLED and "steps" not in item.value)
+
+
 def bounded(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
     """The outcomes of all steps, with as much of what they gave as is kept."""
     shown: list[Shown] = []
@@ -125,6 +148,8 @@ def told(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -
         shown["schedule"] = {name: each for name, each in shown["schedule"].items() if name != "next"}
     shown["status"] = value["state"]
     shown["steps"] = value.get("steps") or [dict(each) for each in outcomes]
+    if "cancelled" in value:
+        shown["cancelled"] = value["cancelled"]
     if "ended_at" in value:
         shown["ended_at"] = value["ended_at"]
     return shown

@@ -25,7 +25,7 @@ OWN: Final = {
 
 EVENTS: Final = (LIFECYCLE, UPSTREAM, *OWN, METRIC)
 
-ENDED: Final = frozenset({"accepted", "rejected", "used", "finished", "failed", "expired"})
+ENDED: Final = frozenset({"accepted", "rejected", "used", "finished", "failed", "cancelled", "expired"})
 """States after which nothing more happens to an item."""
 
 TRUST: Final = "trust_score"

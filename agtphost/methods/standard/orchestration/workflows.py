@@ -158,6 +158,10 @@ class Workflows:
         now = self.now()
         value = dict(value if item is None else item.value)
         shown = items.bounded(outcomes[number] for number in sorted(outcomes))
+        if value["state"] == items.CANCELLED:
+            gone = tuple(items.without(self.held, value["workflow_id"], owner, len(value["definition"]["steps"])))
+            value["steps"] = shown
+            return Ending(Stop(state=items.CANCELLED), value, (*gone, items.changed(value, owner, now)))
         if stop.state == items.RUNNING:
             return Ending(stop, {**value, "steps": shown}, ())
         value["state"] = stop.state
@@ -217,7 +221,7 @@ class Workflows:
         if item is None or self._stopping:
             return
         state = item.brief["state"]
-        if state == items.RUNNING and key not in self._runs:
+        if key not in self._runs and items.is_left(item):
             # Not within the commit that tells of it.
             self._agenda.soon((key,))
         elif state in (items.SCHEDULED, items.PAUSED) and (due := schedule.due(item.brief)) is not None:
@@ -228,7 +232,7 @@ class Workflows:
         if item is None or self._stopping:
             return
         state = item.brief["state"]
-        if state == items.RUNNING:
+        if items.is_left(item):
             self._take_up(key, item)
         elif state in (items.SCHEDULED, items.PAUSED):
             self._due(key, item)
@@ -282,7 +286,9 @@ class Workflows:
         else:
             found = items.steps_of(self.held, item.key, len(made.steps))
             kept = {number: each.value for number, each in found.items()}
-            if value["authority"] is None:
+            if value["state"] == items.CANCELLED:
+                stop = Stop(state=items.CANCELLED)
+            elif value["authority"] is None:
                 stop = Stop(state=items.INTERRUPTED, why=_unproven())
             elif self._dispatcher is not None:
                 ask = Resumed(self._dispatcher, value["authority"]).ask

@@ -10,6 +10,7 @@ import pytest
 from agtphost.dispatch import generated_code
 from agtphost.methods.standard.orchestration import items
 from tests.methods.standard.orchestration.hosts import RECIPES, Workshop, book, teas, wait
+from tests.methods.standard.orchestration.mortal import MortalStore
 from tests.rows import each_row
 
 
@@ -227,6 +228,48 @@ def test_a_running_chain_is_paused_between_two_steps() -> None:
     assert host.rooms() == ["a", "b"] and host.workflow(workflow)["status"] == "finished"
     [note] = host.result("QUERY", {}, "/notifications")["notifications"]
     assert (note["topic"], note["content"]["workflow_id"]) == ("workflow-outcome", workflow)
+
+
+def test_what_goes_on_by_itself_is_called_off() -> None:
+    """METH-024: a schedule ends by CANCEL, and a chain behind the step that runs; what has ended is 409."""
+    host = Workshop()
+    schedule = host.result("CHAIN", {"steps": [book("=nightly")], "every": 60})["workflow_id"]
+    host.turn(0.1)
+    other = host.agent("other", scopes=("documents:query",))
+    assert host.ask("CANCEL", {"target_id": schedule}, caller=other).status == 404
+    told = host.result("CANCEL", {"target_id": schedule, "reason": "no more"})
+    assert (told["kind"], host.workflow(schedule)["status"]) == ("workflow", "cancelled")
+    host.turn(150)
+    assert len(host.rooms()) == 1
+    for refused in ("CANCEL", "PAUSE", "RESUME"):
+        given = {"target_id" if refused == "CANCEL" else "workflow_id": schedule}
+        assert host.ask(refused, given).status == 409, refused
+    answers: list[Any] = []
+    host.begin("CHAIN", "/", {"steps": [wait("a"), book("b")]}, caller=host.caller).addCallback(answers.append)
+    host.turn()
+    [listed] = host.result("QUERY", {"state": "running"}, "/workflows")["workflows"]
+    host.result("CANCEL", {"target_id": listed["workflow_id"]})
+    host.waiting[0].callback({"ok": True})
+    host.turn()
+    assert (answers[0].status, answers[0].document["outcome"]["status"]) == (422, "cancelled")
+    shown = host.workflow(listed["workflow_id"])
+    assert [(step["step"], step["state"]) for step in shown["steps"]] == [(1, "done")]
+    assert host.rooms() == ["=nightly", "a"], "nothing begins any more"
+
+
+def test_what_was_called_off_while_it_ran_stays_so_over_a_crash() -> None:
+    """Whoever starts next begins nothing of it, and tells what became of its steps."""
+    store = MortalStore()
+    host = Workshop(store=store)
+    left = {"steps": [book("a"), wait("b"), book("c")], "background": True}
+    workflow = host.result("CHAIN", left)["workflow_id"]
+    host.turn()
+    host.result("CANCEL", {"target_id": workflow})
+    again = Workshop(store=store)
+    again.turn()
+    shown = again.workflow(workflow)
+    assert (shown["status"], [step["state"] for step in shown["steps"]]) == ("cancelled", ["done", "begun"])
+    assert again.rooms() == []
 
 
 def test_a_session_is_still_resumed_by_its_nonce(host: Workshop) -> None:
