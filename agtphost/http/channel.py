@@ -25,8 +25,9 @@ from twisted.python.failure import Failure
 from twisted.web.server import Site
 from zope.interface import implementer
 
-from agtphost.http.exchange import Bodies, BoundedRequest
+from agtphost.http.exchange import Bodies, BoundedRequest, phrase_of
 from agtphost.http.framing import FramedChannel
+from agtphost.http.refusals import TurnedAway, agtp_form
 from agtphost.protocols.accepting import AcceptingFactory, compact
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import (
@@ -39,6 +40,7 @@ from agtphost.protocols.limits import (
     ConnectionLimits,
 )
 from agtphost.protocols.reading import Reading
+from agtphost.vocabulary.reasons import Reason
 
 SPELLED = {b"Agtp-Status": b"AGTP-Status", b"Audit-Id": b"Audit-ID"}
 """Names of fields, by how Twisted writes them."""
@@ -376,8 +378,13 @@ class BoundedChannel(FramedChannel):
     def _send100Continue(self) -> None:
         self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _refuse(self, status: bytes) -> None:
-        self.write(b"HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
+    def _refuse(self, status: int, reason: Reason, explanation: str) -> None:
+        # Which surface it is for is not known: it is told as over AGTP.
+        octets, kind = agtp_form(
+            TurnedAway(status=status, reason=reason, explanation=explanation, remedy="", fields=())
+        )
+        head = f"HTTP/1.1 {status} {phrase_of(status)}\r\nContent-Type: {kind}\r\nContent-Length: {len(octets)}\r\n"
+        self.write(f"{head}Cache-Control: no-store\r\nConnection: close\r\n\r\n".encode("ascii") + octets)
         self.factory.malformed(self.address)
         self.loseConnection()
 

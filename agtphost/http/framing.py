@@ -13,9 +13,17 @@ from twisted.web.http import HTTPChannel
 
 from agtphost.http import heads
 from agtphost.http.heads import LENGTH, LONGEST_HEAD, MOST_FIELDS, REQUEST_LINE
+from agtphost.vocabulary.reasons import Reason
 
 _HTTP_2 = b"PRI * HTTP/2.0"
 """What a client of HTTP/2 says first."""
+
+
+UNREAD = f"A request begins with method, target and version, single spaces between, in {LONGEST_HEAD:,} octets at most."
+MISREAD = (
+    "A field, or how the body is framed, is not as HTTP has it, or can be read in two ways; "
+    f"or the head has more than {MOST_FIELDS} fields or {LONGEST_HEAD:,} octets."
+)
 
 
 class FramedChannel(HTTPChannel):
@@ -83,7 +91,7 @@ class FramedChannel(HTTPChannel):
         """
         first = not hasattr(self, "_command")
         if first and line == _HTTP_2:
-            self._refuse(b"505 HTTP Version Not Supported")
+            self._refuse(505, Reason.INVALID_REQUEST_LINE, "HTTP is spoken here in its versions 1.0 and 1.1.")
             return
         if line and (line[:1] in b" \t" or (first and REQUEST_LINE.fullmatch(line) is None)):
             self._respondToBadRequestAndDisconnect()
@@ -117,8 +125,11 @@ class FramedChannel(HTTPChannel):
         return bool(super().checkPersistence(request, version))  # type: ignore[no-untyped-call]
 
     def _respondToBadRequestAndDisconnect(self) -> None:
-        self._refuse(b"400 Bad Request")
+        if hasattr(self, "_command"):
+            self._refuse(400, Reason.INVALID_HEADER_FIELD, MISREAD)
+        else:
+            self._refuse(400, Reason.INVALID_REQUEST_LINE, UNREAD)
 
-    def _refuse(self, status: bytes) -> None:
-        """Answer with nothing but a status, and end the connection."""
+    def _refuse(self, status: int, reason: Reason, explanation: str) -> None:
+        """Answer what is no request, and end the connection."""
         raise NotImplementedError

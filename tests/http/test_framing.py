@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -33,6 +34,7 @@ def told(text: str, piece: int) -> tuple[list[int], Named]:
         # The deadlines are looked at, as they are while a listener runs.
         clock.advance(0.5)
         channel.sweep(clock.seconds())
+    named.heard = wire.value()
     return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", wire.value())], named
 
 
@@ -45,6 +47,9 @@ def test_what_can_be_read_in_two_ways_is_refused(case: str, piece: int) -> None:
     assert len(statuses) == 1
     assert statuses[0] in expected
     assert named.asked == 0
+    if statuses[0] != 408:
+        head, _, body = named.heard.partition(b"\r\n\r\n")
+        assert json.loads(body)["reason"] and f"Content-Length: {len(body)}".encode() in head, "it is told why"
 
 
 @pytest.mark.parametrize("piece", [1 << 20, 1])

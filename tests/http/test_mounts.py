@@ -32,6 +32,7 @@ class Named(Resource):
         super().__init__()
         self._name = name
         self.asked = 0
+        self.heard = b""
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """Everybody but one."""
