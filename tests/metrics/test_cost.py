@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import timeit
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -44,7 +43,7 @@ def telling_seconds(count: Callable[[CallCounts], object]) -> float:
     draft = Draft(chain="a1" * 32, payload={"method": "QUERY", "status": 200, "path": "/words"})
     draft.began, draft.caller = 1.0, "demo"
     one = Submission(draft)
-    one.outcome = replace(Sealed(jws="e30.e30.", audit_id="a" * 64, issued_at="now"), number=7)
+    one.outcome = Sealed(jws="e30.e30.", audit_id="a" * 64, issued_at="now", number=7)
     watchers = Watchers()
     count_all = CallCounts({"QUERY"}, agents=True)
     watchers.add(lambda group: (count_all.saw(group), count(count_all)))
