@@ -61,6 +61,9 @@ class Reply:
     interims: int = field(default=0, compare=False)
     """How many interim messages came before this one."""
 
+    own: bool = field(default=False, compare=False)
+    """Whether this very process wrote the body, as JSON."""
+
     verified: bool = field(default=False, compare=False)
     """Whether its record was checked, and is genuine: clients made by ``Client.of`` do that."""
 
@@ -92,7 +95,7 @@ class Reply:
 
     @cached_property
     def _decoded(self) -> Any:
-        return jsontext.decode(self.body)
+        return (jsontext.decode_own if self.own else jsontext.decode)(self.body)
 
     def json(self) -> Any:
         """
@@ -256,4 +259,5 @@ def reply_of(
         agent_id=agent_id,
         caller_id=caller_id,
         interims=interims,
+        own=response.own,
     )

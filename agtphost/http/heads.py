@@ -30,6 +30,9 @@ _LENGTH_FIELD = b"Content-Length"
 MOST_NAMES = 1024
 """Spellings of fields' names that are remembered: those of all clients together; one more is looked at again."""
 
+LONGEST_NAME = 64
+"""Octets of one that is remembered."""
+
 _names: dict[bytes, bytes] = {}
 
 
@@ -85,7 +88,7 @@ def spelled(name: bytes) -> bytes:
         one = Fields()
         one.addRawHeader(name, b"")
         (known,) = one.by_name
-        if len(_names) < MOST_NAMES:
+        if len(_names) < MOST_NAMES and len(name) <= LONGEST_NAME:
             _names[name] = known
     return known
 

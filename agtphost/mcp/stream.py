@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
 
 from agtphost.http.exchange import BoundedRequest
@@ -34,7 +35,7 @@ class Stream:
         self._paused = False
         self.begun = False
         self.over = False
-        request.notifyFinish().addErrback(lambda _: self._gone())
+        request.left = self._gone
 
     def begin(self, *fields: tuple[str, str]) -> None:
         """It is a stream, whatever comes of it."""
@@ -113,3 +114,43 @@ class Stream:
     def stopProducing(self) -> None:
         """It is gone."""
         self._gone()
+
+
+class Silences:
+    """
+    Answers of which nothing is there yet: one that takes longer than :data:`PING` becomes a stream.
+
+    There is one timer for all of them, since nearly all are over long before.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._due: OrderedDict[Stream, float] = OrderedDict()  # the oldest first
+        self._timer: IDelayedCall | None = None
+
+    def begin(self, stream: Stream) -> None:
+        """It is waited for from now on."""
+        self._due[stream] = self._clock.seconds() + PING
+        if self._timer is None:
+            self._timer = self._clock.callLater(PING, self._look)
+
+    def over(self, stream: Stream) -> None:
+        """It needs to be no stream any more."""
+        self._due.pop(stream, None)
+
+    def end(self) -> None:
+        """None is waited for."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer, now = None, self._clock.seconds()
+        while self._due:
+            stream, due = next(iter(self._due.items()))
+            if due > now:
+                self._timer = self._clock.callLater(due - now, self._look)
+                return
+            del self._due[stream]
+            stream.begin()

@@ -9,6 +9,7 @@ is told before it. A client of that era that leaves takes its request back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -37,7 +38,7 @@ from agtphost.mcp.messages import (
 )
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
-from agtphost.mcp.stream import PING, Stream
+from agtphost.mcp.stream import Silences, Stream
 from agtphost.vocabulary.reasons import Reason
 
 LONGEST_BODY = 4 << 20
@@ -76,7 +77,12 @@ def is_of_a_session(request: BoundedRequest) -> bool:
 
 def accepts(request: BoundedRequest) -> tuple[bool, bool]:
     """Whether a client takes JSON, and events."""
-    said = (field_of(request, "accept") or "").lower()
+    return _accepted(field_of(request, "accept") or "")
+
+
+@lru_cache(256)
+def _accepted(field: str) -> tuple[bool, bool]:
+    said = field.lower()
     kinds = {part.partition(";")[0].strip() for part in said.split(",")}
     everything = "*/*" in kinds
     return (
@@ -151,6 +157,7 @@ class Alone:
         self._server = server
         self._conversation = conversation
         self._clock = clock
+        self._silent = Silences(clock)
         self.streams: dict[Stream, Callable[[], None]] = {}
         """Answers that are not whole yet, and what gives each up."""
 
@@ -204,21 +211,8 @@ class Alone:
         work = Deferred.fromCoroutine(self._server.answer(context))
         if not work.called:
             # One that says nothing for long is a stream as well, so that it can be kept open.
-            patience = self._clock.callLater(PING, stream.begin)
-
-            def give_up() -> None:
-                if patience.active():
-                    patience.cancel()
-                work.cancel()
-
-            self.streams[stream] = give_up
-
-            def settle(found: Any) -> Any:
-                if patience.active():
-                    patience.cancel()
-                return found
-
-            work.addBoth(settle)
+            self._silent.begin(stream)
+            self.streams[stream] = work.cancel
         work.addCallbacks(
             lambda result: self._end(request, stream, 200, messages.result(message.id, result)),
             lambda failure: self._failed(request, stream, message.id, failure),
@@ -227,12 +221,14 @@ class Alone:
     def _failed(self, request: BoundedRequest, stream: Stream, number: RequestId | None, failure: Failure) -> None:
         fault = fault_of(failure)
         if fault is None:
+            self._silent.over(stream)
             self.streams.pop(stream, None)
             stream.finish()
             return
         self._end(request, stream, STATUSES.get(fault.code, 200), messages.failed(number, fault))
 
     def _end(self, request: BoundedRequest, stream: Stream, status: int, octets: bytes) -> None:
+        self._silent.over(stream)
         self.streams.pop(stream, None)
         if stream.over:
             return
@@ -243,12 +239,14 @@ class Alone:
         stream.answer(tail_of(request, status, octets, *proof(request), kind=JSON))
 
     def _over(self, stream: Stream) -> None:
+        self._silent.over(stream)
         give_up = self.streams.pop(stream, None)
         if give_up is not None:
             give_up()
 
     def end(self) -> None:
         """Give up every answer that is not whole."""
+        self._silent.end()
         for stream, give_up in list(self.streams.items()):
             self.streams.pop(stream, None)
             give_up()
