@@ -74,6 +74,12 @@ CALL: ContextVar[Call | None] = ContextVar("agtphost-call", default=None)
 """The call in whose course this runs; None outside any."""
 
 
+def traced() -> bool:
+    """Whether the present call has a trace: what a span would be told need not be gathered where it has none."""
+    call = CALL.get()
+    return call is not None and call.trace is not None
+
+
 def client_span(name: str, attributes: Attributes) -> ClientSpan | None:
     """
     A span for a request to an upstream that is about to be sent in the course of the present call.

@@ -103,7 +103,8 @@ class CallQueue:
         else:
             del self._at_work[caller]
         self._free += 1
-        self._admit()
+        if self._queues:
+            self._admit()
 
     def fail_all(self, failure: Callable[[], Exception]) -> None:
         """Send everyone who waits away, each with an error of its own."""

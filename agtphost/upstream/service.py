@@ -194,13 +194,15 @@ class UpstreamService(ABC, Service):
         :param noted: is told what the call waits for.
         :raises UpstreamFailure: for every other outcome.
         """
-        until = self.seconds() + seconds
+        began = self.seconds()
+        until = began + seconds
         try:
             if self._state is not State.UP:
                 await self._risen(seconds, caller, noted)
+                began = self.seconds()
             if not self._turns.take(caller):
-                await noted(self._turns.wait(until - self.seconds(), caller))
-            began = self.seconds()
+                await noted(self._turns.wait(until - began, caller))
+                began = self.seconds()
             self._in_flight += 1
             try:
                 result = await work(max(until - began, 0.0))

@@ -147,6 +147,13 @@ class BoundedLines:
             it has ended.
         """
         found: list[bytes | LongLine] = []
+        if not self._held and self.long is None and len(octets) <= self._limit:
+            # As nearly always: what was read is whole lines, or begins with one, and none of it is too long.
+            *lines, part = octets.split(b"\n")
+            found.extend(lines)
+            if part:
+                self._hold(part, found)
+            return found
         first, *rest = octets.split(b"\n")
         self._hold(first, found)
         for line in rest:

@@ -276,9 +276,10 @@ class StdioLink(ProcessProtocol):
         writer = self._process.pipes.get(0)
         taken = 0
         if writer is not None:
-            # Full, or closed at the other end: the reactor finds out which.
-            with suppress(OSError):
+            try:
                 taken = os.write(writer.fileno(), line)
+            except OSError:
+                taken = 0  # Full, or closed at the other end: the reactor finds out which.
         self._watch.written(taken)
         if taken < len(line):
             self._paused = True
