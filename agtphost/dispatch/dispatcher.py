@@ -38,6 +38,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
+from agtphost.handlers.deadlines import Deadlines
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
@@ -86,7 +87,7 @@ class Dispatcher:
         self._checks = tuple(gate.check for gate in gates)
         self._ledger = ledger
         self._sealer = sealer
-        self._clock = clock
+        self._clock, self._deadlines = clock, Deadlines(clock)
         self._timeout = timeout
         self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
 
@@ -299,17 +300,16 @@ class Dispatcher:
 
     async def _within(self, waiting: Awaitable[Any], seconds: float, leaving: Leaving | None) -> Any:
         """Wait for a handler, but not for longer than it may take."""
+        deferred = cast("Deferred[Any]", waiting)
         if isinstance(waiting, CoroutineType):
             # Most coroutines end without ever waiting; those are spared the machinery of those that do.
             try:
                 first = waiting.send(None)
             except StopIteration as ended:
                 return ended.value
-            deferred = resumed(waiting, first, seconds, self._clock, leaving)
-        else:
-            deferred = cast("Deferred[Any]", waiting)
-            if not deferred.called:
-                deferred = bounded(deferred, seconds, self._clock, leaving)
+            deferred = resumed(waiting, first, seconds, self._deadlines, leaving)
+        elif not deferred.called:
+            deferred = bounded(deferred, seconds, self._clock, leaving)
         try:
             return await deferred
         except TimeoutError:

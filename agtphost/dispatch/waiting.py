@@ -11,6 +11,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from agtphost.handlers.deadlines import Deadlines
+
 if TYPE_CHECKING:
     from agtphost.dispatch.running import Leaving
 
@@ -23,16 +25,18 @@ class _Wait:
 
     :param awaited: what is cancelled with it.
     :param seconds: how long it may take.
+    :param deadlines: tell it when that is over.
     :param leaving: where to hear that the caller is gone.
     """
 
-    __slots__ = ("_awaited", "_leaving", "_timer", "answer")
+    __slots__ = ("_awaited", "_deadlines", "_leaving", "answer")
 
-    def __init__(self, awaited: Deferred[Any], seconds: float, clock: IReactorTime, leaving: Leaving | None) -> None:
+    def __init__(self, awaited: Deferred[Any], seconds: float, deadlines: Deadlines, leaving: Leaving | None) -> None:
         self.answer: Deferred[Any] = Deferred(self._cancelled)
         self._awaited = awaited
         self._leaving = leaving
-        self._timer = clock.callLater(seconds, self._late)
+        self._deadlines = deadlines
+        deadlines.add(seconds, self._late)
         if leaving is not None:
             leaving.add(self._left)
 
@@ -60,8 +64,7 @@ class _Wait:
             self._awaited.cancel()
 
     def _tidy(self) -> None:
-        if self._timer.active():
-            self._timer.cancel()
+        self._deadlines.discard(self._late)
         if self._leaving is not None:
             self._leaving.discard(self._left)
 
@@ -80,10 +83,10 @@ class _Course(_Wait):
         begun: Coroutine[Any, Any, Any],
         awaited: Deferred[Any],
         seconds: float,
-        clock: IReactorTime,
+        deadlines: Deadlines,
         leaving: Leaving | None,
     ) -> None:
-        super().__init__(awaited, seconds, clock, leaving)
+        super().__init__(awaited, seconds, deadlines, leaving)
         self._coroutine = begun
         # What it says of its call from now on is nobody else's.
         self._run = copy_context().run
@@ -137,7 +140,7 @@ def bounded(
     :return: fails with TimeoutError when time is up, and with CancelledError where the caller left.
         Cancelling it cancels the handler.
     """
-    wait = _Wait(working, seconds, clock, leaving)
+    wait = _Wait(working, seconds, Deadlines(clock), leaving)
     working.addBoth(wait.settle)
     return wait.answer
 
@@ -146,15 +149,16 @@ def resumed(
     begun: Coroutine[Any, Any, Any],
     awaited: Any,
     seconds: float,
-    clock: IReactorTime,
+    deadlines: Deadlines,
     leaving: Leaving | None = None,
 ) -> Deferred[Any]:
     """
     Go on with a coroutine that has run up to its first wait; see :func:`bounded`.
 
     :param awaited: what it waits for.
+    :param deadlines: of all that go on by one dispatcher.
     """
     working = _deferred(awaited)
-    course = _Course(begun, working, seconds, clock, leaving)
+    course = _Course(begun, working, seconds, deadlines, leaving)
     working.addBoth(course.advance)
     return course.answer

@@ -8,6 +8,7 @@ What answers an endpoint.
 - :mod:`.function` and :mod:`.threads`: registered Python functions
 - :mod:`.endpoint` and :mod:`.typed`: ``@endpoint``: what type hints and docstrings say of an endpoint
 - :mod:`.composition` and :mod:`.steps`: recipes
+- :mod:`.deadlines`: one timer for many waits
 - :mod:`.external`, over :mod:`.upstream`: HTTPS services
 - :mod:`.calls`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does
 """

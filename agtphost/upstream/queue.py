@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
+from functools import partial
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from agtphost.handlers.deadlines import Deadlines
 from agtphost.upstream.failures import Busy, Timeout
 
 Caller = str | None
@@ -47,7 +49,7 @@ class CallQueue:
     """
 
     def __init__(self, clock: IReactorTime, at_once: int, waiting: int, share: int | None = None) -> None:
-        self._clock = clock
+        self._deadlines = Deadlines(clock)
         self._free = at_once
         self._room = waiting
         self._share = max(1, at_once - max(1, at_once // 4)) if share is None else share
@@ -85,11 +87,11 @@ class CallQueue:
         turn: Deferred[None] = Deferred(lambda turn: self._leave(caller, turn))
         queue.append(turn)
         self._waiting += 1
-        timer = self._clock.callLater(max(timeout, 0), self._expel, caller, turn)
+        late = partial(self._expel, caller, turn)
+        self._deadlines.add(timeout, late)
 
         def over(result: object) -> object:
-            if timer.active():
-                timer.cancel()
+            self._deadlines.discard(late)
             return result
 
         turn.addBoth(over)

@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from agtphost.dispatch.waiting import bounded, resumed
+from agtphost.handlers.deadlines import Deadlines
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
@@ -82,7 +83,7 @@ class Waits:
 
     def __init__(self, handler: Coroutine[Any, Any, Any], clock: Clock) -> None:
         self.leaving = set[Callable[[], None]]()
-        self.answer = resumed(handler, handler.send(None), 5, clock, self.leaving)
+        self.answer = resumed(handler, handler.send(None), 5, Deadlines(clock), self.leaving)
         self.found = outcome(self.answer)
 
 

@@ -282,6 +282,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.running:RunningCalls._stops",
             "dispatch.running:RunningCalls._waiting",
             "handlers.composition:Run._last",
+            "handlers.deadlines:Deadlines._waits",
             "http.a2a_runs:Runs._runs",
             "mcp.connection:ClientConnection._asked",
             "mcp.connection:ClientConnection.running",

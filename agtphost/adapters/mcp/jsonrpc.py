@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
 from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
+from agtphost.handlers.deadlines import Deadlines, Late
 from agtphost.upstream.failures import Cancelled, ErrorAnswer, Lost, Timeout, Unsendable, UpstreamFailure
 
 METHOD_NOT_FOUND = -32601
@@ -71,14 +73,14 @@ class PeerCounters:
 
 
 class _Call:
-    __slots__ = ("continues", "deferred", "method", "sink", "timer")
+    __slots__ = ("continues", "deferred", "late", "method", "sink")
 
     def __init__(self, method: str, deferred: Deferred[Any], sink: Sink | None, continues: int | None) -> None:
         self.continues = continues
         self.method = method
         self.deferred = deferred
         self.sink = sink
-        self.timer: IDelayedCall | None = None
+        self.late: Late | None = None
 
 
 class JsonRpcPeer:
@@ -101,6 +103,7 @@ class JsonRpcPeer:
         on_request: Serve | None = None,
     ) -> None:
         self._clock = clock
+        self._deadlines = Deadlines(clock)
         self._on_request = on_request
         self._on_notification = on_notification
         self._on_lost = on_lost
@@ -168,7 +171,8 @@ class JsonRpcPeer:
         if continues is not None:
             self._continued[continues] = call_id
         if timeout is not None:
-            call.timer = self._clock.callLater(max(timeout, 0), self._expire, call_id, timeout)
+            call.late = partial(self._expire, call_id, timeout)
+            self._deadlines.add(timeout, call.late)
         try:
             if self._ended is not None:
                 raise self._ended.again()
@@ -236,8 +240,8 @@ class JsonRpcPeer:
         call = self._calls.pop(call_id, None)
         if call is None:
             return None
-        if call.timer is not None and call.timer.active():
-            call.timer.cancel()
+        if call.late is not None:
+            self._deadlines.discard(call.late)
         if call.continues is not None:
             self._continued.pop(call.continues, None)
         return call

@@ -1,0 +1,106 @@
+"""One timer for many waits: each hears that its time is up when it is, and nobody else does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from twisted.internet.task import Clock
+from twisted.logger import globalLogPublisher
+
+from agtphost.handlers.deadlines import Deadlines
+
+
+def named(said: list[tuple[float, int]], clock: Clock, number: int) -> Callable[[], None]:
+    """What notes when it was called."""
+    return lambda: said.append((clock.seconds(), number))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_wait_ends_at_its_time_or_before(seed: int) -> None:
+    """As with a timer for each: made-up waits begin, end and are late at the same moments, with one timer at a time."""
+    chance, clock, single = random.Random(seed), Clock(), Clock()
+    deadlines = Deadlines(clock)
+    said, expected = list[tuple[float, int]](), list[tuple[float, int]]()
+    waits = []
+    for number in range(200):
+        seconds = chance.randrange(64) / 8
+        late = named(said, clock, number)
+        deadlines.add(seconds, late)
+        waits.append((late, single.callLater(seconds, named(expected, single, number))))
+        if chance.random() < 0.6:
+            late, timer = waits.pop(chance.randrange(len(waits)))
+            deadlines.discard(late)
+            if timer.active():
+                timer.cancel()
+        for each in (clock, single):
+            each.advance(0.125)
+        assert len(clock.getDelayedCalls()) == (len(deadlines) > 0)
+        assert len(deadlines) == len(single.getDelayedCalls())
+    for each in (clock, single):
+        each.advance(10)
+    assert sorted(said) == sorted(expected) and len(said) > 20
+    assert clock.getDelayedCalls() == [] and len(deadlines) == 0
+
+
+def test_what_ends_in_time_costs_no_timer() -> None:
+    """A thousand waits beside one that lasts set the timer once, and the last one takes it away."""
+    clock, made = Clock(), 0
+    call_later = clock.callLater
+
+    def counted(*words: object) -> object:
+        nonlocal made
+        made += 1
+        return call_later(*words)  # type: ignore[arg-type]
+
+    clock.callLater = counted  # type: ignore[method-assign,assignment]
+    deadlines = Deadlines(clock)
+    lasting = named([], clock, 0)
+    deadlines.add(30.0, lasting)
+    for number in range(1000):
+        late = named([], clock, number)
+        deadlines.add(30.0, late)
+        deadlines.discard(late)
+    assert made == 1
+    deadlines.discard(lasting)
+    assert clock.getDelayedCalls() == []
+
+
+def test_the_end_of_one_may_be_the_end_of_others() -> None:
+    """Who is discarded by another's end is not late, and who begins by it is waited for."""
+    clock, said = Clock(), list[tuple[float, int]]()
+    deadlines = Deadlines(clock)
+    second, third = named(said, clock, 2), named(said, clock, 3)
+
+    def first() -> None:
+        said.append((clock.seconds(), 1))
+        deadlines.discard(second)
+        deadlines.add(5, third)
+
+    deadlines.add(1, first)
+    deadlines.add(1, second)
+    deadlines.add(2, named(said, clock, 4))
+    for _ in range(10):
+        clock.advance(1)
+    assert said == [(1, 1), (2, 4), (6, 3)]
+
+
+def test_one_that_fails_fails_alone() -> None:
+    """It is logged, and the others hear that their time is up."""
+    clock, said, logged = Clock(), list[tuple[float, int]](), list[object]()
+    deadlines = Deadlines(clock)
+
+    def broken() -> None:
+        raise RuntimeError("broken")
+
+    deadlines.add(1, broken)
+    deadlines.add(1, named(said, clock, 2))
+    deadlines.add(2, named(said, clock, 3))
+    globalLogPublisher.addObserver(logged.append)  # type: ignore[arg-type]
+    try:
+        clock.advance(1)
+    finally:
+        globalLogPublisher.removeObserver(logged.append)  # type: ignore[arg-type]
+    clock.advance(1)
+    assert said == [(1, 2), (2, 3)] and "broken" in str(logged)
