@@ -10,7 +10,7 @@ recipient; a record by its Audit-ID, by the agents that it names or an operator.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -83,10 +83,17 @@ class Confirmation:
         self._approvals = approvals
         self._now = now
         self._further: list[Confirmable] = []
+        self._recurring: list[Confirmable] = []
 
-    def also(self, further: Confirmable) -> None:
-        """Have something else asked about targets, before notifications and records."""
+    def also(self, further: Confirmable, *, recurs: bool = False) -> None:
+        """
+        Have something else asked about targets, before notifications and records.
+
+        :param recurs: whether what was rejected or deferred comes to whoever did so again, and it says the same again.
+        """
         self._further.append(further)
+        if recurs:
+            self._recurring.append(further)
 
     async def handle(self, context: BuiltInContext) -> Answer:
         actor, given = self._authorization.actor(context), context.input
@@ -100,8 +107,6 @@ class Confirmation:
         }
         attestation_id = f"att-{sha256(canonical(said)).hexdigest()[:32]}"
         known = self._held.get(ATTESTATION, attestation_id)
-        if known is not None:
-            return _answer(known.value)
         receipt: Mapping[str, Any] = {
             "attestation_id": attestation_id,
             "target_id": target_id,
@@ -109,6 +114,9 @@ class Confirmation:
             "timestamp": times.stamp(self._now()),
             "confirmed_by": actor,
         }
+        if known is not None:
+            again = self._asked(self._recurring if said["status"] != "accepted" else (), context, said)
+            return _answer(known.value) if again is None else self._attest(context, {**receipt, **again[0]}, *again[1])
         approval = self._approvals.sought(context, target_id)
         if approval is not None:
             receipt, change = self._approvals.decide(approval, receipt, said)
@@ -117,11 +125,10 @@ class Confirmation:
         if escalation is not None:
             receipt, change = self._decide(escalation, receipt, said)
             return self._attest(context, receipt, change)
-        for further in self._further:
-            found = further(context, target_id, said)
-            if found is not None:
-                told, changes = found
-                return self._attest(context, {**receipt, **told}, *changes)
+        found = self._asked(self._further, context, said)
+        if found is not None:
+            told, changes = found
+            return self._attest(context, {**receipt, **told}, *changes)
         notification = self._notification(context, target_id)
         if notification is not None:
             change = acknowledged(notification, said["status"])
@@ -130,6 +137,14 @@ class Confirmation:
             await self._require_party(context, target_id)
             return self._attest(context, {**receipt, "target": "record"})
         raise _unknown()
+
+    @staticmethod
+    def _asked(
+        those: Sequence[Confirmable], context: BuiltInContext, said: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], tuple[Change, ...]] | None:
+        """What the first of them tells whose target it is."""
+        answers = (each(context, said["target_id"], said) for each in those)
+        return next((answer for answer in answers if answer is not None), None)
 
     def _attest(self, context: BuiltInContext, receipt: Mapping[str, Any], *changes: Change) -> Answer:
         """The receipt, kept for repeats of the same call."""

@@ -59,7 +59,7 @@ class Queues:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self._names = {each.name for each in parts.config.methods.collection if each.queue}
-        parts.confirmation.also(self.confirm)
+        parts.confirmation.also(self.confirm, recurs=True)
 
     def require(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
         """
@@ -147,7 +147,7 @@ class Queues:
                 {
                     "item_id": held.key,
                     "data": value["data"],
-                    "submitted_by": value["owner"],
+                    "submitted_by": value["owners"][0]["agent_id"],
                     "submitted_at": value["created_at"],
                     "deliveries": work["deliveries"],
                 }
@@ -171,6 +171,8 @@ class Queues:
             return None
         if work["pulled_by"] != context.owner:
             return None
+        if work.get("cancelled"):
+            raise cancelled_before(target_id, "cancelled")
         told = {"target": "queue-item", "item_id": item.key}
         now = self.parts.now()
         if said["status"] == "accepted":

@@ -98,7 +98,7 @@ def test_an_alert_that_nobody_acknowledges_goes_up_its_path_over_a_crash() -> No
 
 def test_an_acknowledgement_that_is_not_tracked_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a host whose CONFIRM knows of notifications alone escalates what was acknowledged."""
-    monkeypatch.setattr(confirmation.Confirmation, "also", lambda self, further: None)
+    monkeypatch.setattr(confirmation.Confirmation, "also", lambda self, further, **more: None)
     host = Transacting()
     given = {"recipient": host.archive.agent_id, "message": 1, "severity": "high", "escalation_path": "desk"}
     alert = host.done("ALERT", **given, acknowledge_by=within(host, 60))

@@ -54,6 +54,26 @@ def test_a_batch_of_orders_is_pulled_and_packed(host: Transacting) -> None:
     drained(host)
 
 
+def test_an_item_is_given_back_and_held_as_often_as_it_is_said(host: Transacting) -> None:
+    """An item comes to the same worker again: what it says then is done, and not what it said before (METH-004)."""
+    item = host.done("SUBMIT", target="orders", payload={"order": 1})["tracking_id"]
+    for _ in range(2):
+        assert ids(host.done("PULL", host.desk, source="orders")) == [item]
+        for _ in range(3):
+            host.advance(50)
+            host.done("CONFIRM", host.desk, target_id=item, status="deferred")
+            assert host.done("PULL", host.archive, source="orders")["items"] == []
+        host.done("CONFIRM", host.desk, target_id=item, status="rejected")
+    assert host.done("CONFIRM", host.desk, target_id=item, status="rejected"), "a repeated call is told the same"
+    # It is another's by now; who submitted it stays the same. What its submitter took back nobody has done.
+    host.done("TRANSFER", resource_id=item, from_principal=host.writer.agent_id, to_principal=host.archive.agent_id)
+    (pulled,) = host.done("PULL", host.desk, source="orders", visibility_timeout=5)["items"]
+    assert pulled["submitted_by"] == host.writer.agent_id
+    host.advance(6)
+    host.done("CANCEL", target_id=item)
+    assert host.ask("CONFIRM", host.desk, target_id=item, status="accepted").status == 409
+
+
 def test_a_report_waits_for_review_and_can_be_taken_back(host: Transacting) -> None:
     """The draft's use case of SUBMIT; CANCEL as long as nobody works at it, and 409 twice (METH-022, METH-024)."""
     receipt = host.done("SUBMIT", target="orders", payload={"report": "expenses"}, priority=9)
