@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.system.pages import playing, steps
+from tests.system.pages import Player, Step
 from tests.system.standard.hosted import Standard
 from tests.system.test_first_minutes import HOME
 from tests.system.test_registry_page import plain
@@ -20,25 +21,21 @@ VARYING = re.compile(
 """What is another in each run: tokens, identifiers, times and keys."""
 
 
-def played(standard: Standard, page: str, least: int) -> None:
+def played(player: Player, every: Sequence[Step], standard: Standard) -> None:
     """
     Type each command of a page, and hold it to the page: its exit status, and every line of its output.
 
     What one command says and a later one is given, such as an identifier, is the one of this run.
-
-    :param least: as many commands as the page has at least.
     """
-    every, folder = steps(page), standard.config.parent
-    assert len(every) >= least
+    folder = standard.config.parent
     here: dict[str, str] = {}
-    with playing(every) as player:
-        for step in every:
-            line = VARYING.sub(lambda each: here.get(each[0], each[0]), step.command)
-            found, output = player.type(step, folder, line=line)
-            assert found == step.status, f"{step.command}\n{output}"
-            shown = "\n".join(step.shown)
-            assert _lines(output, folder) == _lines(shown, Path(HOME)), step.command
-            here.update(zip(VARYING.findall(shown), VARYING.findall(output), strict=True))
+    for step in every:
+        line = VARYING.sub(lambda each: here.get(each[0], each[0]), step.command)
+        found, output = player.type(step, folder, line=line)
+        assert found == step.status, f"{step.command}\n{output}"
+        shown = "\n".join(step.shown)
+        assert _lines(output, folder) == _lines(shown, Path(HOME)), step.command
+        here.update(zip(VARYING.findall(shown), VARYING.findall(output), strict=True))
 
 
 def _lines(text: str, folder: Path) -> list[str]:

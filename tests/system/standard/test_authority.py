@@ -15,6 +15,7 @@ from agtphost.identity.genesis import Genesis
 from agtphost.methods.standard.signing import TYPE
 from tests.programmes import length
 from tests.system.hosting import until
+from tests.system.pages import playing, steps
 from tests.system.standard.hosted import Standard
 from tests.system.standard.paged import played
 
@@ -149,4 +150,7 @@ def _until_killed(standard: Standard, of: list[str], do: Callable[[str], object]
 
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
     """``docs/authority-and-messages.rst``: each command of it, with its exit status and every line of its output."""
-    played(standard, "authority-and-messages.rst", 9)
+    every = steps("authority-and-messages.rst")
+    assert len(every) >= 9
+    with playing(every) as player:
+        played(player, every, standard)

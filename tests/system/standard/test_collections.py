@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.system.pages import playing, steps
 from tests.system.standard.hosted import Standard
 from tests.system.standard.paged import played
 
@@ -57,7 +58,10 @@ def test_an_agent_is_found(standard: Standard) -> None:
 
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
     """``docs/standard-methods.rst``: each command of it, with its exit status and every line of its output."""
-    played(standard, "standard-methods.rst", 8)
+    every = steps("standard-methods.rst")
+    assert len(every) >= 8
+    with playing(every) as player:
+        played(player, every, standard)
 
 
 def test_a_reload_takes_methods_and_collections(standard: Standard) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.system.pages import playing, steps
 from tests.system.standard.hosted import Standard
 from tests.system.standard.paged import played
 
@@ -81,4 +82,7 @@ def test_what_stands_in_the_registry_runs(standard: Standard) -> None:
 
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
     """``docs/workflows.rst``: each command of it, with its exit status and every line of its output."""
-    played(standard, "workflows.rst", 12)
+    every = steps("workflows.rst")
+    assert len(every) >= 12
+    with playing(every) as player:
+        played(player, every, standard)
