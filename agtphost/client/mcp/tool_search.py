@@ -24,8 +24,8 @@ RESULTS = 5
 
 MOST_RESULTS = 25
 
-MOST_FOUND = 100
-"""Tools that the host is asked for where only those of one server are shown."""
+LONGEST_QUERY = 4_000
+"""Characters."""
 
 DEFINITIONS: tuple[Mapping[str, Any], ...] = (
     {
@@ -38,7 +38,12 @@ DEFINITIONS: tuple[Mapping[str, Any], ...] = (
         "inputSchema": {
             "type": "object",
             "properties": {
-                "query": {"type": "string", "minLength": 1, "maxLength": 4000, "description": "What you want to do."},
+                "query": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": LONGEST_QUERY,
+                    "description": "What you want to do.",
+                },
                 "limit": {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS, "default": RESULTS},
             },
             "required": ["query"],
@@ -90,13 +95,18 @@ class ToolSearch:
 
         :raises ClientError: if the host gives no answer that can be believed.
         """
-        limit = arguments.get("limit", RESULTS)
+        query, limit = arguments.get("query"), arguments.get("limit", RESULTS)
+        if not isinstance(query, str) or not 1 <= len(query) <= LONGEST_QUERY:
+            return _wrong(f"query is not a text of 1 to {LONGEST_QUERY} characters: say what you want to do.")
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_RESULTS:
             return _wrong(f"limit is not a whole number from 1 to {MOST_RESULTS}.")
+        among: dict[str, Any] = {"kinds": ["tool"] if self._endpoints is None else ["tool", "endpoint"]}
+        if self._server is not None:
+            among["path"] = f"/mcp/{self._server}"
         asked = {
-            "criteria": arguments.get("query"),
-            "filter": {"kinds": ["tool"] if self._endpoints is None else ["tool", "endpoint"]},
-            "max_results": limit if self._server is None else MOST_FOUND,
+            "criteria": query,
+            "filter": among,
+            "max_results": limit,
             "include_metadata": True,
         }
         call = EndpointCall(method="DISCOVER", path="/", input=asked, session_id=session_id, idempotent=True)

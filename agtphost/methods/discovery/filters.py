@@ -124,6 +124,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Check]] = {
     "trust_tier": _trust,
     "trust_tier_min": _trust,
     "method": _of_binding(lambda binding: binding.method),
+    "path": _of_binding(lambda binding: binding.path),
     "geography": _geography,
     "capabilities": _capability,
     "capability": _capability,
