@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from tests.bench.load import Tally, client_context, run
-from tests.bench.tool_call import compare, idle_memory
+from tests.bench.tool_call import compare, idle_memory, processor
 from tests.system.gateways import TOKEN, with_gateway
 from tests.system.hosting import Host, free_port, running
 
@@ -173,6 +173,7 @@ def bench(seconds: float, rounds: int, only: str | None) -> dict[str, object]:
         with running(config, prefix=("taskset", "-c", "0")) as host:
             figures = _compare(host, gateway, seconds, rounds, only)
             figures["mcp_tool_call"] = compare(host)
+            figures["mcp_tool_call_cpu"] = processor(host)
             figures["memory"] = idle_memory(host)
             return figures
 

@@ -1,0 +1,34 @@
+"""How many functions one tool call goes through, from its gates to its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agtphost.adapters.mcp.stdio import StdioLink
+from agtphost.vocabulary import jsontext
+from tests.bench.tool_path import ToolPath
+
+MOST = 640
+"""Function calls, those of built-ins included: a bound that no neighbour on the machine moves, unlike microseconds."""
+
+
+def test_a_tool_call_is_short() -> None:
+    """What takes more has to say for what."""
+    with ToolPath() as path:
+        assert 300 < path.function_calls() < MOST
+
+
+def test_control_work_that_is_done_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that reads back what it sends, a few times, is beyond the bound."""
+    send = StdioLink.send
+
+    def doubting(link: StdioLink, message: Any, headers: Any = ()) -> None:
+        for _ in range(4):
+            assert jsontext.decode(jsontext.encode(message)) == message
+        send(link, message, headers)
+
+    monkeypatch.setattr(StdioLink, "send", doubting)
+    with ToolPath() as path:
+        assert path.function_calls() > MOST

@@ -1,0 +1,178 @@
+"""
+What one tool call costs between the wire and the ledger: gates, dispatcher and MCP adapter of a host, in one thread.
+
+The child is played by this process, at the other end of a real pipe, and answers when it is told to; what it does is
+not counted. ``python -m tests.bench.tool_path`` tells the microseconds of CPU a call and its function calls, those of
+built-ins included. The latter repeat whatever else the machine does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from cProfile import Profile
+from pstats import Stats
+from types import TracebackType
+from typing import Any
+
+from agtphost.identity.peer import Peer
+from agtphost.protocols.driving import drive
+from agtphost.wire.events import Request, Response
+from tests.memory import OpenHost, request_of
+
+TOOL = {
+    "name": "list_files",
+    "description": "Lists a folder.",
+    "inputSchema": {"type": "object", "properties": {"folder": {"type": "string"}}},
+    "outputSchema": {"type": "object", "properties": {"result": {"type": "array", "items": {"type": "string"}}}},
+    "annotations": {"readOnlyHint": True},
+}
+FILES = ["a.txt", "b.txt", "notes.md"]
+ANSWERS = {
+    "initialize": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "played", "version": "1"},
+    },
+    "tools/list": {"tools": [TOOL]},
+    "tools/call": {
+        "content": [{"type": "text", "text": "\n".join(FILES)}],
+        "structuredContent": {"result": FILES},
+        "isError": False,
+    },
+}
+BODY = {
+    "parameters": {
+        "action": "mcp.tools.call",
+        "payload_type": "application/vnd.mcp.tools+json",
+        "payload": {"tool": "files.list_files", "arguments": {"folder": "."}},
+    }
+}
+
+
+class PlayedChild:
+    """What a spawned process is to its link; its standard input is a pipe that is read here."""
+
+    pid = 1
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self.pipes = {0: self}
+        self.link: Any = None
+
+    def fileno(self) -> int:
+        return self._writing
+
+    def spawn(self, link: Any, *_: object, **__: object) -> PlayedChild:
+        """See :meth:`twisted.internet.interfaces.IReactorProcess.spawnProcess`."""
+        self.link = link
+        return self
+
+    def registerProducer(self, producer: object, streaming: bool) -> None: ...
+
+    def answers(self) -> list[bytes]:
+        """To everything that was written to it, a line each."""
+        try:
+            written = os.read(self._reading, 1 << 20)
+        except BlockingIOError:
+            return []
+        asked = [json.loads(line) for line in written.splitlines()]
+        return [self._answer(each) for each in asked if "id" in each]
+
+    @staticmethod
+    def _answer(asked: dict[str, Any]) -> bytes:
+        result = ANSWERS.get(asked["method"])
+        known = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+        return json.dumps({"jsonrpc": "2.0", "id": asked["id"], **known}).encode() + b"\n"
+
+    def close(self) -> None:
+        os.close(self._reading)
+        os.close(self._writing)
+
+
+class ToolPath:
+    """A host in memory with one MCP server, up."""
+
+    def __init__(self) -> None:
+        self._child = PlayedChild()
+        server = {"name": "files", "command": ["/bin/sh"], "cwd": "/"}
+        self._host = OpenHost({"mcp": {"server": [server]}})
+        self._host.clock.spawnProcess = self._child.spawn  # type: ignore[attr-defined]
+        caller = self._host.agent("caller", scopes=["mcp:tools:execute"])
+        self._peer = Peer(address="127.0.0.1", certificate=caller.certificate)
+        self._answered: list[Response] = []
+        served = self._host.core.connected.mcp.servers["files"]  # type: ignore[attr-defined]
+        served.startService()
+        for _ in range(100):
+            self._host.clock.settle()
+            for line in self._child.answers():
+                self._child.link.outReceived(line)
+        assert served.state.value == "up", served.snapshot()
+
+    def __enter__(self) -> ToolPath:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, where: TracebackType | None) -> None:
+        self._child.close()
+
+    async def _ask(self, request: Request) -> None:
+        self._answered.append(await self._host.dispatcher.dispatch(request, self._peer))
+
+    def _begin(self, requests: list[Request]) -> None:
+        for request in requests:
+            drive(self._ask(request))
+        self._host.clock.advance(0)
+
+    def _end(self, lines: list[bytes]) -> None:
+        for line in lines:
+            self._child.link.outReceived(line)
+        self._host.clock.advance(0)
+
+    def calls(self, count: int, profile: Profile | None = None) -> float:
+        """
+        So many at once.
+
+        :param profile: takes what the host does.
+        :return: seconds of CPU of each.
+        """
+        requests = [request_of("EXECUTE", "/", BODY) for _ in range(count)]
+        spent = 0.0
+        for step, what in ((self._begin, lambda: requests), (self._end, self._child.answers)):
+            given: Any = what()
+            assert len(given) == count
+            if profile is not None:
+                profile.enable()
+            began = time.thread_time()
+            step(given)
+            spent += time.thread_time() - began
+            if profile is not None:
+                profile.disable()
+        assert [response.status for response in self._answered] == [200] * count, self._answered[:1]
+        self._answered.clear()
+        self._host.ledger.drafts.clear()
+        return spent / count
+
+    def function_calls(self, times: int = 10, at_once: int = 8) -> float:
+        """Of each tool call."""
+        for _ in range(5):
+            self.calls(at_once)
+        profile = Profile()
+        for _ in range(times):
+            self.calls(at_once, profile)
+        return int(Stats(profile).total_calls) / times / at_once  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    with ToolPath() as path:
+        counted = path.function_calls()
+        for at_once in (1, 8):
+            best = min(path.calls(at_once) for _ in range(2000 // at_once))
+            sys.stdout.write(f"{at_once} at once: {best * 1e6:.1f} us of CPU a call\n")
+        sys.stdout.write(f"{counted:.0f} function calls a call\n")
+
+
+if __name__ == "__main__":
+    main()
