@@ -36,6 +36,8 @@ WRITER_SETTINGS = (
     "PRAGMA foreign_keys=ON",
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
+    # A statement of many rows keeps what would undo it, in a file of its own for every commit unless told otherwise.
+    "PRAGMA temp_store=MEMORY",
     f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}",
     f"PRAGMA journal_size_limit={LOG_OCTETS}",
     f"PRAGMA cache_size=-{CACHE_KIBIBYTES}",

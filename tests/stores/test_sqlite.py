@@ -44,6 +44,20 @@ def test_the_settings_that_durability_rests_on(tmp_path: Path) -> None:
         assert connection.execute(f"PRAGMA {name}").fetchone()[0] == value, name
 
 
+def test_what_undoes_a_statement_of_many_rows_is_kept_in_memory(tmp_path: Path) -> None:
+    """Not in a file that is made and removed with every commit; and it undoes such a statement."""
+    store = sqlite_store(tmp_path)
+    connection = store._connection
+    assert connection.execute("PRAGMA temp_store").fetchone()[0] == 2
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO checkpoint (size, issued_at, note) VALUES (3, 1, 'a')")
+    rows = ",".join(f"({size}, 1, '{'b' * 3000}')" for size in (*range(10, 90), 3))
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(f"INSERT INTO checkpoint (size, issued_at, note) VALUES {rows}")
+    connection.execute("COMMIT")
+    assert connection.execute("SELECT size FROM checkpoint").fetchall() == [(3,)]
+
+
 def test_a_missing_store_is_not_made_by_accident(tmp_path: Path) -> None:
     """Where a store is expected, an empty one would hide a loss (T-RB)."""
     with pytest.raises(StoreError, match="does not exist"):
