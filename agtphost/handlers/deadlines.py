@@ -10,12 +10,16 @@ is cancelled.
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from math import inf
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 Late = Callable[[], object]
+
+SPARE = 64
+"""Waits that are over and may stand among the others whatever there are of these."""
 
 log = Logger()
 
@@ -24,14 +28,19 @@ class Deadlines:
     """
     Tells waits that their time is up.
 
-    :param clock: by which it is.
+    Each is in a heap by when it is due, and stays there when it is over before, so that neither costs more where
+    thousands wait. What is over is cleared away when it is more than what waits.
+
+    :param clock: by which their time is up.
     """
 
-    __slots__ = ("_at", "_clock", "_timer", "_waits")
+    __slots__ = ("_at", "_clock", "_count", "_heap", "_timer", "_waits")
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._waits: dict[Late, float] = {}
+        self._waits: dict[Late, int] = {}
+        self._heap: list[tuple[float, int, Late]] = []
+        self._count = 0
         self._timer: IDelayedCall | None = None
         self._at = inf
 
@@ -40,7 +49,14 @@ class Deadlines:
 
     def add(self, seconds: float, late: Late) -> None:
         """Have ``late`` called after so many seconds, unless it is discarded before; it stands for the wait itself."""
-        at = self._waits[late] = self._clock.seconds() + seconds
+        at = self._clock.seconds() + seconds
+        self._count = number = self._count + 1
+        self._waits[late] = number
+        heap = self._heap
+        heappush(heap, (at, number, late))
+        if len(heap) > SPARE and len(heap) > 2 * len(self._waits):
+            self._heap = heap = [each for each in heap if self._waits.get(each[2]) == each[1]]
+            heapify(heap)
         if at < self._at:
             self._set(at, seconds)
 
@@ -50,6 +66,7 @@ class Deadlines:
         if not self._waits and self._timer is not None:
             timer, self._timer, self._at = self._timer, None, inf
             timer.cancel()
+            self._heap.clear()
 
     def _set(self, at: float, seconds: float) -> None:
         if self._timer is not None:
@@ -60,16 +77,27 @@ class Deadlines:
     def _look(self) -> None:
         self._timer, self._at = None, inf
         now = self._clock.seconds()
-        for late, _ in sorted(self._due(now), key=lambda each: each[1]):
+        due = []
+        while (first := self._first()) is not None and first[0] <= now:
+            due.append(heappop(self._heap))
+        for _, number, late in due:
             # The end of one may be the end of others, whose time is up no more.
-            if self._waits.pop(late, None) is not None:
-                try:
-                    late()
-                except Exception:
-                    log.failure("the end of a wait failed")
-        first = min(self._waits.values(), default=inf)
-        if first < self._at:
-            self._set(first, first - now)
+            if self._waits.get(late) != number:
+                continue
+            del self._waits[late]
+            try:
+                late()
+            except Exception:
+                log.failure("the end of a wait failed")
+        first = self._first()
+        if first is not None and first[0] < self._at:
+            self._set(first[0], first[0] - now)
 
-    def _due(self, now: float) -> list[tuple[Late, float]]:
-        return [(late, at) for late, at in self._waits.items() if at <= now]
+    def _first(self) -> tuple[float, int, Late] | None:
+        """Whoever is due next; what is over and stands before it is cleared away."""
+        while self._heap:
+            first = self._heap[0]
+            if self._waits.get(first[2]) == first[1]:
+                return first
+            heappop(self._heap)
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from twisted.internet.task import Clock
@@ -104,3 +105,29 @@ def test_one_that_fails_fails_alone() -> None:
         globalLogPublisher.removeObserver(logged.append)  # type: ignore[arg-type]
     clock.advance(1)
     assert said == [(1, 2), (2, 3)] and "broken" in str(logged)
+
+
+def test_many_that_are_late_one_by_one_cost_no_look_at_all_others() -> None:
+    """Of ten thousand waits, each end asks the clock as often as the first; what is over is not kept."""
+    clock, said = Clock(), list[tuple[float, int]]()
+    deadlines = Deadlines(clock)
+    for number in range(10_000):
+        deadlines.add(number + 1, named(said, clock, number))
+    looked = 0
+    waits = deadlines._waits
+
+    class Counted(dict[Any, int]):
+        def get(self, *words: Any) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().get(*words)
+
+    deadlines._waits = Counted(waits)
+    for _ in range(100):
+        clock.advance(1)
+    assert [number for _, number in said] == list(range(100))
+    assert looked <= 400
+    for late in list(deadlines._waits)[:9_850]:
+        deadlines.discard(late)
+    deadlines.add(1, named(said, clock, 0))
+    assert len(deadlines._heap) <= 128 and len(deadlines) == 51
