@@ -116,16 +116,18 @@ class Drafted:
 
         :param source: what it was made from.
         """
+        notes: dict[str, list[Review]] = {}
+        for each in self.reviews:
+            notes.setdefault(each.place, []).append(each)
         head = {name: value for name, value in self.document.items() if name != "endpoints"}
         lines = [_comment(f"Made from {source}. Look at each REVIEW line before this is published.")]
-        lines += [_comment(f"REVIEW {each.member}: {each.note}") for each in self.reviews if each.place == "document"]
-        text = "".join(lines) + as_yaml(head) + "endpoints:\n"
+        lines += [_comment(f"REVIEW {each.member}: {each.note}") for each in notes.get("document", ())]
+        lines += [as_yaml(head), "endpoints:\n"]
         for endpoint in self.document["endpoints"]:
             name = f"{endpoint['method']} {endpoint['path']}"
-            notes = [each for each in self.reviews if each.place == name]
-            text += "".join(_comment(f"REVIEW {each.member}: {each.note}", 2) for each in notes)
-            text += as_yaml({"endpoints": [endpoint]}).partition("\n")[2]
-        return text
+            lines += [_comment(f"REVIEW {each.member}: {each.note}", 2) for each in notes.get(name, ())]
+            lines.append(as_yaml({"endpoints": [endpoint]}).partition("\n")[2])
+        return "".join(lines)
 
 
 def _comment(text: str, indent: int = 0) -> str:
@@ -208,14 +210,18 @@ class Endpoints:
     made: list[dict[str, Any]] = field(default_factory=list)
     reviews: list[Review] = field(default_factory=list)
     _taken: set[tuple[str, str]] = field(default_factory=set)
+    _next: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The number to try first: what is before it is taken."""
+
     _catalog: Catalog = field(default_factory=Catalog.load)
 
     def alone(self, method: str, path: str) -> str:
         """The path, with a number where the method has it already."""
-        found, number = path, 2
+        found, number = path, self._next.get((method, path), 2)
         while (method, found) in self._taken:
             found, number = f"{path.rstrip('/')}-{number}", number + 1
         self._taken.add((method, found))
+        self._next[method, path] = number
         return found
 
     def add(self, endpoint: dict[str, Any], notes: Iterable[tuple[str, str]]) -> None:

@@ -105,7 +105,7 @@ def from_mcp(
     :param service: what the service is called.
     :param agtp: its address, where that is known.
     """
-    made, names = Endpoints(), {tool["name"] for tool in tools}
+    made, names = Endpoints(), dict.fromkeys((tool["name"] for tool in tools), 2)
     for tool in tools:
         _add(made, tool, service, names)
     return draft(
@@ -117,7 +117,7 @@ def from_mcp(
     )
 
 
-def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: set[str]) -> None:
+def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: dict[str, int]) -> None:
     name, notes = tool["name"], list[tuple[str, str]]()
     hints = tool.get("annotations")
     hints = hints if isinstance(hints, Mapping) else {}
@@ -205,12 +205,17 @@ def _consequence(
     }
 
 
-def _tool_name(name: str, taken: set[str]) -> str:
-    """A name that AGIS allows, and that no other tool has; it is taken then."""
+def _tool_name(name: str, taken: dict[str, int]) -> str:
+    """
+    A name that AGIS allows, and that no other tool has; it is taken then.
+
+    :param taken: names, each with the number to try first for another that would be called so.
+    """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     wanted = found = re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_") or "tool"
-    number = 2
+    number = taken.get(wanted, 2)
     while found in taken:
         found, number = f"{wanted}_{number}", number + 1
-    taken.add(found)
+    taken[wanted] = number
+    taken.setdefault(found, 2)
     return found
