@@ -29,6 +29,9 @@ SEARCH = frozenset(("query", "filters", "top", "skip", "ranked", "include_metada
 FORWARDED = ("Idempotency-Key", "Request-ID", "Task-ID", "Session-ID", "Budget-Limit")
 """Fields of a request that go on; whatever says who calls does not."""
 
+CHANGES = frozenset(("registerAgent", "updateAgent", "withdrawAgent"))
+"""What is done to one version of a card, where the client says to which."""
+
 _WRAPPED = frozenset(("card", "url", "lifetime", "public"))
 """Members of a registration that has more to say than the card."""
 
@@ -76,8 +79,10 @@ def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str
         parameters.update({name: value[name] for name in ("lifetime",) if name in value})
     if route.operation == "listPublicAgents":
         parameters["public"] = True
-    if said.get("If-Match") and route.operation in ("updateAgent", "withdrawAgent"):
+    if said.get("If-Match") and route.operation in CHANGES:
         parameters["if_match"] = said["If-Match"].strip().removeprefix("W/").strip('"')
+    if said.get("If-None-Match", "").strip() == "*" and route.method == "REGISTER":
+        parameters["if_none_match"] = "*"
     fields = [*own, *((name, said[name]) for name in FORWARDED if name in said)]
     return Asked(request=_request(route, fields, parameters, stream=stream), stream=stream, batch=batch)
 

@@ -140,7 +140,9 @@ class ChangeCards:
         )
 
     def _require_match(self, given: Mapping[str, Any], entry: Entry | None) -> None:
-        """The card is the one that the caller looked at. :raises Refusal: 409 otherwise."""
+        """The card is the one that the caller looked at, or there is none yet. :raises Refusal: 409 otherwise."""
+        if entry is not None and parameters.text(given, "if_none_match") == "*":
+            raise Refusal(Reason.CARD_CHANGED, "There is a card of that id.", details={"current_etag": entry.digest})
         wanted = parameters.text(given, "if_match")
         if wanted is None:
             return

@@ -127,6 +127,10 @@ def test_versions_and_expected_ones() -> None:
     assert host.get("translator").body == texts[-1].encode()
     fresh = host.register(given=card(id="translator:new"), if_match="*")
     assert (fresh.status, fresh.reason) == (409, "card-changed"), "there is none to be changed"
+    again = host.register(given=card(description="Anew."), if_none_match="*")
+    assert (again.status, again.reason) == (409, "card-changed"), "there is one"
+    assert host.get("translator").body == texts[-1].encode()
+    assert host.register(given=card(id="translator:new"), if_none_match="*").result["created"] is True
     assert host.call("WITHDRAW", "/cards/translator", {"if_match": first}, caller=host.translator).status == 409
 
 

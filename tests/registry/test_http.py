@@ -180,6 +180,10 @@ def test_a_card_is_registered_changed_and_withdrawn(registry: Registry, elsewher
     changed = {**card, "description": "Translates, politely."}
     stale = registry.ask("PUT", "/agents/changing", changed, token=None, cert=operator, If_Match='"0"')
     assert (stale.status, stale.code) == (412, "PreconditionFailed")
+    for method, place in (("PUT", "/agents/changing"), ("POST", "/agents")):
+        for said in ({"If_None_Match": "*"}, {"If_Match": '"0"'}):
+            kept = registry.ask(method, place, changed, token=None, cert=operator, **said)
+            assert (kept.status, kept.code) == (412, "PreconditionFailed"), f"{method} {said}"
     put = registry.ask("PUT", "/agents/changing", changed, token=None, cert=operator, If_Match=tag)
     assert (put.status, put.value["version"]) == (200, 2)
     assert registry.ask("GET", "/agents/changing?version=1").body == written
