@@ -3,14 +3,23 @@ Parameters without which no endpoint of some methods may exist: core v08 section
 
 What RUN runs is named by a ``procedure_id`` out of a registry, and by nothing
 else: the registry is the list of values that the endpoint's input schema
-takes. TRANSFER says from whom to whom, AUTHORIZE what is granted to whom.
+takes. What the procedure works on is ``input``, an object; beside it no
+parameter takes any text whatever. TRANSFER says from whom to whom, AUTHORIZE what is granted to whom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-PROCEDURE = "procedure_id"
+from agtphost.contract.built_in_contracts import COMMON
+
+PROCEDURE, INPUT = "procedure_id", "input"
+
+BOUNDING = frozenset({"enum", "const", "pattern", "format"})
+"""Keywords of a schema that takes certain texts alone."""
+
+ANYTHING = ""
+"""In the place of a type where a schema names none."""
 
 DEMANDED: Mapping[str, tuple[str, ...]] = {
     "RUN": (PROCEDURE,),
@@ -38,6 +47,31 @@ def parameter_faults(method: str, schema: object) -> Iterator[tuple[str, str]]:
             yield name, f"{method} needs the parameter {name}, and input_schema does not require it"
         elif name == PROCEDURE and not _registered(properties[name]):
             yield name, f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
+    if PROCEDURE in demanded:
+        yield from _free_texts(method, properties)
+
+
+def _free_texts(method: str, properties: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, schema in properties.items():
+        if name == INPUT and _types(schema) - {"object", "null"}:
+            yield name, f"{name} is no object; {method} hands parameters to a procedure, and no free-form strings"
+        elif name not in (PROCEDURE, INPUT) and name not in COMMON and _takes_any_text(schema):
+            yield name, f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
+
+
+def _types(schema: object) -> set[object]:
+    found = schema.get("type", ANYTHING) if isinstance(schema, Mapping) else ANYTHING
+    return set(found) if isinstance(found, list) else {found}
+
+
+def _takes_any_text(schema: object) -> bool:
+    """Whether a text is taken that no list, pattern or format bounds."""
+    if isinstance(schema, Mapping) and schema.keys() & BOUNDING:
+        return False
+    types = _types(schema)
+    if "array" in types and isinstance(schema, Mapping):
+        return _takes_any_text(schema.get("items", {}))
+    return bool(types & {ANYTHING, "string"})
 
 
 def _registered(schema: object) -> bool:
@@ -54,4 +88,8 @@ REGISTRY = f'list the procedures: properties.{PROCEDURE} = {{ enum = ["nightly-b
 
 def hint(name: str) -> str:
     """What to do about a parameter that is missing."""
-    return REGISTRY if name == PROCEDURE else f"declare {name} in input_schema.properties, and name it in required"
+    if name == PROCEDURE:
+        return REGISTRY
+    if name not in {each for demanded in DEMANDED.values() for each in demanded}:
+        return f"put {name} into the object {INPUT}, or bound it by enum, pattern or format"
+    return f"declare {name} in input_schema.properties, and name it in required"

@@ -40,6 +40,15 @@ def endpoint(method: str, *required: str, **properties: str) -> str:
         (endpoint("RUN", "procedure_id", procedure_id=TEXT), "no free-form strings"),
         (endpoint("RUN", "procedure_id", procedure_id='{ type = "string", pattern = "^[a-z]+$" }'), "no free-form"),
         (endpoint("RUN", "procedure_id", procedure_id="{ enum = [1, 2] }"), "no free-form strings"),
+        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, command=TEXT), "command takes any text"),
+        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, script="{}"), "script takes any text"),
+        (
+            endpoint(
+                "RUN", "procedure_id", procedure_id=REGISTRY, words='{ type = "array", items = { type = "string" } }'
+            ),
+            "words",
+        ),
+        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input=TEXT), "input is no object"),
         (endpoint("TRANSFER", "resource_id", "to_principal", resource_id=TEXT, to_principal=TEXT), "from_principal"),
         (endpoint("TRANSFER", "from_principal", from_principal=TEXT), "resource_id"),
         (endpoint("AUTHORIZE", "subject", "resource", subject=TEXT, resource=TEXT), "scope"),
@@ -58,6 +67,14 @@ def test_what_is_missing_is_said_with_a_remedy(text: str, said: str) -> None:
     [
         endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input='{ type = "object" }'),
         endpoint("RUN", "procedure_id", procedure_id='{ const = "reindex" }'),
+        endpoint(
+            "RUN",
+            "procedure_id",
+            procedure_id=REGISTRY,
+            timeout='{ type = "number" }',
+            day='{ type = "string", format = "date" }',
+            stage='{ enum = ["test", "live"] }',
+        ),
         endpoint("TRANSFER", *DEMANDED["TRANSFER"], **dict.fromkeys(DEMANDED["TRANSFER"], TEXT)),
         endpoint("AUTHORIZE", *DEMANDED["AUTHORIZE"], **dict.fromkeys(DEMANDED["AUTHORIZE"], TEXT)),
         SOUND,
