@@ -14,6 +14,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.filters import CHECKS
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
 
 LIMIT, MOST = 10, 100
 AGENTS, CARDS, LOCAL = "agents", "cards", "local"
@@ -98,7 +99,12 @@ class Finding:
         asked: dict[str, Any] = {"criteria": words or "*", "max_results": MOST}
         if wanted or namespace == AGENTS or METHODS in exact:
             asked["filter"] = wanted | ({"kinds": ["agent"]} if METHODS in exact or namespace == AGENTS else {})
-        answer = await context.invoke("DISCOVER", "/", asked)
+        try:
+            answer = await context.invoke("DISCOVER", "/", asked)
+        except Refusal as refusal:
+            if refusal.status == Status.UNPROCESSABLE:
+                refusal.details = {"parameter": "criteria", **refusal.details}
+            raise
         methods = exact.get(METHODS)
         listed = [methods] if isinstance(methods, str) else methods
         if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):

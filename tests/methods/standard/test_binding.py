@@ -45,6 +45,19 @@ def test_a_missing_parameter_is_named(name: str) -> None:
     host, caller = everything()
     answer = host.call(name, "/", {}, caller=caller)
     assert (answer.status, answer.result["parameter"]) == (422, STANDARD[name].required[0]), answer.result
+    if name != "VALIDATE":  # null is what follows a schema, or does not.
+        nothing = host.call(name, "/", {STANDARD[name].required[0]: None}, caller=caller)
+        assert (nothing.status, nothing.result["parameter"]) == (422, STANDARD[name].required[0]), nothing.result
+
+
+def test_a_length_is_one() -> None:
+    """GENERATE: a number from 1, or words about it; before, whatever was sent was as good."""
+    host, caller = everything()
+    given = {"output_type": "text", "source": {"template": "a"}}
+    statuses = [
+        host.call("GENERATE", "/", {**given, "length": n}, caller=caller).status for n in (0, -1, "", 1, "short")
+    ]
+    assert statuses == [422, 422, 422, 200, 200]
 
 
 @each_row("name", sorted(set(ALL) - ELSEWHERE), ids=str)

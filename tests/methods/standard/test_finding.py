@@ -56,6 +56,7 @@ def test_nothing_and_nowhere(found: tuple[MemoryHost, TestAgent]) -> None:
     assert ask(found, "anything", namespace="elsewhere").reason == "namespace-unknown"
     for wrong in ({}, {"intent": 7}, {"colour": "red"}, {"methods": [1]}, 7):
         assert ask(found, wrong, namespace="agents").status == 422, wrong
+    assert ask(found, "x" * 70_000).document["parameter"] == "criteria"
 
 
 def test_cards_are_found_searched_and_checked(found: tuple[MemoryHost, TestAgent]) -> None:

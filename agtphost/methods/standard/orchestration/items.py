@@ -142,6 +142,8 @@ def told(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -
     """A workflow, as its owner is shown it."""
     names = ("workflow_id", "kind", "task_id", "on_failure", "created_at", "until", "schedule", "run", "pause", "why")
     shown: Shown = {name: value[name] for name in names if value.get(name) is not None}
+    if "until" in shown:
+        shown["until"] = stamp(shown["until"])
     if "pause" in shown:
         shown["pause"] = {name: each for name, each in shown["pause"].items() if name not in ("nonce_hash", "until")}
     if "schedule" in shown:

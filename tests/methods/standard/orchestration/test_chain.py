@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -115,6 +116,9 @@ def test_the_time_of_the_whole_is_bounded() -> None:
     host.begin("CHAIN", "/", given, caller=host.caller).addCallback(answers.append)
     host.turn(5.1)
     assert [answer.status for answer in answers] == [408], answers and answers[0].document
+    outcome = answers[0].document["outcome"]
+    begun, until = (datetime.fromisoformat(outcome[name]) for name in ("created_at", "until"))
+    assert (until - begun).total_seconds() == 5
     assert host.rooms() == ["a", "b"]
     outcome = answers[0].document["outcome"]
     assert outcome["status"] == "failed" and [step["state"] for step in outcome["steps"]] == ["done", "failed"]
