@@ -60,6 +60,9 @@ KILLED = 1.0
 QUEUED_OCTETS = 8 << 20
 """Octets waiting for a server that does not read its input; one message more is refused."""
 
+READ = 8192
+"""Octets that Twisted reads of a pipe at a time; where there were as many, more are waiting."""
+
 PIECE = 64 << 10
 """Octets handed to the pipe's writer at a time: it tells when all of them were taken, and nothing before."""
 
@@ -205,6 +208,8 @@ class StdioLink(ProcessProtocol):
     def outReceived(self, data: bytes) -> None:
         if self._lost:
             return
+        if len(data) >= READ:
+            data += self._more()
         self._unread.extend(self._lines.feed(data))
         self._take_lines()
         line = self._lines.long
@@ -289,6 +294,16 @@ class StdioLink(ProcessProtocol):
                 self._queued += len(rest)
             self._watch.handed(len(piece))
             self._process.write(piece)
+
+    def _more(self) -> bytes:
+        """What else the pipe holds: a long answer would take a turn of the reactor for every 8 KiB of it."""
+        reader = self._process.pipes.get(1)
+        if reader is None:
+            return b""
+        try:
+            return os.read(reader.fileno(), PIECE)
+        except OSError:
+            return b""  # Nothing, or something is wrong with it: the reactor finds out.
 
     def _input_fd(self) -> int | None:
         writer = self._process.pipes.get(0)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.long_lines import answered_id, whose
+from agtphost.adapters.mcp.long_lines import BoundedLines, LongLine, answered_id, whose
+from agtphost.adapters.mcp.stdio import READ, StdioLink
 from agtphost.upstream.bodies import EventStream, Lines, MessageTooLong
+from agtphost.upstream.log import UpstreamLog
 from tests.rows import each_row
 
 
@@ -26,6 +35,77 @@ def test_lines_come_out_as_they_went_in(lines: list[bytes], size: int) -> None:
     reader = Lines()
     assert fed(reader, octets, size) == lines
     assert reader.held == 4
+
+
+@given(st.lists(st.binary(max_size=24).filter(lambda b: b"\n" not in b), max_size=8), st.integers(1, 50))
+def test_lines_of_a_process_come_out_as_they_went_in(lines: list[bytes], size: int) -> None:
+    """However they are cut; one beyond the bound comes out twice, when that is known and when it has ended."""
+    reader, found = BoundedLines(12), list[bytes | LongLine]()
+    octets = b"".join(line + b"\n" for line in lines) + b"rest"
+    for start in range(0, len(octets), size):
+        found += reader.feed(octets[start : start + size])
+    expected = [each for line in lines for each in ([line] if len(line) <= 12 else [line[:12]] * 2)]
+    assert [each if isinstance(each, bytes) else each.head[:12] for each in found] == expected
+    assert reader.feed(b"\n") == [b"rest"] and reader.long is None
+
+
+class Played(Clock):
+    """A reactor whose one process is a pipe that the test writes to, and the receiver of what is read of it."""
+
+    pid, in_flight, only_call = 1, 1, None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        self.pipes = {1: self}
+        self.messages: list[Any] = []
+
+    def fileno(self) -> int:
+        return self.reading
+
+    def spawnProcess(self, *_: object, **__: object) -> Played:
+        return self
+
+    def registerProducer(self, producer: object, streaming: bool) -> None: ...
+
+    def received(self, message: Any) -> bool:
+        self.messages.append(message)
+        return True
+
+
+@contextmanager
+def played() -> Iterator[tuple[Played, StdioLink]]:
+    """A link to it."""
+    process = Played()
+    try:
+        yield process, StdioLink(process, process, ("x",), {}, None, UpstreamLog(process, "s"))  # type: ignore[arg-type]
+    finally:
+        os.close(process.reading)
+        os.close(process.writing)
+
+
+def test_a_long_answer_is_read_in_one_turn() -> None:
+    """As far as the pipe holds it; what is cut goes on with what comes next."""
+    with played() as (process, link):
+        first, second = ({"id": number, "result": "x" * size} for number, size in ((1, 50_000), (2, 20)))
+        octets = json.dumps(first).encode() + b"\n" + json.dumps(second).encode()
+        os.write(process.writing, octets)
+        link.outReceived(os.read(process.reading, READ))
+        assert process.messages == [first]
+        link.outReceived(b"\n")
+        assert process.messages == [first, second]
+
+
+@each_row("ended", [False, True])
+def test_a_full_reading_may_be_the_last(ended: bool) -> None:
+    """Nothing more is in the pipe, or it has ended: what was read is read."""
+    with played() as (process, link):
+        line = b'{"id":1}' + b" " * (READ - 9) + b"\n"
+        if ended:
+            process.pipes.clear()
+        link.outReceived(line)
+        assert process.messages == [{"id": 1}]
 
 
 @each_row("size", [1, 7, 64, 1000])
