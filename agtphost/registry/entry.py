@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import lru_cache
 from typing import Any
 
 from agtphost.registry.card import ACTIVE
@@ -81,7 +82,7 @@ class Entry:
     @property
     def last_modified(self) -> str:
         """As HTTP writes it."""
-        return format_datetime(datetime.fromtimestamp(int(self.updated), UTC), usegmt=True)
+        return _http_date(int(self.updated))
 
     def headers(self, state: str) -> tuple[tuple[str, str], ...]:
         """Fields of an answer that is the card itself."""
@@ -129,3 +130,8 @@ class Entry:
         }
         told.update((name, value) for name, value in more.items() if value not in (None, ""))
         return told
+
+
+@lru_cache(1024)
+def _http_date(seconds: int) -> str:
+    return format_datetime(datetime.fromtimestamp(seconds, UTC), usegmt=True)

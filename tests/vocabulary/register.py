@@ -60,6 +60,7 @@ CACHES: Final = (
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
     _cache("http.exchange:_phrase", "the text beside a status", 1_024, MIB),
     _cache("mcp.streamable:_accepted", "what MCP clients take, as they say it", 256, 8 * MIB),
+    _cache("registry.entry:_http_date", "when a card was changed, as HTTP says it", 1_024, MIB),
     _cache("registry.providers:origin_of", "the origin of a card's endpoint", 1_024, 8 * MIB),
     _cache("protocols.admission:origin_of", "the network of an address", 1_024, MIB),
     _cache("identity.kept_forms:_form", "items of the manifest as they are signed", 4_096, 16 * MIB),
