@@ -6,9 +6,10 @@ import time
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
+from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 
 from agtphost.handlers.context import EndpointResponse
 from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
@@ -17,18 +18,28 @@ from agtphost.vocabulary.steps import TURN
 Result = TypeVar("Result")
 
 
+_PENS: WeakKeyDictionary[Any, DeferredLock] = WeakKeyDictionary()
+"""For each reactor, what is handed from one long work to the next: one of them has a part of a turn."""
+
+
 async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) -> Result:
     """Do it, and let the others have their turn after each step that ends later than :data:`TURN`."""
-    began = time.perf_counter()
+    pen = _PENS.get(clock)
+    if pen is None:
+        pen = _PENS[clock] = DeferredLock()
+    await pen.acquire()
     while True:
+        began = time.perf_counter()
         try:
-            next(steps)
+            while time.perf_counter() - began <= TURN:
+                next(steps)
         except StopIteration as end:
             result: Result = end.value
             return result
-        if time.perf_counter() - began > TURN:
-            await deferLater(clock, 0)
-            began = time.perf_counter()
+        finally:
+            # Not in this turn: there may be many, as in a BATCH of long answers.
+            clock.callLater(0, pen.release)
+        await pen.acquire()
 
 
 def is_heavy(answer: Any) -> bool:

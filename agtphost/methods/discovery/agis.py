@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import DeferredLock
@@ -142,7 +143,8 @@ class AgisFace:
             "agent_id": None if context.caller is None else context.caller.agent_id,
             "assurance": context.assurance.label,
         }
-        facts = self._facts(self._version(), known_reader, about)
+        # Made where it is written, too: the first of them reads a dictionary of verbs.
+        facts = partial(self._facts, self._version(), known_reader, about)
         async with self._turn:
             octets = await self._run(self._written, facts, listed, tools, prefix, form)
         label = media_types.AGIS if form == AGIS else media_types.AGIS_YAML
@@ -152,7 +154,14 @@ class AgisFace:
         self._documents.keep(key, current, answer)
         return answer
 
-    def _written(self, facts: Any, listed: Sequence[Entry], tools: Sequence[Binding], prefix: str, form: str) -> bytes:
+    def _written(
+        self,
+        facts: Callable[[], Any],
+        listed: Sequence[Entry],
+        tools: Sequence[Binding],
+        prefix: str,
+        form: str,
+    ) -> bytes:
         from agtphost.agis import normal, service
         from agtphost.agis.endpoints import exported, tools_entry
 
@@ -162,7 +171,7 @@ class AgisFace:
             servers.setdefault(prefix + tool.path, []).append(tool_operation(tool, self._catalog))
         entries.extend(tools_entry(path, offered) for path, offered in servers.items())
         try:
-            own = service.own(facts, entries)
+            own = service.own(facts(), entries)
         except service.Unpublishable as error:
             log.error("the host cannot be described in AGIS: {why}", why=str(error))
             raise Refusal(

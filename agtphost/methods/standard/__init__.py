@@ -7,6 +7,7 @@ is 503 until there is one.
 
 - :mod:`.table`: what each takes, gives, changes and refuses, as the draft's tables have it
 - :mod:`.parts`: what the built-ins are made of
+- :mod:`.results`: what calls give that a method makes for its caller, read off the reactor where they are long
 - :mod:`.checking`: CHECK
 - :mod:`.orchestration`: the family of what calls others: chains, batches, procedures, and who is told of what
 - :mod:`.collections`: FETCH, SEARCH, SCAN, REGISTER, IMPORT, LINK, EMBED and SYNC

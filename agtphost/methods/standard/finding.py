@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final
 
 from zope.interface import implementer
 
+from agtphost.contract.binding import Binding
+from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
@@ -23,6 +25,9 @@ ZONE: Final = "zone:"
 
 WORDS: Final = ("intent", "text", "query")
 """Members of criteria that say in words what is wanted; the others have to hold exactly."""
+
+STEP: Final = 50
+"""Endpoints that are looked at in one go."""
 
 METHODS: Final = "methods"
 """What an agent has to offer: one method, or several."""
@@ -109,24 +114,43 @@ class Finding:
         listed = [methods] if isinstance(methods, str) else methods
         if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
             raise parameters.invalid("criteria", "criteria.methods is no list of methods.", 'Send ["VALIDATE"].')
-        return [
-            {"namespace": AGENTS if each["kind"] == "agent" else LOCAL, **each}
-            for each in answer["results"]
-            if listed is None or self._offers(context, each, listed)
-        ]
+        results = answer["results"]
+        if listed is not None:
+            results = await in_turns(self._offering(context, results, frozenset(listed)), self._parts.reactor)
+        return [{"namespace": AGENTS if each["kind"] == "agent" else LOCAL, **each} for each in results]
 
-    def _offers(self, context: BuiltInContext, found: Mapping[str, Any], methods: list[str]) -> bool:
-        """Whether an agent offers the caller every one of some methods."""
-        agent: Agent | None = self._parts.directory.by_id(str(found.get("agent_id")))
-        if agent is None:
-            return False
-        offered = {
-            binding.method
-            for binding in self._parts.listed()
-            if (not binding.agents or agent.agent_id in binding.agents)
-            and (context.invocation is None or context.invocation.admits_at(binding, agent))
-        }
-        return offered.issuperset(methods)
+    def _offering(
+        self, context: BuiltInContext, found: Sequence[Mapping[str, Any]], methods: frozenset[str]
+    ) -> Generator[None, None, list[Mapping[str, Any]]]:
+        """Those of them that are agents and offer the caller every one of some methods."""
+        bound: dict[str, list[Binding]] = {method: [] for method in methods}
+        for binding in self._parts.listed():
+            if binding.method in bound:
+                bound[binding.method].append(binding)
+        offering = []
+        for each in found:
+            agent: Agent | None = self._parts.directory.by_id(str(each.get("agent_id")))
+            if agent is None:
+                continue
+            for candidates in bound.values():
+                if not (yield from self._offers(context, agent, candidates)):
+                    break
+            else:
+                offering.append(each)
+            yield
+        return offering
+
+    @staticmethod
+    def _offers(context: BuiltInContext, agent: Agent, candidates: Sequence[Binding]) -> Generator[None, None, bool]:
+        """Whether it offers the caller one of these."""
+        for number, binding in enumerate(candidates, 1):
+            if (not binding.agents or agent.agent_id in binding.agents) and (
+                context.invocation is None or context.invocation.admits_at(binding, agent)
+            ):
+                return True
+            if not number % STEP:
+                yield
+        return False
 
     async def _cards(
         self, context: BuiltInContext, words: str | None, exact: Mapping[str, Any], *, strict: bool

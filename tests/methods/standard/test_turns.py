@@ -92,6 +92,12 @@ class Full(TurnHost):
         self.endpoint("QUERY", "/far", lambda context: {"items": far})
         self.endpoint("NOTIFY", "/far", lambda context: {}, {"items": {}})
         self.endpoint("QUERY", "/long", self._long)
+        many = {"items": [{"n": n, "t": f"x{n}"} for n in range(20_000)]}
+        self.endpoint("QUERY", "/much", lambda context: many)
+        for n in range(500):
+            self.endpoint("QUERY", f"/things/t{n}", lambda context: {})
+        for n in range(50):
+            self.agent(f"hosted{n}", hosted=True)
         far = [{"id": f"far{n:04}", "data": {"text": "y" * 1_000}} for n in range(500)]
 
     @staticmethod
@@ -168,6 +174,9 @@ def rows(count: int, octets: int) -> list[dict[str, Any]]:
     return [{"id": f"x{secrets.token_hex(8)}", "text": "y" * octets} for _ in range(count)]
 
 
+EXPECTED = ("nothing-found", "malformed-body", "invalid-input")
+"""What some of the calls are refused for, when they are looked at."""
+
 Input = Callable[[], Mapping[str, Any]]
 CALLS: dict[str, tuple[str, Input]] = {
     "a page": ("SCAN", lambda: {"collection": "goods", "page_size": 500}),
@@ -184,6 +193,9 @@ CALLS: dict[str, tuple[str, Input]] = {
     ),
     "500 new items": ("IMPORT", lambda: {"source": rows(500, 1_900), "target": "mirror"}),
     "a remote's 500 items": ("SYNC", lambda: {"resource": "mirror", "remote": "far"}),
+    "agents by what they offer": ("FIND", lambda: {"criteria": {"methods": ["QUERY", "BOOK"]}, "limit": 100}),
+    "a chain of long answers": ("CHAIN", lambda: {"steps": [{"method": "QUERY", "path": "/much"}] * 3}),
+    "too dense a body": ("SCAN", lambda: {"collection": [{"n": n, "t": f"item {n}"} for n in range(20_000)]}),
     "nothing to push": ("SYNC", lambda: {"resource": "mirror", "remote": "far", "direction": "push"}),
 }
 
@@ -193,7 +205,7 @@ def longest(host: Full, method: str, given: Input, path: str = "/") -> float:
     found = []
     for _ in range(3):
         answer, seconds = host.longest(method, path, given(), caller=host.clerk)
-        assert answer.status < 300 or answer.reason == "sync-conflict", answer.document
+        assert answer.status < 300 or answer.reason in EXPECTED, answer.document
         found.append(seconds)
         if seconds < most():
             break
@@ -212,11 +224,11 @@ def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
 def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
     """Workflows that go on after a restart or whose time has come, publications, and subscriptions that look."""
     held = host.core.on.evidence.held
-    states = Counter(each.brief["state"] for each in held.all("workflow"))
+    states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner != host.clerk.agent.agent_id)
     assert states == {"interrupted": WAITING, "scheduled": WAITING}, "nobody answers for them any more"
     found = [host.resumed, host.passes(2 * SOON), host.passes(10.0)]
     print([f"{seconds * 1000:.1f} ms" for seconds in found])
-    states = Counter(each.brief["state"] for each in held.all("workflow"))
+    states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner != host.clerk.agent.agent_id)
     assert states == {"interrupted": 2 * WAITING}
     assert held.count("publication") == 0 and len(host.core.on.lasting.stocks.of("board")) == 5 * WAITING
     assert max(found) < most()

@@ -13,6 +13,7 @@ from agtphost.config.methods import RemoteSection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.entering import RECORDS
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
 from agtphost.methods.standard.parts import Parts
@@ -84,8 +85,7 @@ class Syncing:
             found[each["id"]] = each["data"]
         return found
 
-    @staticmethod
-    async def _call(context: BuiltInContext, remote: RemoteSection, place: str, given: Mapping[str, Any]) -> Any:
+    async def _call(self, context: BuiltInContext, remote: RemoteSection, place: str, given: Mapping[str, Any]) -> Any:
         method, _, path = place.partition(" ")
         if not method or not path:
             raise Refusal(
@@ -94,7 +94,7 @@ class Syncing:
                 details={"parameter": "direction"},
             )
         try:
-            return await context.invoke(method, path, given)
+            return await results.invoke(context, self._aside, method, path, given)
         except Refusal as refusal:
             if refusal.status in (401, 403, 262, 455):
                 raise

@@ -13,11 +13,12 @@ from typing import Any, Final
 from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
-from agtphost.dispatch.invocation import result_of
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.cognitive.summary import Aside
+from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import calls
 from agtphost.methods.standard.orchestration.calls import Find, Ordered
 from agtphost.vocabulary.reasons import Reason
@@ -39,13 +40,15 @@ class Batch:
     Answers BATCH.
 
     :param find: what a method on a path is bound to.
+    :param aside: calls a function off the reactor.
     """
 
     kind = "built_in"
     timeout = 120.0
 
-    def __init__(self, find: Find) -> None:
+    def __init__(self, find: Find, aside: Aside) -> None:
         self._find = find
+        self._aside = aside
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -61,7 +64,7 @@ class Batch:
         partial = given.get("partial_success", False)
         if not isinstance(partial, bool):
             raise parameters.invalid("partial_success", "It is neither true nor false.", "Send true or false.")
-        making = _Making(context, ordered, partial=partial)
+        making = _Making(context, ordered, self._aside, partial=partial)
         outcomes = await making.make(1 if mode == SEQUENTIAL else self._at_once(ordered))
         failed = sum(1 for outcome in outcomes if not outcome["ok"])
         extra = {"batch": {"calls": len(outcomes), "failed": failed}}
@@ -78,8 +81,9 @@ class Batch:
 class _Making:
     """One batch on its way."""
 
-    def __init__(self, context: BuiltInContext, ordered: Sequence[Ordered], *, partial: bool) -> None:
+    def __init__(self, context: BuiltInContext, ordered: Sequence[Ordered], aside: Aside, *, partial: bool) -> None:
         self._context = context
+        self._aside = aside
         self._waiting = list(reversed(ordered))
         self._outcomes: list[dict[str, Any]] = [
             {"call": call.number, "ok": False, "status": None, "reason": "not-made"} for call in ordered
@@ -126,7 +130,7 @@ class _Making:
         if audit_id:
             outcome["audit_id"] = audit_id
         try:
-            outcome["result"] = result_of(response)
+            outcome["result"] = await results.read(response, self._aside)
         except Refusal as refusal:
             outcome.update(ok=False, reason=str(refusal.reason), explanation=refusal.explanation)
             if refusal.status == Status.ACCEPTED:

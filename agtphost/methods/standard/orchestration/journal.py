@@ -56,7 +56,9 @@ class StepJournal:
         if self._asked > 2:
             # Neither the outcome nor what became of it found room: the workflow stops there, and says so.
             return ()
-        document = jsontext.decode_kept(body) if body else {}
+        # Of a long one nothing is kept but that it was done.
+        long = len(body) > items.LONGEST_RESULT and status != Status.ACCEPTED
+        document = jsontext.decode_kept(body) if body and not long else {}
         waits = awaits_approval(status, document)
         done = 200 <= status < 300 and status != Status.AUTHORIZATION_REQUIRED and not waits
         outcome: dict[str, Any] = {

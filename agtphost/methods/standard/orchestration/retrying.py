@@ -16,12 +16,12 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
 from agtphost.dispatch.failed_calls import KEPT, KIND
-from agtphost.dispatch.invocation import result_of
 from agtphost.dispatch.resumption import standing
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import calls, items, schedule
 from agtphost.methods.standard.orchestration.calls import Find
 from agtphost.methods.standard.orchestration.workflows import Workflows
@@ -95,7 +95,7 @@ class Retry:
         said = {"retry": {**made, "original_audit_id": call.get("audit_id", ""), "status": int(response.status)}}
         call["attempts"] = made["attempt"]
         try:
-            result = result_of(response)
+            result = await results.read(response, self._workflows.aside)
         except Refusal as refusal:
             raise Refusal(
                 ForeignReason(str(refusal.reason), Status(refusal.status)),  # type: ignore[call-arg]

@@ -19,11 +19,12 @@ from agtphost.contract.recipes.recipe import Step
 from agtphost.dispatch.invocation import result_of
 from agtphost.errors import Refusal
 from agtphost.handlers.steps import StepCall, StepFailed
+from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.journal import StepJournal
 from agtphost.methods.standard.orchestration.plan import ESCALATE, PREVIOUS, SKIP, Plan
 from agtphost.methods.standard.orchestration.planned import Planned, Ready
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
@@ -139,7 +140,7 @@ class Run:
             self._gone.pop(name, None)
             if outcome.get("omitted") and result is None:
                 self._gone[name] = number
-        self._octets += 0 if result is None else len(jsontext.encode(result))
+        self._octets += 0 if result is None else 8 * weight(result, SMALL)
 
     # On its way
 
@@ -289,6 +290,10 @@ class Run:
         """Make the call of a step."""
         return await self._ask(method, path, input, key=key, follow=follow)
 
+    async def result(self, response: Response) -> Mapping[str, Any]:
+        """What it gave."""
+        return await results.read(response, self._keeper.aside)
+
     @property
     def deadline(self) -> float:
         """Reactor time by which the whole ends; 0 for none."""
@@ -328,7 +333,7 @@ class _Calls:
         self._journals.append(journal)
         response = await self._run.ask(method, path, input, self._planned.key, journal)
         self.audit_id = response.headers.get("audit-id") or ""
-        return result_of(response)
+        return await self._run.result(response)
 
 
 def _filled(step: Step, scope: Mapping[str, Any]) -> Step | None:
