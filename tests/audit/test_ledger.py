@@ -49,11 +49,11 @@ async def running(store: IChainStore, **options: Any) -> AsyncIterator[Ledger]:
 
 async def soon(condition: Callable[[], bool]) -> None:
     """Wait for something that another thread does."""
-    for _ in range(500):
+    for _ in range(6000):
         if condition():
             return
         await deferLater(reactor, 0.01)  # type: ignore[arg-type]
-    raise AssertionError("it did not happen within 5 seconds")
+    raise AssertionError("it did not happen within a minute")
 
 
 async def refused(awaitable: Awaitable[object]) -> str:

@@ -20,7 +20,7 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire import Connection, Headers, Request, Response, Role
 from tests.client.credentials import Credentials, Pair
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Exchange:

@@ -25,7 +25,7 @@ from tests.protocols.links import FakeDispatcher, ask, at_once
 
 T = TypeVar("T")
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that a client waits for anything."""
 
 

@@ -66,7 +66,7 @@ FAULTS = {
     "one vector too few": "the embeddings service answered something else than embeddings",
     "of different lengths": "its vectors have different lengths",
     "far too long": "the answer of the embeddings service is too long",
-    "no answer": "the embeddings service did not answer within 0.3 s",
+    "no answer": "the embeddings service did not answer within 1 s",
 }
 
 
@@ -75,7 +75,7 @@ async def test_without_it_words_count(service: Service, monkeypatch: pytest.Monk
     """Each failure leaves the search by words, which says so and why; nobody goes where a redirect points."""
     monkeypatch.setattr(remote, "LARGEST", 1 << 20)
     service.way = way
-    embedder = asking(service.url, timeout=0.3 if way == "no answer" else 30.0)
+    embedder = asking(service.url, timeout=1.0 if way == "no answer" else 30.0)
     seen = len(service.paths)
     answer = await found(embedder)
     embedder.close()
