@@ -52,7 +52,7 @@ class Domain:
 
     @property
     def policy(self) -> BootstrapPolicy:
-        return BootstrapPolicy(port=self.port, timeout=2.0, single_labels=True, addresses=LOOPBACK)
+        return BootstrapPolicy(port=self.port, timeout=20.0, single_labels=True, addresses=LOOPBACK)
 
     def __enter__(self) -> Domain:
         self._thread.start()

@@ -66,7 +66,7 @@ def started() -> Iterator[tuple[Start, Echo]]:
         pytest_twisted.blockon(service.stopService())
 
 
-def say(port: int, *pieces: bytes, timeout: float = 20.0) -> bytes:
+def say(port: int, *pieces: bytes, timeout: float = 60.0) -> bytes:
     """Everything that comes until the other end closes."""
     with socket.create_connection(("127.0.0.1", port), timeout) as link:
         got = b""
@@ -109,7 +109,9 @@ async def test_what_is_not_a_whole_request_is_answered_once_and_in_time(
     if octets and len(sent) > 20_000:
         pytest.skip("as many segments as octets")
     start, echo = started
-    port = await start(header_timeout=2.0 if octets else 0.5, body_gap_timeout=2.0 if octets else 0.5)
+    # What is not refused for the time that it takes is not, however long a busy machine takes to send it.
+    within = 30.0 if status not in (b"", b"408") else 2.0 if octets else 0.5
+    port = await start(header_timeout=within, body_gap_timeout=within)
     pieces = [sent[at : at + 1] for at in range(len(sent))] if octets else [sent]
     try:
         got = await deferToThread(say, port, *pieces)
