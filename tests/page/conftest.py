@@ -68,7 +68,7 @@ def window(windows: Windows) -> Iterator[Browser]:
 def living(request: pytest.FixtureRequest) -> None:
     """The window of a process that lives, if there is one: what ended with a test's process ends with that test."""
     windows = request.session.stash.get(WINDOWS, None)
-    if windows is not None:
+    if windows is not None and "window" in request.fixturenames:
         windows.mend()
 
 

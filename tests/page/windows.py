@@ -111,13 +111,16 @@ def started(
         options.add_experimental_option("prefs", chosen)
     environ = None if home is None else {**os.environ, "HOME": str(home)}
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    try:
-        made = Chrome(options, ChromeService(driver, env=environ))
-    except SessionNotCreatedException as error:
-        warnings.warn(f"Chromium did not start, and is started once more: {error}", stacklevel=2)
-        made = Chrome(options, ChromeService(driver, env=environ))
-    made.set_script_timeout(120)
-    return made
+    for last in (False, False, True):
+        try:
+            made = Chrome(options, ChromeService(driver, env=environ))
+            made.set_script_timeout(120)
+            return made
+        except SessionNotCreatedException as error:
+            if last:
+                raise
+            warnings.warn(f"Chromium did not start, and is started once more: {error}", stacklevel=2)
+    raise AssertionError
 
 
 @contextmanager
@@ -148,19 +151,29 @@ class Windows:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._shown: Browser | None = None
-        self._dead = False
-        self._start()
+        self._driver: Chrome | None = None
+        self._dead = True
+
+    @property
+    def driver(self) -> Chrome:
+        """Of the process that lives."""
+        assert self._driver is not None, "none was started yet"
+        return self._driver
 
     def _start(self) -> None:
         own = Path(tempfile.mkdtemp(dir=self._folder))
-        self._driver = started(own, any_certificate=True, names={"evil.test": "127.0.0.1"})
-        self._first = self._driver.current_window_handle
-        address = self._driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
-        with urlopen(f"http://{address}/json/version") as answer:
-            place = json.load(answer)["webSocketDebuggerUrl"]
-        # A driver's own connection is to a window, which makes no profiles.
-        self._link = create_connection(place, suppress_origin=True, timeout=60)
-        self._asked = 0
+        driver = started(own, any_certificate=True, names={"evil.test": "127.0.0.1"})
+        try:
+            self._first = driver.current_window_handle
+            address = driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
+            with urlopen(f"http://{address}/json/version") as answer:
+                place = json.load(answer)["webSocketDebuggerUrl"]
+            # A driver's own connection is to a window, which makes no profiles.
+            self._link = create_connection(place, suppress_origin=True, timeout=60)
+        except Exception:
+            driver.quit()
+            raise
+        self._driver, self._asked = driver, 0
 
     def ask(self, method: str, **given: Any) -> Any:
         """The process itself, of which no window knows."""
@@ -175,8 +188,8 @@ class Windows:
         """The driver, at a new window."""
         self._profile = self.ask("Target.createBrowserContext")["browserContextId"]
         target = self.ask("Target.createTarget", url="about:blank", browserContextId=self._profile)["targetId"]
-        self._driver.switch_to.window(target)
-        return self._driver
+        self.driver.switch_to.window(target)
+        return self.driver
 
     @contextmanager
     def window(self) -> Iterator[Browser]:
@@ -189,17 +202,17 @@ class Windows:
         finally:
             self._shown = None
             if not self.death():
-                self._driver.switch_to.window(self._first)
+                self.driver.switch_to.window(self._first)
                 self.ask("Target.disposeBrowserContext", browserContextId=self._profile)
 
     def death(self) -> str:
         """How the process or the document in its window died; empty while they live."""
-        found = death_of(self._driver)
+        found = "" if self._driver is None else death_of(self._driver)
         self._dead = self._dead or bool(found)
         return found
 
     def mend(self) -> None:
-        """After a death: start a new process, and a new window of it in the place of the one that is shown."""
+        """At first, or after a death: a new process, and a new window of it in the place of the one that is shown."""
         if not self._dead:
             return
         self.quit()
@@ -209,5 +222,8 @@ class Windows:
             self._shown.show(self._opened())
 
     def quit(self) -> None:
-        self._link.close()
-        self._driver.quit()
+        """End the process, if there is one."""
+        if self._driver is not None:
+            self._link.close()
+            self._driver.quit()
+            self._driver = None
