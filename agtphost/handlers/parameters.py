@@ -12,6 +12,9 @@ from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.reasons import Reason
 
+LONGEST_TARGET = 257
+"""Characters of ``COLLECTION/ID``, of which either may have up to 128."""
+
 MAX_TEXT = 2_000
 """Characters of a free-text parameter that ends up in a signed record."""
 
@@ -80,6 +83,16 @@ def start(parameters: Mapping[str, Any], name: str, most: int) -> int:
 def identifier(parameters: Mapping[str, Any], name: str) -> str:
     """A required identifier: 1 to 128 visible ASCII characters."""
     return matching(parameters, name, is_opaque_id, "1 to 128 visible ASCII characters")
+
+
+def _is_target(text: str) -> bool:
+    name, slash, rest = text.partition("/")
+    return is_opaque_id(text) or (bool(slash) and is_opaque_id(name) and is_opaque_id(rest))
+
+
+def target(parameters: Mapping[str, Any], name: str) -> str:
+    """A required identifier of anything there is here: an item's has its collection's before it, and is longer."""
+    return matching(parameters, name, _is_target, f"1 to {LONGEST_TARGET} visible ASCII characters")
 
 
 def choice(parameters: Mapping[str, Any], name: str, allowed: Sequence[str], default: str = "") -> str:

@@ -97,7 +97,7 @@ class Confirmation:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         actor, given = self._authorization.actor(context), context.input
-        target_id = parameters.identifier(given, "target_id")
+        target_id = parameters.target(given, "target_id")
         said = {
             "actor": actor,
             "target_id": target_id,

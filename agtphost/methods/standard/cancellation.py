@@ -94,7 +94,7 @@ class Cancellation:
     def handle(self, context: BuiltInContext) -> Answer:
         """:raises Refusal: 404 where the caller has nothing of that identifier, 409, 422."""
         given, now = context.input, self._now()
-        target_id = parameters.identifier(given, "target_id")
+        target_id = parameters.target(given, "target_id")
         reason = parameters.kept(given, "reason", REASON)
         policy = parameters.choice(given, "refund_policy", REFUNDS, "none")
         moment = times.stamp(now)

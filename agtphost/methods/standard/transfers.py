@@ -51,12 +51,15 @@ class Transferring:
             the scopes of the collection.
         """
         caller, given = owner_of(context), context.input
-        collection, item = self._resource(context, parameters.required(given, "resource_id"))
+        collection, item = self._resource(parameters.required(given, "resource_id"))
         origin = self._principal(given, "from_principal")
         target = self._principal(given, "to_principal")
         reason = parameters.kept(given, "reason", REASON)
         parties = {"from_principal": origin.agent_id, "to_principal": target.agent_id}
+        # Before anybody is told whether there is such an item.
         self._require_scope(context, collection, parties)
+        if item is None:
+            raise _unknown()
         resource_id = f"{collection.name}/{item.id}"
         if item.owner != origin.agent_id or len(item.value["owners"]) >= MOST_OWNERS:
             raise Refusal(
@@ -95,14 +98,13 @@ class Transferring:
             },
         )
 
-    def _resource(self, context: BuiltInContext, reference: str) -> tuple[Collection, Item]:
-        """A collection that is known, and an item of it: who may do nothing there learns of neither."""
+    def _resource(self, reference: str) -> tuple[Collection, Item | None]:
+        """A collection that is known, and the item of it."""
         name, _, item_id = reference.partition("/")
         collection = self._parts.collections.find(name)
-        item = None if collection is None or collection.own else collection.get(item_id)
-        if collection is None or item is None:
-            raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "resource_id"})
-        return collection, item
+        if collection is None or collection.own:
+            raise _unknown()
+        return collection, collection.get(item_id)
 
     def _principal(self, given: Any, name: str) -> Agent:
         named = parameters.identifier(given, name)
@@ -130,3 +132,7 @@ class Transferring:
                 extra=parties,
                 scopes=lacking,
             )
+
+
+def _unknown() -> Refusal:
+    return Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "resource_id"})

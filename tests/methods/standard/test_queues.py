@@ -74,6 +74,16 @@ def test_an_item_is_given_back_and_held_as_often_as_it_is_said(host: Transacting
     assert host.ask("CONFIRM", host.desk, target_id=item, status="accepted").status == 409
 
 
+def test_an_item_with_the_longest_name_is_done_and_called_off(host: Transacting) -> None:
+    """Whatever REGISTER has taken CONFIRM and CANCEL can name: else an item of a queue would come for ever."""
+    for collection in ("orders", "rooms"):
+        host.done("REGISTER", entity_type=collection, data={"id": "x" * 128})
+    (item,) = ids(host.done("PULL", source="orders"))
+    assert host.done("CONFIRM", target_id=item, status="accepted")["item_id"] == item
+    assert host.done("CANCEL", target_id=f"rooms/{'x' * 128}")["kind"] == "booking"
+    assert host.ask("CANCEL", target_id=f"rooms/{'x' * 129}").status == 422
+
+
 def test_a_report_waits_for_review_and_can_be_taken_back(host: Transacting) -> None:
     """The draft's use case of SUBMIT; CANCEL as long as nobody works at it, and 409 twice (METH-022, METH-024)."""
     receipt = host.done("SUBMIT", target="orders", payload={"report": "expenses"}, priority=9)
@@ -191,6 +201,9 @@ def test_a_contract_goes_to_the_archive(host: Transacting) -> None:
     refused = host.ask("TRANSFER", host.archive, resource_id=resource, **parties)
     assert (refused.status, refused.document["missing_scopes"]) == (455, ["contracts:write"])
     assert refused.record["extra"]["to_principal"] == host.archive.agent_id
+    # Who lacks the scope is not told whether there is such an item.
+    assert host.ask("TRANSFER", host.archive, resource_id="contracts/none", **parties).status == 455
+    assert host.ask("TRANSFER", resource_id="contracts/none", **parties).status == 404
     wrong = {"from_principal": host.archive.agent_id, "to_principal": host.desk.agent_id}
     assert host.ask("TRANSFER", resource_id=resource, **wrong).status == 409
     assert host.ask("TRANSFER", resource_id=resource, **{**parties, "to_principal": "nobody"}).status == 404
