@@ -10,6 +10,7 @@ attack needs.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -98,6 +99,7 @@ _DECODER = json.JSONDecoder(
 )
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _STARTS = frozenset("{[")
+_SURROGATE = re.compile(rb"\\u[dD]")  # Escaped: in a string that has none, no half of a pair can stand alone.
 _NESTING = frozenset({dict, list})
 _scan: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
 _scan_own: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder(parse_int=_integer))["scan_once"]
@@ -223,7 +225,8 @@ def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool]:
     """
     if len(octets) < LARGE:
         openings = octets.count(b"{") + octets.count(b"[")
-        many = openings + octets.count(b",") > max_tokens
+        # A short text cannot have too many, whatever its octets are.
+        many = len(octets) > max_tokens and openings + octets.count(b",") > max_tokens
         if many:
             _require_few(_outside_strings(octets, max_tokens), max_tokens)
         return openings, many
@@ -278,7 +281,7 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     if openings > max_depth or many:
         _measure(value, max_depth, max_tokens)
-    if b"\\" in octets and (len(octets) >= LARGE or b"\\ud" in octets or b"\\uD" in octets):
+    if b"\\" in octets and (len(octets) >= LARGE or _SURROGATE.search(octets)):
         try:
             _require_text(value)
         except UnicodeEncodeError:
