@@ -74,10 +74,16 @@ class TurnedAway:
     """Of its record, where there is one."""
 
     @property
+    def agtp_status(self) -> int:
+        """The same of AGTP, which has none of those that are about HTTP, such as 413 and 421."""
+        return self.status if self.status in self.reason.statuses else int(self.reason.statuses[0])
+
+    @property
     def document(self) -> Mapping[str, Any]:
         """The body of a refusal of AGTP."""
         token = str(self.reason)
-        body: dict[str, Any] = {"status": self.status, **self.details, "reason": token, "type": token, "code": token}
+        body: dict[str, Any] = {"status": self.agtp_status, **self.details}
+        body |= {"reason": token, "type": token, "code": token}
         body |= {"error": {"code": token, "message": self.explanation}, "explanation": self.explanation}
         return {**body, "remedy": self.remedy} if self.remedy else body
 
@@ -121,7 +127,7 @@ def refused(
         form=form,
     )
     request.turned = turned
-    said = (FIELD, f"{status} {phrase_of(status)}")
+    said = (FIELD, f"{turned.agtp_status} {phrase_of(turned.agtp_status)}")
     octets, kind = _written(request, turned)
     return tail_of(request, status, octets, *fields, said, kind=kind)
 

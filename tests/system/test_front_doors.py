@@ -121,6 +121,8 @@ REFUSED = [
     ("gateway", "GET", "/agents", {**bearer(token_of("one")), "Host": "evil.example"}, 421, True),
     ("gateway", "POST", "/agents", {**bearer(token_of("one")), "Content-Encoding": "gzip"}, 415, True),
     ("gateway", "POST", "/agents", {**bearer(token_of("one")), "Expect": "the best"}, 417, True),
+    ("gateway", "POST", "/agents", {"Content-Encoding": "gzip"}, 415, False),
+    ("gateway", "GET", "/agents", {"Host": "evil.example"}, 421, False),
 ]
 
 
@@ -141,13 +143,15 @@ def test_each_refusal_says_why_and_is_on_record_where_somebody_is_named(doors: D
             facts = told(surface, answer)
             assert facts["reason"] and facts["explanation"] and (facts.get("remedy") or status == 404), row
             assert "AGTP-Status" in answer.headers, row
+            if surface == "gateway":
+                assert answer.headers["AGTP-Status"].startswith(f"{facts['status']} "), row
+                assert facts["status"] == (status if status < 415 else {415: 400, 417: 400, 421: 403}[status]), row
             if known:
                 assert answer.headers["Audit-ID"] == facts["audit_id"], row
                 if surface == "gateway":
                     signed = answer.headers["Attribution-Record"]
                     asserted = json.loads(decode_padded(signed.split(".")[1]))
                     assert asserted["result_hash"] == sha256(answer.content).hexdigest(), row
-                    assert answer.headers["AGTP-Status"].startswith(f"{facts['status']} "), row
                 named.append((row, facts["audit_id"]))
             else:
                 assert "Audit-ID" not in answer.headers and len(doors.payloads()) == before, row
