@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -159,6 +161,21 @@ def test_a_directory_is_its_documents(folder: Path) -> None:
     assert agis("validate", "more").output == "more/a.agis: conforms\n"
     said = [each.partition(":")[0] for each in agis("validate", ".").output.splitlines()]
     assert [*dict.fromkeys(said)] == ["broken.agis", "good.agis", "more/a.agis", "odd.agis"]
+
+
+def test_what_an_examination_needs_not(folder: Path) -> None:
+    """Keys, certificates, connections and reactors are for hosts: without them it starts in half the time."""
+    code = """import sys
+from agtphost.cli.root import agtp
+agtp(["agis", "validate", "good.agis"], standalone_mode=False)
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    said, loaded = done.stdout.splitlines()
+    assert said == "good.agis: conforms" and "agtphost.agis.validation" in loaded.split()
+    unwanted = {"cryptography", "twisted", "ssl", "asyncio", "urllib3", "xml"}
+    unwanted |= {"agtphost.client", "agtphost.host", "agtphost.config", "agtphost.wire", "agtphost.identity.keys"}
+    assert not unwanted & {*loaded.split()}
 
 
 def test_mending_ends(folder: Path) -> None:
