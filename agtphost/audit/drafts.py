@@ -69,6 +69,9 @@ class Change:
     expected: int | None = None
     """The version this was decided on, 0 for an absent item; None where any will do."""
 
+    octets: int = 0
+    """Of the JSON of ``value``, where that was measured already, and is not too deep; 0: the ledger looks."""
+
     linked: str = ""
     """The member of ``value`` that gets the Audit-ID of the record it changes with; empty: none does."""
 

@@ -324,11 +324,10 @@ class StateTable:
         table = self._table(change.kind)
         known = table.items.get(change.key)
         new = known is None and change.key not in table.coming
-        encoded = jsontext.encode(change.value)
-        most = jsontext.KEPT_DEPTH  # What is kept is read again: as it is applied, and at the next start.
-        if encoded.count(b"[") + encoded.count(b"{") > most and jsontext.is_deep(change.value, most):
-            raise StateFull(table.holding, most, "arrays and objects inside each other", in_all=False)
-        octets = len(encoded) - (0 if known is None else known.octets)
+        length = change.octets or jsontext.kept_length(change.value)
+        if not length:
+            raise StateFull(table.holding, jsontext.KEPT_DEPTH, "arrays and objects inside each other", in_all=False)
+        octets = length - (0 if known is None else known.octets)
         if new and (full := _beyond_its_share(table, change.owner, octets)) is not None:
             raise full
         gone = _Load()

@@ -315,6 +315,13 @@ def decode_kept(octets: bytes) -> Any:
     return decode(octets, max_depth=KEPT_DEPTH, max_tokens=max(len(octets), MAX_TOKENS))
 
 
+def kept_length(value: Any) -> int:
+    """Octets of the JSON of what is to be kept; 0 where it could not be read again: at the next start, for one."""
+    encoded = encode(value)
+    deep = encoded.count(b"[") + encoded.count(b"{") > KEPT_DEPTH and is_deep(value, KEPT_DEPTH)
+    return 0 if deep else len(encoded)
+
+
 def is_deep(value: Any, most: int) -> bool:
     """Whether arrays and objects are more than ``most`` inside each other."""
     level: list[Any] = [value] if type(value) in _NESTING else []

@@ -96,7 +96,7 @@ class Full(TurnHost):
         self.endpoint("QUERY", "/much", lambda context: many)
         for n in range(500):
             self.endpoint("QUERY", f"/things/t{n}", lambda context: {})
-        for n in range(50):
+        for n in range(AGENTS):
             self.agent(f"hosted{n}", hosted=True)
         far = [{"id": f"far{n:04}", "data": {"text": "y" * 1_000}} for n in range(500)]
 
@@ -107,6 +107,8 @@ class Full(TurnHost):
             pass
         return {}
 
+
+AGENTS = length(50, 900)
 
 WAITING = length(100, 1_000)
 """Workflows that are to go on, and as many that have a time; subscriptions; five times as many publications."""
@@ -196,6 +198,10 @@ CALLS: dict[str, tuple[str, Input]] = {
     "agents by what they offer": ("FIND", lambda: {"criteria": {"methods": ["QUERY", "BOOK"]}, "limit": 100}),
     "a chain of long answers": ("CHAIN", lambda: {"steps": [{"method": "QUERY", "path": "/much"}] * 3}),
     "too dense a body": ("SCAN", lambda: {"collection": [{"n": n, "t": f"item {n}"} for n in range(20_000)]}),
+    "a message for everybody": (
+        "BROADCAST",
+        lambda: {"audience": "zone:development", "content": {"text": "x" * 16_000}},
+    ),
     "nothing to push": ("SYNC", lambda: {"resource": "mirror", "remote": "far", "direction": "push"}),
 }
 

@@ -14,7 +14,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight.notification import CONTENT
-from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver
+from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver, measured
 from agtphost.methods.standard.messages.sending import Sending
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
@@ -79,7 +79,7 @@ class Broadcasting:
         told = {"delivered": len(found.reached), "undelivered": found.full, "status": "sent"}
         return Answer(
             result={**shown, **told},
-            changes=tuple(found.changes),
+            changes=await measured(self._parts, found.changes),
             extra={"broadcast": {**shown, "delivered": len(found.reached), "undelivered": len(found.full)}},
         )
 

@@ -16,7 +16,7 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.methods.inspection.calls import brief
-from agtphost.methods.standard.messages.delivery import deliver
+from agtphost.methods.standard.messages.delivery import deliver, measured
 from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, Document, rendered
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
@@ -85,7 +85,7 @@ class Reporting:
         }
         return Answer(
             result={**shown, "notification_ids": found.notification_ids},
-            changes=tuple(found.changes),
+            changes=await measured(self._parts, found.changes),
             extra={"report": {name: shown[name] for name in ("document_id", "report_type", "format", "rows")}},
         )
 
