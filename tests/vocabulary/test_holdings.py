@@ -88,6 +88,18 @@ def test_an_unlisted_kind_is_refused() -> None:
         table.apply([ItemRow("novelty", "k", b"", 1, None, b"{}")])
 
 
+def test_what_could_not_be_read_again_is_not_kept() -> None:
+    """An item that is nested too deep is refused before it is durable: read at the next start, it would end that."""
+    table, deep = StateTable(), {"a": {}}
+    for _ in range(jsontext.KEPT_DEPTH - 2):
+        deep = {"a": deep}
+    kept = Change(kind="quote", key="k", value=deep, owner=ALICE)
+    table.settle(table.admit((kept,)))
+    table.apply([ItemRow("quote", "k", bytes(32), 1, None, jsontext.encode(deep))])
+    with pytest.raises(StateFull):
+        table.admit((Change(kind="quote", key="k", value={"a": deep}, owner=ALICE),))
+
+
 @each_row("kind", sorted(ITEM_KINDS))
 def test_each_kind_is_bounded_by_owner_and_in_all(kind: str) -> None:
     """Filled to its cap and beyond: items and octets hold, what has finished goes, and others have room."""
