@@ -141,9 +141,9 @@ def test_faults_of_a_huge_instance_cost_little() -> None:
 def _timed(call: Any) -> tuple[Any, float]:
     best = None
     for _ in range(3):
-        start = time.process_time()
+        start = time.thread_time()
         result = call()
-        spent = time.process_time() - start
+        spent = time.thread_time() - start
         best = spent if best is None else min(best, spent)
     assert best is not None
     return result, best
