@@ -11,9 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agtphost.contract.built_in_contracts import COMMON
-
 PROCEDURE, INPUT = "procedure_id", "input"
+
+CARRIED = frozenset({"context", "session_id", "task_id"})
+"""
+What every method takes beside its parameters (core v08 section 7.2).
+
+Named here once more: manifests are judged by this module, and what judges them has nothing of what makes them.
+"""
 
 BOUNDING = frozenset({"enum", "const", "pattern", "format"})
 """Keywords of a schema that takes certain texts alone."""
@@ -55,7 +60,7 @@ def _free_texts(method: str, properties: Mapping[str, object]) -> Iterator[tuple
     for name, schema in properties.items():
         if name == INPUT and _types(schema) - {"object", "null"}:
             yield name, f"{name} is no object; {method} hands parameters to a procedure, and no free-form strings"
-        elif name not in (PROCEDURE, INPUT) and name not in COMMON and _takes_any_text(schema):
+        elif name not in (PROCEDURE, INPUT) and name not in CARRIED and _takes_any_text(schema):
             yield name, f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
 
 

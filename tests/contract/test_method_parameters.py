@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.method_parameters import DEMANDED, parameter_faults
+from agtphost.contract.built_in_contracts import COMMON
+from agtphost.contract.method_parameters import CARRIED, DEMANDED, parameter_faults
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
@@ -144,3 +145,8 @@ def test_nothing_free_form_is_run_however_it_was_bound(
     assert (response.status, handler.ran) == (status, ran), response.body
     if status == 404:
         assert body_of(response)["reason"] == "procedure-unregistered" and body_of(response)["remedy"]
+
+
+def test_what_every_method_takes_is_what_every_built_in_takes() -> None:
+    """Named twice, as what judges manifests has nothing of what makes them."""
+    assert set(COMMON) == CARRIED
