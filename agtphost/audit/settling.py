@@ -11,6 +11,9 @@ from agtphost.audit.state import StateTable
 from agtphost.audit.writer import Entry, Submission
 from agtphost.vocabulary.steps import TURN, finished
 
+SHARE = TURN / 4
+"""Seconds that it takes of a turn: what answers prompt has its own."""
+
 AT_ONCE = 4
 """Entries of a group between two looks at the clock."""
 
@@ -60,7 +63,7 @@ class Settling:
         try:
             while self._groups:
                 for _ in self._groups[0]:
-                    if time.perf_counter() - clock > TURN / 2 and time.thread_time() - began > TURN / 2:
+                    if time.perf_counter() - clock > TURN / 2 and time.thread_time() - began > SHARE:
                         self._scheduled = True
                         self._later(0, self._go)
                         return

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
 
-SHARE = TURN / 5
+SHARE = TURN / 10
 """Seconds that one of them acts in a turn: there are several, and they may all have something to do."""
 
 log = Logger()

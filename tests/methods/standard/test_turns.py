@@ -25,7 +25,7 @@ from tests.programmes import length
 from tests.rows import each_row
 from tests.test_parser_bounds import limit
 
-MANY = length(3_000, 60_000)
+MANY = length(3_000, 50_000)
 """Items of each of three collections: together, they may have 200,000."""
 
 SOON = 60.0
@@ -176,7 +176,7 @@ def rows(count: int, octets: int) -> list[dict[str, Any]]:
     return [{"id": f"x{secrets.token_hex(8)}", "text": "y" * octets} for _ in range(count)]
 
 
-EXPECTED = ("nothing-found", "malformed-body", "invalid-input")
+EXPECTED = ("nothing-found", "malformed-body", "invalid-input", *length((), ("too-many-items",)))
 """What some of the calls are refused for, when they are looked at."""
 
 Input = Callable[[], Mapping[str, Any]]
@@ -218,6 +218,7 @@ def longest(host: Full, method: str, given: Input, path: str = "/") -> float:
     return min(found)
 
 
+@pytest.mark.programme
 @each_row("name", CALLS)
 def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
     """Whatever grows with what is kept is done in another thread, in slices, or not at all."""
@@ -227,6 +228,7 @@ def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
     assert seconds < most()
 
 
+@pytest.mark.programme
 def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
     """Workflows that go on after a restart or whose time has come, publications, and subscriptions that look."""
     held = host.core.on.evidence.held
@@ -240,6 +242,7 @@ def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
     assert max(found) < most()
 
 
+@pytest.mark.programme
 def test_what_holds_the_reactor_is_found(host: Full) -> None:
     """The control: a function that computes for as long as two turns and a half."""
     assert longest(host, "QUERY", dict, "/long") > 2 * most()
