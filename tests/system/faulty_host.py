@@ -14,11 +14,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from twisted.scripts.twistd import run
 
-from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import GroupWriter
-from agtphost.dispatch import dispatcher, waiting
+from agtphost.handlers.deadlines import Deadlines
 from agtphost.protocols import AGTPServerFactory
 from agtphost.protocols.connection import ServerConnection
 from agtphost.upstream.log import UpstreamLog
@@ -91,17 +90,13 @@ def make_unpausing() -> None:
 
 def make_patient() -> None:
     """Nothing that an upstream is asked has a deadline."""
-    request = JsonRpcPeer.request
+    add = Deadlines.add
 
-    def unlimited(self: JsonRpcPeer, method: str, params: Any, timeout: Any, *rest: Any, **more: Any) -> Any:
-        return request(self, method, params, None, *rest, **more)
+    def unlimited(self: Deadlines, seconds: float, late: Any) -> None:
+        add(self, 10_000.0, late)
 
-    def bounded(working: Any, seconds: float, clock: Any, leaving: Any = None) -> Any:
-        return waiting.bounded(working, 10_000.0, clock, leaving)
-
-    JsonRpcPeer.request = unlimited  # type: ignore[method-assign]
+    Deadlines.add = unlimited  # type: ignore[method-assign]
     Deferred.addTimeout = lambda self, *arguments: self  # type: ignore[method-assign,assignment]
-    dispatcher.bounded = bounded  # type: ignore[attr-defined]
 
 
 def make_talkative() -> None:
