@@ -20,7 +20,7 @@ from agtphost.audit.state import StateFull
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import answers, following
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
-from agtphost.dispatch.encoding import is_heavy, written
+from agtphost.dispatch.encoding import LARGE, PIECE, digest, in_turns, is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
@@ -44,9 +44,6 @@ from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import TURN
 from agtphost.wire.events import Request, Response
-
-LARGE = 16_384
-"""Octets of a body that may take milliseconds to decode and to check: 8,000 values, and the schema's budget."""
 
 log = Logger()
 
@@ -120,6 +117,8 @@ class Dispatcher:
                 outcome = self._sealer.success(exchange, answer)
             else:
                 outcome = self._sealer.plain(exchange, answer)
+            if len(outcome.body) > PIECE:
+                outcome.digest = await in_turns(digest(outcome.body), self._clock)
         except Refusal as refusal:
             CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:

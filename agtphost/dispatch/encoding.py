@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,11 @@ from agtphost.vocabulary.steps import TURN
 
 Result = TypeVar("Result")
 
+LARGE = 16_384
+"""Octets of a body that may take milliseconds to decode and to check: 8,000 values, and the schema's budget."""
+
+PIECE = 262_144
+"""Octets of a long body that are hashed in one go; a body that is shorter is hashed when its record is drafted."""
 
 _PENS: WeakKeyDictionary[Any, DeferredLock] = WeakKeyDictionary()
 """For each reactor, what is handed from one long work to the next: one of them has a part of a turn."""
@@ -40,6 +46,15 @@ async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) ->
             # Not in this turn: there may be many, as in a BATCH of long answers.
             clock.callLater(0, pen.release)
         await pen.acquire()
+
+
+def digest(octets: bytes) -> Generator[None, None, str]:
+    """The SHA-256, hex, of a long body, which is some milliseconds' work for each megabyte."""
+    found, view = sha256(), memoryview(octets)
+    for at in range(0, len(octets), PIECE):
+        found.update(view[at : at + PIECE])
+        yield
+    return found.hexdigest()
 
 
 def is_heavy(answer: Any) -> bool:

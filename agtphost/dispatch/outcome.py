@@ -29,6 +29,9 @@ class Outcome:
     own: bool = True
     """Whether the body is JSON of this process's own; False for ready octets that a handler gave."""
 
+    digest: str = ""
+    """SHA-256 of a long body, hex, worked out beforehand; empty: it is short."""
+
     reason: str = ""
     close: bool = False
     event: LifecycleEvent | None = None

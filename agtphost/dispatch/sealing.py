@@ -209,7 +209,7 @@ class Sealer:
             "caller_id": "" if caller is None else caller.agent_id,
             "identity_assurance": exchange.assurance.label,
             "request_hash": sha256(request.line + request.body).hexdigest(),
-            "result_hash": sha256(outcome.body).hexdigest(),
+            "result_hash": outcome.digest or sha256(outcome.body).hexdigest(),
         }
         _name(exchange, payload)
         if refused:

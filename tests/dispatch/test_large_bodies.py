@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from twisted.internet.defer import Deferred
 from agtphost.contract.binding import Binding
 from agtphost.contract.schema_cost import BUDGET
 from agtphost.contract.schemas import compile_schema
-from agtphost.dispatch import dispatcher
+from agtphost.dispatch import dispatcher, encoding
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
@@ -116,3 +117,27 @@ def test_a_caller_that_is_stopped_between_two_turns_is_refused(monkeypatch: pyte
     for _ in host.gates:
         host.clock.advance(0.001)
     assert answers and int(answers[0].status) == 410
+
+
+def test_a_long_answer_is_hashed_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes SHA-256 milliseconds is no step of its own; the record has the hash of what is sent."""
+    pieces = 0
+
+    class Counted:
+        def __init__(self, octets: bytes = b"") -> None:
+            self._hash = sha256(octets)
+            self.hexdigest = self._hash.hexdigest
+
+        def update(self, octets: memoryview) -> None:
+            nonlocal pieces
+            pieces += 1
+            assert len(octets) <= encoding.PIECE
+            self._hash.update(octets)
+
+    monkeypatch.setattr(encoding, "sha256", Counted)
+    answers = {}
+    for size in (encoding.PIECE * 20, 10):
+        host = _host({}, lambda context, size=size: {"v": ["x" * size]})
+        answers[size], _ = _turns(host, b"{}")
+        assert host.ledger.drafts[-1].payload["result_hash"] == sha256(answers[size].body).hexdigest()
+        assert pieces == 21

@@ -21,6 +21,7 @@ from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import calls
 from agtphost.methods.standard.orchestration.calls import Find, Ordered
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
@@ -30,6 +31,12 @@ AT_ONCE: Final = 8
 
 READS_AT_ONCE: Final = 32
 """The same of calls that only read: they are over when the slowest of them is."""
+
+MOST_OCTETS: Final = 8 << 20
+"""Of what its calls answered, that the answer of one batch has in it: each may be long, and there may be 100."""
+
+MOST_DEEP: Final = 56
+"""How deep a result may be nested to be inside the answer: readers take 64, and it has some levels of its own."""
 
 PARALLEL, SEQUENTIAL = "parallel", "sequential"
 
@@ -90,6 +97,7 @@ class _Making:
         ]
         self._partial = partial
         self._ended = False
+        self._octets = 0  # of the answers that the batch's own has in it
 
     async def make(self, at_once: int) -> list[dict[str, Any]]:
         """
@@ -129,8 +137,18 @@ class _Making:
         audit_id = response.headers.get("audit-id")
         if audit_id:
             outcome["audit_id"] = audit_id
+        octets = len(response.body)
+        if octets > results.LONG and self._octets + octets > MOST_OCTETS and 200 <= response.status < 300:
+            # It was made, and its record says what came of it.
+            return {**outcome, "omitted": "long", "octets": octets}
+        self._octets += octets
         try:
-            outcome["result"] = await results.read(response, self._aside)
+            result = await results.read(response, self._aside)
+            if response.body.count(b"{") + response.body.count(b"[") > MOST_DEEP and jsontext.is_deep(
+                result, MOST_DEEP
+            ):
+                return {**outcome, "omitted": "deep", "octets": octets}
+            outcome["result"] = result
         except Refusal as refusal:
             outcome.update(ok=False, reason=str(refusal.reason), explanation=refusal.explanation)
             if refusal.status == Status.ACCEPTED:

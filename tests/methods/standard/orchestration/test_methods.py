@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.dispatch import generated_code
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import batch, items
 from tests.methods.standard.orchestration.hosts import RECIPES, Workshop, book, teas, wait
 from tests.methods.standard.orchestration.mortal import MortalStore
 from tests.rows import each_row
@@ -47,6 +47,28 @@ def test_without_partial_success_nothing_new_begins_behind_a_failure(host: Works
         "not-made",
     ]
     assert host.rooms() == ["a"]
+
+
+def test_a_batch_says_of_results_that_do_not_fit_that_they_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-043: what a hundred long answers come to is bounded, and how deep they are; each call has its record."""
+    monkeypatch.setattr(batch, "MOST_OCTETS", 100_000)
+    deep: Any = 1
+    for _ in range(batch.MOST_DEEP):
+        deep = {"in": deep}
+    host = Workshop()
+    answers = {"/long": {"text": "x" * 40_000}, "/deep": deep, "/deeper": {"in": deep}}
+    for path, answer in answers.items():
+        host.endpoint("QUERY", path, lambda context, answer=answer: answer)
+    paths = ["/long", "/long", "/long", "/teas", "/deep", "/deeper"]
+    calls = [
+        {"method": "QUERY", "path": path, "parameters": {"kind": "a"} if path == "/teas" else {}} for path in paths
+    ]
+    before = len(host.records())
+    outcomes = host.result("BATCH", {"calls": calls})["outcomes"]
+    assert len(host.records()) == before + 7 and all(outcome["ok"] for outcome in outcomes)
+    assert ["result" in outcome for outcome in outcomes] == [True, True, False, True, True, False]
+    assert [outcome.get("omitted") for outcome in outcomes] == [None, None, "long", None, None, "deep"]
+    assert outcomes[2]["octets"] > 40_000 and outcomes[2]["audit_id"]
 
 
 def test_eight_that_change_something_are_made_at_a_time(host: Workshop) -> None:
