@@ -256,6 +256,9 @@ def _drawn(chance: random.Random, number: int) -> tuple[str, str, Any]:
         ("DESCRIBE", "/agents/librarian", None),
         ("DISCOVER", f"/{chance.choice(['methods', 'agents', 'tools'])}", None),
         ("QUERY", "/", {"intent": word or "books"}),
+        # Whatever is drawn besides, these are refused.
+        ("QUERY", "/nowhere", None),
+        ("ECHO", "/text", {"text": day}),
     ]
     for tool, arguments in (
         ("list_files", {}),
@@ -292,8 +295,8 @@ def test_every_call_has_its_twin(served: Served, trust: ssl.SSLContext) -> None:
     url = f"https://localhost:{served.port}"
     with RawLink(served.host) as link, httpx.Client(verify=trust, trust_env=False, base_url=url) as client:
         # The server of the tools starts with its first call, and what they take is known from then on.
-        assert link.ask("EXECUTE", "/", _drawn(random.Random(1), 8)[2]).status == 200
-        for number in range(78):
+        assert link.ask("EXECUTE", "/", _drawn(random.Random(1), 10)[2]).status == 200
+        for number in range(6 * 15):
             method, path, value = _drawn(chance, number)
             task = f"twin-{number}"
             native = link.ask(method, path, value, Task_ID=task)
