@@ -135,7 +135,8 @@ class Dispatcher:
             CALL.set(call)  # A call made inside may have been the last to say so.
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, answers.surprise())
-        CALL.set(call)
+        if CALL.get() is not call:
+            CALL.set(call)
         if trace is not None:
             trace.part("ledger")
         try:
@@ -144,10 +145,10 @@ class Dispatcher:
             if exchange.approval is not None:
                 exchange.approval.end()
             self.under_way.let_go()
-        CALL.set(call)
         if trace is not None:
             trace.finish(response.status)
-        if call.held is not None:
+        if call.held is not None or call.early:
+            CALL.set(call)
             call.let_go()
         if call.early:
             log.info("the record of a call is made, of which lines were logged before")
