@@ -29,7 +29,7 @@ _PENS: WeakKeyDictionary[Any, DeferredLock] = WeakKeyDictionary()
 
 
 async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) -> Result:
-    """Do it, and let the others have their turn after each step that ends later than :data:`TURN`."""
+    """Do it, and let the others have their turn after each step that ends later than half of :data:`TURN`."""
     pen = _PENS.get(clock)
     if pen is None:
         pen = _PENS[clock] = DeferredLock()
@@ -37,7 +37,7 @@ async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) ->
     while True:
         began = time.perf_counter()
         try:
-            while time.perf_counter() - began <= TURN:
+            while time.perf_counter() - began <= TURN / 2:
                 next(steps)
         except StopIteration as end:
             result: Result = end.value

@@ -8,6 +8,7 @@ from typing import Any, Final
 from agtphost.dispatch.invocation import result_of
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.cognitive.summary import Aside
+from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
 
 LONG: Final = 32_768
@@ -24,6 +25,24 @@ async def read(response: Response, aside: Aside) -> Mapping[str, Any]:
         return result_of(response)
     found: Mapping[str, Any] = await aside(result_of, response)
     return found
+
+
+async def read_within(response: Response, aside: Aside, depth: int) -> Mapping[str, Any] | None:
+    """
+    The same of what has no more than so many arrays and objects inside each other; None where it has.
+
+    :raises Refusal: likewise.
+    """
+    if len(response.body) <= LONG:
+        return _within(response, depth)
+    found: Mapping[str, Any] | None = await aside(_within, response, depth)
+    return found
+
+
+def _within(response: Response, depth: int) -> Mapping[str, Any] | None:
+    result = result_of(response)
+    many = response.body.count(b"{") + response.body.count(b"[") > depth
+    return None if many and jsontext.is_deep(result, depth) else result
 
 
 async def invoke(

@@ -7,10 +7,13 @@ than it has. Eight that may change something are made at a time, thirty-two that
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from agtphost.errors import Refusal
@@ -21,9 +24,9 @@ from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import calls
 from agtphost.methods.standard.orchestration.calls import Find, Ordered
-from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import TURN
 
 MOST: Final = 100
 AT_ONCE: Final = 8
@@ -32,7 +35,7 @@ AT_ONCE: Final = 8
 READS_AT_ONCE: Final = 32
 """The same of calls that only read: they are over when the slowest of them is."""
 
-MOST_OCTETS: Final = 8 << 20
+MOST_OCTETS: Final = 4 << 20
 """Of what its calls answered, that the answer of one batch has in it: each may be long, and there may be 100."""
 
 MOST_DEEP: Final = 56
@@ -48,14 +51,16 @@ class Batch:
 
     :param find: what a method on a path is bound to.
     :param aside: calls a function off the reactor.
+    :param clock: the reactor.
     """
 
     kind = "built_in"
     timeout = 120.0
 
-    def __init__(self, find: Find, aside: Aside) -> None:
+    def __init__(self, find: Find, aside: Aside, clock: IReactorTime) -> None:
         self._find = find
         self._aside = aside
+        self._clock = clock
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -71,7 +76,7 @@ class Batch:
         partial = given.get("partial_success", False)
         if not isinstance(partial, bool):
             raise parameters.invalid("partial_success", "It is neither true nor false.", "Send true or false.")
-        making = _Making(context, ordered, self._aside, partial=partial)
+        making = _Making(context, ordered, self._aside, self._clock, partial=partial)
         outcomes = await making.make(1 if mode == SEQUENTIAL else self._at_once(ordered))
         failed = sum(1 for outcome in outcomes if not outcome["ok"])
         extra = {"batch": {"calls": len(outcomes), "failed": failed}}
@@ -85,12 +90,55 @@ class Batch:
         return READS_AT_ONCE if reads else AT_ONCE
 
 
+class _Turns:
+    """Shares the reactor's turns out: calls that are much work by themselves do not all begin in one of them."""
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._began = time.perf_counter()
+        self._queue: deque[Deferred[None]] = deque()
+
+    def next(self) -> Deferred[None] | None:
+        """What to wait for before another call begins; None: nothing."""
+        if time.perf_counter() - self._began <= TURN / 2:
+            return None
+        if not self._queue:
+            self._clock.callLater(0, self._go)
+        waiting: Deferred[None] = Deferred()
+        self._queue.append(waiting)
+        return waiting
+
+    def _go(self) -> None:
+        """Another turn: those that wait go on in it, as many as it has time for."""
+        self._began = time.perf_counter()
+        waiting, self._queue = self._queue, deque()
+        while waiting:
+            if not (first := waiting.popleft()).called:
+                first.callback(None)
+            if time.perf_counter() - self._began > TURN / 2:
+                break
+        if waiting or self._queue:
+            waiting.extend(self._queue)
+            if not self._queue:
+                self._clock.callLater(0, self._go)
+            self._queue = waiting
+
+
 class _Making:
     """One batch on its way."""
 
-    def __init__(self, context: BuiltInContext, ordered: Sequence[Ordered], aside: Aside, *, partial: bool) -> None:
+    def __init__(
+        self,
+        context: BuiltInContext,
+        ordered: Sequence[Ordered],
+        aside: Aside,
+        clock: IReactorTime,
+        *,
+        partial: bool,
+    ) -> None:
         self._context = context
         self._aside = aside
+        self._turns = _Turns(clock)
         self._waiting = list(reversed(ordered))
         self._outcomes: list[dict[str, Any]] = [
             {"call": call.number, "ok": False, "status": None, "reason": "not-made"} for call in ordered
@@ -106,25 +154,21 @@ class _Making:
         :return: what each came to, in the order in which they were given.
         """
         workers = [Deferred.fromCoroutine(self._work()) for _ in range(min(at_once, len(self._waiting)))]
-        failed: Exception | None = None
-        # Backwards: records of one group come in the order of their calls, so that the others are over by then.
-        for worker in reversed(workers):
-            try:
-                await worker
-            except CancelledError:
-                self._ended = True
-                for each in workers:
-                    each.addErrback(lambda _: None)
-                    each.cancel()
-                raise
-            except Exception as error:
-                failed = error
-        if failed is not None:
-            raise failed
+        try:
+            await _ends(workers)
+        except CancelledError:
+            self._ended = True
+            for worker in workers:
+                worker.addErrback(lambda _: None)
+                worker.cancel()
+            raise
         return self._outcomes
 
     async def _work(self) -> None:
         while self._waiting and not self._ended:
+            if (turn := self._turns.next()) is not None:
+                await turn
+                continue
             call = self._waiting.pop()
             outcome = self._outcomes[call.number - 1] = await self._made(call)
             if not outcome["ok"] and not self._partial:
@@ -143,10 +187,8 @@ class _Making:
             return {**outcome, "omitted": "long", "octets": octets}
         self._octets += octets
         try:
-            result = await results.read(response, self._aside)
-            if response.body.count(b"{") + response.body.count(b"[") > MOST_DEEP and jsontext.is_deep(
-                result, MOST_DEEP
-            ):
+            result = await results.read_within(response, self._aside, MOST_DEEP)
+            if result is None:
                 return {**outcome, "omitted": "deep", "octets": octets}
             outcome["result"] = result
         except Refusal as refusal:
@@ -154,3 +196,18 @@ class _Making:
             if refusal.status == Status.ACCEPTED:
                 outcome["approval_id"] = refusal.details.get("approval_id")
         return outcome
+
+
+async def _ends(workers: Sequence[Deferred[None]]) -> None:
+    """All have ended; of those that failed, the first one's failure is raised."""
+    failed: Exception | None = None
+    # Backwards: records of one group come in the order of their calls, so that the others are over by then.
+    for worker in reversed(workers):
+        try:
+            await worker
+        except CancelledError:
+            raise
+        except Exception as error:
+            failed = error
+    if failed is not None:
+        raise failed

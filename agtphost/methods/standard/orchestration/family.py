@@ -20,7 +20,7 @@ def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
     workflows, monitors = parts.workflows, parts.monitors
     return {
         "CHAIN": Chain(workflows, parts.find),
-        "BATCH": Batch(parts.find, parts.aside),
+        "BATCH": Batch(parts.find, parts.aside, parts.reactor),
         "ROUTE": Route(parts.directory, parts.states, parts.visibility, parts.find, parts.search, parts.aside),
         "RETRY": Retry(workflows, parts.find),
         "PAUSE": Pause(workflows),
