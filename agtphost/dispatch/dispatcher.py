@@ -241,7 +241,7 @@ class Dispatcher:
         began = time.thread_time() if large else 0.0
         for check in self._checks:
             waiting = check(exchange)
-            if large and waiting is None and time.thread_time() - began > TURN:
+            if large and waiting is None and time.thread_time() - began > TURN / 2:
                 waiting = deferLater(self._clock, 0)
             if waiting is not None:
                 await waiting

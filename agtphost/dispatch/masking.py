@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import Any
 
@@ -9,6 +10,8 @@ from agtphost.config.approvals import HIDDEN
 from agtphost.contract.method_parameters import PROCEDURE
 from agtphost.dispatch.exchange import Exchange
 from agtphost.vocabulary import jsontext
+
+_SECRET = re.compile("|".join(map(re.escape, HIDDEN)), re.IGNORECASE)
 
 
 def visible(value: Any, place: str, hidden: list[str]) -> Any:
@@ -21,14 +24,18 @@ def visible(value: Any, place: str, hidden: list[str]) -> Any:
     if isinstance(value, dict):
         found = {}
         for name, inner in value.items():
-            where = f"{place}.{name}" if place else name
-            if any(word in name.lower() for word in HIDDEN):
-                hidden.append(where)
+            if _SECRET.search(name):
+                hidden.append(f"{place}.{name}" if place else name)
+            elif isinstance(inner, (dict, list)):
+                found[name] = visible(inner, f"{place}.{name}" if place else name, hidden)
             else:
-                found[name] = visible(inner, where, hidden)
+                found[name] = inner
         return found
     if isinstance(value, list):
-        return [visible(inner, f"{place}[{at}]", hidden) for at, inner in enumerate(value)]
+        return [
+            visible(inner, f"{place}[{at}]", hidden) if isinstance(inner, (dict, list)) else inner
+            for at, inner in enumerate(value)
+        ]
     return value
 
 
