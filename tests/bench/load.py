@@ -107,6 +107,17 @@ def client_context(ca: Path, cert: Path | None = None, key: Path | None = None) 
     return context
 
 
+def answer_to(port: int, context: ssl.SSLContext, octets: bytes) -> bytes:
+    """One answer."""
+    client = Client(("127.0.0.1", port), context, lambda: octets)
+    client.send()
+    answer = None
+    while answer is None:
+        answer = client.receive()
+    client.tls.close()
+    return answer
+
+
 def run(
     address: tuple[str, int],
     context: ssl.SSLContext,

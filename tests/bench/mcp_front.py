@@ -13,7 +13,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from tests.bench.load import Client, client_context, run
+from tests.bench.load import answer_to, client_context, run
 from tests.bench.run import BENCH, Figures, helper, measured, pin
 from tests.system.fronting import front, token_of, write_tokens
 from tests.system.hosting import free_port, running, sample
@@ -47,12 +47,7 @@ def request(port: int, tool: str, *fields: str) -> bytes:
 
 def check(port: int, context: ssl.SSLContext, octets: bytes) -> None:
     """One answer, which is that of the function: an error of a tool has the same status."""
-    client = Client(("127.0.0.1", port), context, lambda: octets)
-    client.send()
-    answer = None
-    while answer is None:
-        answer = client.receive()
-    client.tls.close()
+    answer = answer_to(port, context, octets)
     assert b'"isError":false' in answer and b"the quick brown fox" in answer, answer
 
 

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.bench import load, mcp_front
-from tests.bench.load import Client, client_context, run
+from tests.bench.load import answer_to, client_context, run
 from tests.bench.run import agtp_request, gateway_request, pin
 from tests.system.fronting import front
 from tests.system.gateways import TOKEN, with_gateway
@@ -39,17 +39,6 @@ def got(port: int, path: str, *fields: str) -> bytes:
     """A GET with the key of the gateway's client."""
     lines = (f"GET {path} HTTP/1.1", f"Host: localhost:{port}", f"Authorization: Bearer {TOKEN}", *fields, "", "")
     return "\r\n".join(lines).encode()
-
-
-def answer_to(port: int, context: ssl.SSLContext, octets: bytes) -> bytes:
-    """One answer."""
-    client = Client(("127.0.0.1", port), context, lambda: octets)
-    client.send()
-    answer = None
-    while answer is None:
-        answer = client.receive()
-    client.tls.close()
-    return answer
 
 
 def again(port: int, context: ssl.SSLContext, path: str) -> bytes:
