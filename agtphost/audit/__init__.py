@@ -3,7 +3,7 @@ Attribution-Records: what was answered, to whom, provably.
 
 - :mod:`.drafts`: what the dispatcher hands in and gets back
 - :mod:`.ledger`: the reactor's side (:class:`~agtphost.iagtp.ILedger`)
-- :mod:`.grouping`: when what was collected is a group
+- :mod:`.collecting`: what is submitted until it is handed over; :mod:`.grouping`: when that is a group
 - :mod:`.writer`: the writer thread's side: one transaction per group
 - :mod:`.chain`: linking, timing and signing one record
 - :mod:`.record_text`: what is signed of it, in the RFC 8785 form

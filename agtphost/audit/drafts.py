@@ -177,6 +177,9 @@ class Draft:
     began: float | None = None
     """When the call came in that this record ends, in seconds since the Unix epoch; None where it ends none."""
 
+    inner: bool = False
+    """Whether nobody outside is answered with it: this host made the call, and goes on as soon as it is written."""
+
 
 class Sealed(NamedTuple):
     """A signed record."""

@@ -44,7 +44,7 @@ class Grouping:
 
     def __init__(self, expected: Callable[[], int]) -> None:
         self.expected = expected
-        self._usual = 0  # entries that a group tends to have
+        self._usual = 0  # callers outside that a group tends to have
         self._seen = 0  # how many there were when it was asked last
         self._holds = 0  # how many there were when this group began to be held back; 0: it is not
         self._vain = 0  # groups in a row that nobody joined
@@ -71,12 +71,16 @@ class Grouping:
         """Whether a group that is held back need not be any more."""
         return bool(self._holds) and not self._wanting(count)
 
-    def over(self, count: int) -> None:
-        """So many were handed over."""
+    def over(self, count: int, outside: int) -> None:
+        """
+        So many were handed over.
+
+        :param outside: those of them with which somebody outside is answered, who may come again in step.
+        """
         if self._holds:
             self._vain = self._vain + 1 if count == self._holds else 0
             self._skipped = min(2**self._vain - 1, MOST_SKIPPED)
-        self._usual = max(count, self._usual - 1)
+        self._usual = max(outside, self._usual - 1)
         self._seen = self._holds = 0
 
     def _wanting(self, count: int) -> bool:

@@ -24,14 +24,14 @@ from threading import Thread
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail
-from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit import opening
 from agtphost.audit.chain import RecordSigner, Seconds
+from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, Collecting
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
-from agtphost.audit.grouping import Grouping, LedgerReactor
+from agtphost.audit.grouping import LedgerReactor
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.settling import Settling, give_back
@@ -48,12 +48,6 @@ from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary.bounds import Answers
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
-
-MOST_ENTRIES = 1024
-"""Drafts of one transaction: bounds what a group holds in memory, far above any usual turn."""
-
-MOST_OCTETS = 8 * 1024 * 1024
-"""Stored results of one transaction, for the same reason."""
 
 IDLE_SECONDS = 0.5
 """How long nothing may come before the log is folded into the database."""
@@ -134,13 +128,8 @@ class Ledger:
         self._tree = tree
         self.healthy = False
         self._watchers = Watchers()
-        self._collected: list[Entry] = []
-        self._octets = 0
-        self._scheduled = False
-        self._under_way = 0  # entries handed over and not settled
-        self._held_back: IDelayedCall | None = None
-        self._grouping = Grouping(lambda: 0)
         self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
+        self._collecting = Collecting(reactor, lambda entries, octets: self._queue.put((entries, octets)))
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
         self._failed = False
@@ -181,7 +170,7 @@ class Ledger:
         if self._thread is None:
             self._stopped.callback(None)
         elif not self._stopping:
-            self._hand_over()
+            self._collecting.hand_over()
             self._stopping = True
             self._queue.put(_STOP)
         self.healthy = False
@@ -206,7 +195,7 @@ class Ledger:
             except StateFull as full:
                 return fail(full)
             draft.changes = submission.admitted.changes
-        self._collect(submission, len(draft.result))
+        self._collecting.add(submission, len(draft.result))
         return deferred
 
     def reserve(self, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
@@ -214,7 +203,7 @@ class Ledger:
         if not self.healthy:
             return fail(LedgerUnavailable("the store is down"))
         deferred: Deferred[Reservation] = Deferred()
-        self._collect(Claim(key, digest, deferred), 0)
+        self._collecting.add(Claim(key, digest, deferred), 0)
         return deferred
 
     def submit_undurable(self, draft: Draft) -> Sealed:
@@ -233,7 +222,7 @@ class Ledger:
 
     def expect(self, calls: Callable[[], int]) -> None:
         """Form groups by how many calls are open: see :mod:`agtphost.audit.grouping`."""
-        self._grouping.expected = calls
+        self._collecting.grouping.expected = calls
 
     def watch(self, watcher: Watcher) -> None:
         """Be told of every group; see :class:`agtphost.iagtp.ILedger`."""
@@ -253,59 +242,15 @@ class Ledger:
         """Sign with another key: every record of the next group and of all after it, and checkpoints likewise."""
         self._writer.adopt(key)
 
-    def _collect(self, entry: Entry, octets: int) -> None:
-        self._collected.append(entry)
-        self._octets += octets
-        if self._octets > MOST_OCTETS or len(self._collected) >= MOST_ENTRIES:
-            self._hand_over()
-        elif not self._scheduled and not self._under_way:
-            self._next_turn()
-        elif self._held_back is not None and self._grouping.enough(len(self._collected)):
-            self._held_back.reset(0)
-
-    def _next_turn(self) -> None:
-        self._scheduled = True
-        self._reactor.callLater(0, self._turn_over)
-
-    def _turn_over(self) -> None:
-        """A turn of the reactor has ended: hand over what it collected, unless the next one will add to it."""
-        self._scheduled = False
-        self._held_back = None
-        if self._under_way:
-            return
-        wait = self._grouping.wait(len(self._collected))
-        if wait is None:
-            self._hand_over()
-        else:
-            self._scheduled = True
-            self._held_back = self._reactor.callLater(wait, self._turn_over)
-
-    def _hand_over(self) -> None:
-        if self._collected:
-            count = len(self._collected)
-            self._under_way += count
-            self._grouping.over(count)
-            if self._held_back is not None:
-                self._held_back.cancel()
-                self._held_back, self._scheduled = None, False
-            self._queue.put((self._collected, self._octets))
-            self._collected = []
-            self._octets = 0
-
-    def _returned(self, count: int) -> None:
-        """A group is through. The answers go out first, and what they prompt belongs to the next group."""
-        self._under_way -= count
-        if not self._scheduled:
-            self._scheduled = True
-            self._reactor.callLater(0, self._next_turn)
-
     def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
-        self._returned(len(entries))
-        self._settling.settle(entries, partial(self._watchers.committed, entries, self._now(), seconds))
+        told = partial(self._watchers.committed, entries, self._now(), seconds)
+        self._collecting.returned(entries, partial(self._settling.settle, entries, told))
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
-        self._returned(len(entries))
+        self._collecting.returned(entries, partial(self._give_back, entries, error))
+
+    def _give_back(self, entries: Sequence[Entry], error: str) -> None:
         self._settling.finish()
         give_back(entries, self._held)
         for entry in entries:
@@ -492,7 +437,7 @@ class Ledger:
         self._settling.finish()
         thread: Any = self._thread
         thread.join()
-        self._hand_over()
+        self._collecting.hand_over()
         while (left := self._take(0)) is not None:
             self._writer.abandon(left[0])
             self._settle_failed(left[0], "the ledger has stopped")

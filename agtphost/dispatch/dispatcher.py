@@ -416,7 +416,7 @@ class Dispatcher:
     async def _commit(self, exchange: Exchange, outcome: Outcome, interim: Interim | None) -> str:
         response_id = new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
-        draft.reservation = None
+        draft.reservation, draft.inner = None, interim is None
         sealed = await made_durable(self._ledger, exchange, draft, performed=True, taken=taken_meanwhile)
         if interim is not None:
             interim(self._sealer.response(exchange, outcome, response_id, sealed))

@@ -165,8 +165,8 @@ class Invocation:
 
     def _note(self, response: Response) -> None:
         """A call ended in the course of this one: its record is named by this one's."""
-        audit_id = response.headers.get("audit-id")
-        if audit_id is None:
+        audit_id = response.audit_id
+        if not audit_id:
             return
         if self._exchange.invoked is None:
             self._exchange.invoked = []
@@ -372,6 +372,6 @@ def result_of(response: Response) -> Mapping[str, Any]:
     raise Refusal(
         ForeignReason(reason or Reason.INVOCATION_FAILED, Status(response.status)),  # type: ignore[call-arg]
         body.get("explanation", "") if isinstance(body, dict) else "",
-        details={"audit_id": response.headers.get("audit-id") or "", **_held(response.status, body)},
+        details={"audit_id": response.audit_id, **_held(response.status, body)},
         scopes=scopes_of(body),
     )

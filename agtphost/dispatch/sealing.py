@@ -244,6 +244,7 @@ class Sealer:
             payload["delegation"] = lineage.members()
             payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
+        draft.inner = exchange.peer.depth > 0
         if caller is not None:
             draft.caller = caller.name
         if binding is not None:

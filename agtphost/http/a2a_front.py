@@ -393,7 +393,7 @@ class FrontResource(Resource):
         fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
         request = request_of(method, path, fields, {"method": method, "parameters": given or {}})
         response: Response = await self._dispatcher.dispatch(request, client.peer())
-        client.note(response.status, response.headers.get("audit-id"))
+        client.note(response.status, response.audit_id)
         return messages.result_of(response)
 
 

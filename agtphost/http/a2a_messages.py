@@ -66,7 +66,7 @@ def fault_of(response: Response) -> RpcFault:
     body = body if isinstance(body, dict) else {}
     reason = str(body.get("reason", ""))
     code = _CODES.get(reason, -32602 if response.status in (400, 422) else -32603)
-    proof = {"status": response.status, "reason": reason, "audit_id": response.headers.get("audit-id") or ""}
+    proof = {"status": response.status, "reason": reason, "audit_id": response.audit_id}
     proof.update(approval_in(body))
     result = body.get("result")
     error = result.get("error") if isinstance(result, dict) else None
@@ -162,7 +162,7 @@ def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str
     except jsontext.JSONTextError:
         body = {}
     body = body if isinstance(body, dict) else {"value": body}
-    audit_id = response.headers.get("audit-id")
+    audit_id = response.audit_id
     metadata = {"agtp.status": response.status, **({"agtp.audit_id": audit_id} if audit_id else {})}
     approval = approval_in(body) if response.status == 202 else {}
     if approval:

@@ -64,9 +64,9 @@ class Relay:
         """
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=False)
         response = await self._dispatcher.dispatch(asked, client.peer())
-        audit_id = response.headers.get("audit-id")
+        audit_id = response.audit_id
         client.note(response.status, audit_id)
-        if audit_id is not None:
+        if audit_id:
             request.responseHeaders.setRawHeaders("Audit-ID", [audit_id])
         return messages.result_of(response)["response"]
 
@@ -101,7 +101,7 @@ class Relay:
 
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=True)
         response = await self._dispatcher.dispatch(asked, peer, interim)
-        client.note(response.status, response.headers.get("audit-id"))
+        client.note(response.status, response.audit_id)
         try:
             messages.result_of(response)
         except RpcFault as fault:

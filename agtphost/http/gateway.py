@@ -184,7 +184,7 @@ class GatewayResource(Resource):
         events = GatewayEvents(request, rules)
         response = await self._dispatcher.dispatch(asked.request, peer, events.interim)
         request.channel.greeted = request.channel.greeted or peer.greeted
-        client.note(response.status, response.headers.get("audit-id"))
+        client.note(response.status, response.audit_id)
         if not events.begun and (response.status >= 400 or response.status in (204, 262, 304)):
             if not events.gone:
                 self._answer(request, client, response, rules)
@@ -192,7 +192,7 @@ class GatewayResource(Resource):
             events.result(response)
 
     def _answer(self, request: BoundedRequest, client: Client, response: Response, rules: Rules) -> None:
-        client.note(response.status, response.headers.get("audit-id"))
+        client.note(response.status, response.audit_id)
         if request.departed:
             return
         status, fields = translation.answer(response, rules)

@@ -55,7 +55,7 @@ class GatewayEvents(EventWriter):
     def _send(self, kind: str, response: Response) -> None:
         if self.gone:
             return
-        audit_id = response.headers.get("audit-id") or ""
+        audit_id = response.audit_id
         self.write(b"".join((f"id: {audit_id}\nevent: {kind}\ndata: ".encode("ascii"), _told(response), b"\n\n")))
 
 

@@ -205,7 +205,7 @@ class Door:
                 turned, status=429, reason=again, explanation=again.meaning, remedy=again.remedy, fields=()
             )
         request.agtp_status = response.status
-        request.audit_id = response.headers.get("audit-id") or ""
+        request.audit_id = response.audit_id
         for name, value in response.headers:
             if name.lower() not in _DROPPED:
                 request.responseHeaders.setRawHeaders(name, [value])

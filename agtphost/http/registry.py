@@ -211,7 +211,7 @@ class RegistryResource(Resource):
         self, request: BoundedRequest, route: Route, client: Client, asked: Asked, said: Mapping[str, str]
     ) -> None:
         response = await self._dispatcher.dispatch(asked.request, client.peer())
-        client.note(response.status, response.headers.get("audit-id"))
+        client.note(response.status, response.audit_id)
         if not request.departed:
             _finish(request, response, calls.answer(route, response, self.base(request), said, batch=asked.batch))
 
@@ -221,7 +221,7 @@ class RegistryResource(Resource):
         """Events from the first interim message on; a call that has none until it fails is answered as any other."""
         writer = EventWriter(request)
         response = await self._dispatcher.dispatch(asked.request, client.peer(), _telling(writer))
-        client.note(response.status, response.headers.get("audit-id"))
+        client.note(response.status, response.audit_id)
         if writer.gone:
             return
         if not writer.begun and not errors.succeeded(response):
@@ -279,7 +279,7 @@ def _telling(writer: EventWriter) -> Callable[[Response], None]:
 
 def _event(kind: str, response: Response, value: Any) -> bytes:
     """One server-sent event; its id is that of the record that tells of it."""
-    audit_id = response.headers.get("audit-id") or ""
+    audit_id = response.audit_id
     head = (f"event: {kind}\n" if kind else "") + (f"id: {audit_id}\n" if audit_id else "")
     return head.encode("ascii") + b"data: " + jsontext.encode(value) + b"\n\n"
 

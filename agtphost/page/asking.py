@@ -81,7 +81,7 @@ def reply_of(response: Response) -> Reply:
         status=response.status,
         result=result if isinstance(result, dict) and not refused else {},
         document=document,
-        audit_id=response.headers.get("audit-id") or "",
+        audit_id=response.audit_id,
         more=response.headers.get("continuation-token") or "",
     )
 

@@ -305,7 +305,7 @@ def _outcome(response: Response) -> Any:
             remedy="details is what it said.",
             details={
                 "details": {"content": said.get("content", [])},
-                "audit_id": response.headers.get("audit-id") or "",
+                "audit_id": response.audit_id,
             },
         )
     return said["structuredContent"] if "structuredContent" in said else {"content": said.get("content", [])}
@@ -319,7 +319,7 @@ def _again(response: Response, body: Mapping[str, Any]) -> Refusal:
         ForeignReason(reason, Status(response.status)),  # type: ignore[call-arg]
         str(body.get("explanation", "")),
         remedy=str(body.get("remedy", "")),
-        details={**details, "audit_id": response.headers.get("audit-id") or ""},
+        details={**details, "audit_id": response.audit_id},
         headers=tuple((name, value) for name, value in response.headers if name.lower() in PASSED_ON),
         scopes=scopes_of(body),
     )
@@ -328,7 +328,7 @@ def _again(response: Response, body: Mapping[str, Any]) -> Refusal:
 def _told(response: Response) -> dict[str, Any]:
     """One answer of a batch."""
     body = _body(response)
-    told: dict[str, Any] = {"status": response.status, "audit_id": response.headers.get("audit-id") or ""}
+    told: dict[str, Any] = {"status": response.status, "audit_id": response.audit_id}
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
     if succeeded and not awaits_approval(response.status, body):
         return {**told, "result": body.get("result")}

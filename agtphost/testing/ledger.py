@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from twisted.internet.defer import Deferred, succeed
 
+from agtphost.audit.collecting import Collecting
 from agtphost.audit.ledger import Ledger
+from agtphost.audit.writer import Entry
+
+
+class Promptly(Collecting):
+    """Hands over what there is at once, and goes on at once."""
+
+    def returned(self, entries: Sequence[Entry], settle: Callable[[], None]) -> None:
+        """As :meth:`agtphost.audit.collecting.Collecting.returned`, but for the turns of the reactor."""
+        self._under_way -= len(entries)
+        settle()
+
+    def _next_turn(self) -> None:
+        self.hand_over()
 
 
 class PromptLedger(Ledger):
@@ -13,6 +30,10 @@ class PromptLedger(Ledger):
 
     Groups, chains, the tree and its checkpoints are those of every ledger; only nobody has to wait for them.
     """
+
+    def __init__(self, store: Any, signer: Any, reactor: Any, **options: Any) -> None:
+        super().__init__(store, signer, reactor, **options)
+        self._collecting = Promptly(reactor, self._write_at_once)
 
     def start(self) -> None:
         """Read what the store holds; see :meth:`agtphost.audit.ledger.Ledger.start`."""
@@ -25,14 +46,11 @@ class PromptLedger(Ledger):
         self._stopping = True
         return succeed(None)
 
-    def _next_turn(self) -> None:
-        self._hand_over()
+    def _write_at_once(self, entries: list[Entry], octets: int) -> None:
+        self._queue.put((entries, octets))
         while (group := self._take(0)) is not None:
             entries, _ = group
             if entries:
                 self._write(entries)
             if self._tree is not None and self._tree.cosignatures_wait:
                 self._keep_cosignatures(self._tree)
-
-    def _returned(self, count: int) -> None:
-        self._under_way -= count

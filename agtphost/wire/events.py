@@ -64,6 +64,14 @@ class Response:
     own: bool = field(default=False, compare=False)
     """Whether this process wrote the body, as JSON: calls made inside the host read it again without its checks."""
 
+    @property
+    def audit_id(self) -> str:
+        """Its record's, of a response that this host wrote; empty where it has none. Found without an index."""
+        for name, value in self.headers.fields:
+            if name == "Audit-ID":
+                return value
+        return ""
+
 
 class Signal(Enum):
     """What :meth:`Connection.next_event` returns when there is no message."""

@@ -9,10 +9,12 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.task import deferLater
+from twisted.internet.task import Clock, deferLater
 
 from agtphost.audit import grouping
+from agtphost.audit.collecting import Collecting
 from agtphost.audit.grouping import HOLD, MOST_SKIPPED, Grouping
+from agtphost.audit.writer import Entry, Submission
 from tests.audit.drafting import draft
 from tests.audit.test_ledger import Counting, running
 
@@ -74,7 +76,7 @@ def asked(grouping: Grouping) -> Iterator[bool]:
         held = grouping.wait(1) == HOLD
         if held:
             assert grouping.wait(1) is None, "once"
-        grouping.over(1)
+        grouping.over(1, 1)
         yield held
 
 
@@ -91,10 +93,63 @@ def test_one_that_is_joined_begins_anew() -> None:
     kept = Grouping(lambda: 100)
     for _ in range(3):
         assert kept.wait(1) == HOLD and not kept.enough(24) and kept.enough(25)
-        kept.over(2)
+        kept.over(2, 2)
 
 
 def test_calls_that_are_all_collected_wait_for_nobody() -> None:
     """A single caller, and as many as answer together."""
     for kept, count in ((Grouping(lambda: 1), 1), (Grouping(lambda: 4), 1), (Grouping(lambda: 64), 16)):
         assert kept.wait(count) is None
+
+
+def collecting(clock: Clock) -> tuple[Collecting, list[list[Entry]]]:
+    """What collects, and what it handed over."""
+    groups: list[list[Entry]] = []
+    return Collecting(clock, lambda entries, octets: groups.append(entries)), groups
+
+
+def entry(*, inner: bool) -> Submission:
+    """One record."""
+    drafted = draft()
+    drafted.inner = inner
+    return Submission(drafted)
+
+
+def turns_until_the_next(*, inner: bool) -> int:
+    """After how many turns of the reactor that is handed over which a group of three prompts."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    for _ in range(3):
+        kept.add(entry(inner=inner), 0)
+    clock.advance(0)
+    (first,) = groups
+    kept.returned(first, lambda: kept.add(entry(inner=False), 0))
+    turns = 0
+    while len(groups) < 2:
+        clock.advance(0)
+        turns += 1
+    assert [len(group) for group in groups] == [3, 1]
+    return turns
+
+
+def test_what_the_host_goes_on_with_itself_waits_for_no_turn() -> None:
+    """The record of a BATCH follows at once on those of its calls: nobody outside could come again yet."""
+    assert turns_until_the_next(inner=True) == 0
+
+
+def test_control_callers_outside_are_waited_for() -> None:
+    """Their answers go out first."""
+    assert turns_until_the_next(inner=False) > 0
+
+
+def test_a_group_that_fails_to_be_settled_keeps_nobody_waiting() -> None:
+    """Whatever goes wrong where a group is told of, the next one is handed over."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    kept.add(entry(inner=True), 0)
+    clock.advance(0)
+    with pytest.raises(ZeroDivisionError):
+        kept.returned(groups[0], lambda: 1 // 0)
+    kept.add(entry(inner=True), 0)
+    clock.advance(0)
+    assert len(groups) == 2

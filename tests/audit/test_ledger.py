@@ -17,6 +17,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import formatEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
+from agtphost.audit.collecting import Collecting
 from agtphost.audit.drafts import (
     LedgerUnavailable,
     ReservationKey,
@@ -400,11 +401,11 @@ async def test_callers_in_step_share_their_groups() -> None:
 async def test_control_handing_over_at_every_turn_splits_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """The count above notices a ledger that hands over whatever a turn brought."""
 
-    def hasty(ledger: Ledger) -> None:
-        ledger._scheduled = False
-        ledger._hand_over()
+    def hasty(collecting: Collecting) -> None:
+        collecting._scheduled = False
+        collecting.hand_over()
 
-    monkeypatch.setattr(Ledger, "_turn_over", hasty)
+    monkeypatch.setattr(Collecting, "_turn_over", hasty)
     groups = await groups_of(15, 20)
     assert groups.count(15) < 15, groups
 

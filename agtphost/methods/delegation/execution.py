@@ -255,7 +255,7 @@ def _error_of(response: Response) -> dict[str, Any]:
         details.pop(name, None)
     return {
         "status": int(response.status),
-        "audit_id": response.headers.get("audit-id") or "",
+        "audit_id": response.audit_id,
         "reason": "",
         **details,
     }
@@ -267,9 +267,7 @@ def _outcomes(hop: Hop, answers: Sequence[Response]) -> dict[str, Any]:
         body = _body_of(response)
         if isinstance(body, dict) and "result" in body and "attribution" in body:
             body = body["result"]
-        outcomes.append(
-            {"status": int(response.status), "result": body, "audit_id": response.headers.get("audit-id") or ""}
-        )
+        outcomes.append({"status": int(response.status), "result": body, "audit_id": response.audit_id})
     return {"results": outcomes} if hop.asked.sequence else outcomes[0]
 
 

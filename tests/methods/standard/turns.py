@@ -121,7 +121,7 @@ class TurnHost(MemoryHost):
     def settle(self) -> None:
         """Until everything that is under way is over, in the ledger as well."""
         ledger = self.core.on.evidence.ledger
-        self.turns.settle(lambda: ledger._under_way or ledger._collected)
+        self.turns.settle(lambda: len(ledger._collecting))
 
     def passes(self, seconds: float) -> float:
         """Let time go by, and what is due then happen: the seconds of the longest turn."""

@@ -178,7 +178,7 @@ class _Making:
     async def _made(self, call: Ordered) -> dict[str, Any]:
         response = await self._context.invocation.ask(call.method, call.path, call.parameters, key=call.key)
         outcome: dict[str, Any] = {"call": call.number, "ok": True, "status": int(response.status)}
-        audit_id = response.headers.get("audit-id")
+        audit_id = response.audit_id
         if audit_id:
             outcome["audit_id"] = audit_id
         octets = len(response.body)

@@ -91,7 +91,7 @@ class Retry:
         self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any]
     ) -> Answer:
         response = await context.invocation.ask(call["method"], call["path"], call["parameters"], key=call["key"])
-        audit_id = response.headers.get("audit-id") or ""
+        audit_id = response.audit_id
         said = {"retry": {**made, "original_audit_id": call.get("audit_id", ""), "status": int(response.status)}}
         call["attempts"] = made["attempt"]
         try:

@@ -332,7 +332,7 @@ class _Calls:
         journal = self._run.journal(self._planned, len(self._journals) + 1)
         self._journals.append(journal)
         response = await self._run.ask(method, path, input, self._planned.key, journal)
-        self.audit_id = response.headers.get("audit-id") or ""
+        self.audit_id = response.audit_id
         return await self._run.result(response)
 
 
