@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.agis.document import Document, Endpoint, capitals, endpoints
-from agtphost.agis.passes.contracts import snake
 from agtphost.agis.passes.path_syntax import mended_segment
 from agtphost.agis.reading import Tree
 from agtphost.agis.shorthand import is_shorthand, schema_of
 from agtphost.agis.suppression import MEMBER, place_of, unused
 from agtphost.agis.validation import validate_tree
+from agtphost.agis.words import snake
 
 _ELSEWHERE = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}

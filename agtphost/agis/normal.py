@@ -31,10 +31,15 @@ def normal(document: Document) -> dict[str, Any]:
     block = _ordered(document.vocabulary, _VOCABULARY)
     endpoints = [(capitals(endpoint.method), endpoint.path, _endpoint(endpoint)) for endpoint in document.endpoints]
     if isinstance(block.get("declared_verbs"), list):
-        block["declared_verbs"] = [*dict.fromkeys(map(capitals, block["declared_verbs"]))]
+        block["declared_verbs"] = [*map(capitals, block["declared_verbs"])]
     found["vocabulary"] = block
     if isinstance(document.members["endpoints"], Mapping):
-        found["endpoints"] = {f"{method} {path}": members for method, path, members in endpoints}
+        own, named = {endpoint.name for endpoint in document.endpoints}, dict[str, Any]()
+        for endpoint, (method, path, members) in zip(document.endpoints, endpoints, strict=True):
+            name = f"{method} {path}"
+            # One that is defined twice, in other capitals, stays for a person to see.
+            named[endpoint.name if name in own or name in named else name] = members
+        found["endpoints"] = named
     else:
         found["endpoints"] = [{"method": method, "path": path, **members} for method, path, members in endpoints]
     return found

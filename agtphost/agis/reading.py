@@ -39,6 +39,11 @@ _ILLUSTRATIVE = re.compile(r"(?m)^[ \t]*+(?:[A-Z]++ /\S*+(?<!:) \{|(?:semantic|v
 _FORBIDDEN = "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufeff\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
 """What YAML has in no text: compiled where it is wanted, which takes some milliseconds."""
 
+_NO_YAML = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\.|[\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]", re.DOTALL
+)
+"""What JSON may have in a string and YAML may not; and other escapes, so that none is taken for half of one."""
+
 _BREAK = re.compile("\\r\\n|[\\n\\r\\x85\\u2028\\u2029]")
 _GUESSED = re.compile(r"the plain scalar '(.*)' means")
 
@@ -190,9 +195,25 @@ def _read_json(octets: bytes) -> Tree:
             return Tree(root=yamltext.decode(octets, _BOUNDS, marks), marks=marks)
         except yamltext.YAMLTextError as other:
             told = _JSON_PLACE.search(str(error))
-            mark = (int(told[1]), int(told[2])) if told else other.mark
+            mark = (int(told[1]), int(told[2])) if told else _mark_of(octets, other)
             raise Unreadable(str(error)[: told.start()] if told else str(error), mark) from None
     return Tree(root=root, marks=_Marking(octets.decode("utf-8")).marks_of(root))
+
+
+def _mark_of(octets: bytes, found: yamltext.YAMLTextError) -> Mark | None:
+    """Where a fault of JSON is that YAML has as well; letters stand for what is good JSON and no YAML."""
+    text = _NO_YAML.sub(_letters, octets.decode("utf-8"))
+    try:
+        yamltext.decode(text.encode("utf-8"), _BOUNDS)
+    except yamltext.YAMLTextError as other:
+        return other.mark
+    return found.mark
+
+
+def _letters(found: re.Match[str]) -> str:
+    """As many as it has characters; other escapes are as they were."""
+    text = found[0]
+    return text if len(text) == 2 else text.replace("\\", "_") if text[0] == "\\" else "_"
 
 
 class _Marking:

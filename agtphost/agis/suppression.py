@@ -15,6 +15,7 @@ out, is told.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -52,11 +53,12 @@ def suppressed(document: Document, found: Sequence[Finding]) -> tuple[tuple[Find
         if fault is None:
             key = entry["rule"], place_of(entry.get("endpoint", ""))
             if key in reasons:
-                told.append(_finding(subject, "1-unused-suppression", index, "the same is left out above"))
+                message = "the same is left out above"
+                told.append(_finding(subject, "1-unused-suppression", index, message, "take one of them out"))
             else:
                 reasons[key] = index, entry["reason"].strip()
         else:
-            told.append(_finding(subject, "1-suppression", index, fault))
+            told.append(_finding(subject, "1-suppression", index, *fault))
     kept, left_out, used = [], [], set()
     for finding in found:
         keys = [(finding.rule.name, place_of(finding.place)), (finding.rule.name, "")]
@@ -81,21 +83,24 @@ def unused(found: Sequence[Finding]) -> Iterator[int]:
             yield int(finding.place.removeprefix(f"{MEMBER}[").removesuffix("]"))
 
 
-def _fault(entry: Any) -> str | None:
-    """What is wrong with a suppression; None of one that counts."""
+def _fault(entry: Any) -> tuple[str, str] | None:
+    """What is wrong with a suppression, and what to write instead; None of one that counts."""
     if not isinstance(entry, Mapping):
-        return "it is not a mapping of rule, endpoint and reason"
+        return "it is not a mapping of rule, endpoint and reason", "{rule: AGIS-P3-borderline, reason: why it is right}"
     rule, reason, endpoint = entry.get("rule"), entry.get("reason"), entry.get("endpoint", "")
     if not isinstance(rule, str) or rule not in RULES:
-        return f"{str(rule)[:64]!r} is no rule; each finding names its own"
+        near = difflib.get_close_matches(str(rule)[:64], RULES, 1)
+        return f"{str(rule)[:64]!r} is no rule; each finding names its own", near[
+            0
+        ] if near else "the rule of a warning"
     if RULES[rule].severity is Severity.ERROR:
-        return f"{rule} is an error, and errors count"
+        return f"{rule} is an error, and errors count", "take it out, and mend what the error says"
     if rule in _KINDS:
-        return f"{rule} is said of suppressions, and cannot be left out"
+        return f"{rule} is said of suppressions, and cannot be left out", "take it out"
     if not isinstance(reason, str) or not reason.strip():
-        return f"{rule} is left out without a reason"
+        return f"{rule} is left out without a reason", "reason: why it is right here"
     if not isinstance(endpoint, str):
-        return "its endpoint is not METHOD /path"
+        return "its endpoint is not METHOD /path", "endpoint: BOOK /reservation"
     return None
 
 

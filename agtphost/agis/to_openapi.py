@@ -44,7 +44,7 @@ def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[di
     for endpoint in document.endpoints:
         operations.add(_entry(endpoint, shared, str(vocabulary.get("domain", ""))))
     paths = operations.paths()
-    errors = {each.name: each.members["errors"] for each in document.endpoints}
+    errors = {f"{each.verb} {each.path}": each.members["errors"] for each in document.endpoints}
     for item in paths.values():
         for operation in item.values():
             _rewrite(operation, errors, vocabulary.get("namespace"))

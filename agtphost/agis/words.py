@@ -71,6 +71,16 @@ class Words:
             return self.irregular[word]
         return next((stem for stem in _stems(word) if stem in self.verbs), None)
 
+    def inflected(self, method: str) -> str | None:
+        """
+        The verb whose form a method is; ``BOOKINGS``, the plural of a form, is one as well.
+
+        :return: None for a verb in its base form, and for a word that is no form of a verb.
+        """
+        method = method.upper()
+        single = method[:-1] if method.endswith("INGS") and method not in self.things else ""
+        return self.base(method) or (self.base(single) if single else None)
+
     def lemma(self, word: str) -> str:
         """The verb of a word, or the word; upper-case."""
         return self.base(word) or word.upper()
@@ -82,6 +92,12 @@ class Words:
     def effect(self, verb: str) -> Effect:
         """What a verb does; a verb that is known and in no list acts."""
         return self.effects.get(verb.upper(), Effect.ACTS if self.is_verb(verb) else Effect.UNKNOWN)
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("Y"):
+        return f"{noun[:-1]}IES"
+    return f"{noun}{'ES' if noun.endswith(('S', 'X', 'CH', 'SH')) else 'S'}"
 
 
 def _stems(word: str) -> Iterable[str]:
@@ -121,6 +137,11 @@ def plain(text: str) -> str:
     return text if text.isascii() else "".join(char for char in unicodedata.normalize("NFKD", text) if char.isascii())
 
 
+def snake(name: str) -> str:
+    """A name in snake_case: ``partySize`` is ``party_size``."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+
+
 def spaced(segment: str) -> str:
     """A path's segment or an identifier with spaces where hyphens, underscores and inner capitals part its words."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_\s]+", " ", segment)
@@ -152,7 +173,7 @@ def words() -> Words:
         verbs=verbs | named["borderline"],
         nouns_too=named["nouns_too"],
         states=named["states"],
-        things=named["things"] - verbs,
+        things=(named["things"] | {*map(_plural, named["things"])}) - verbs,
         borderline=named["borderline"],
         irregular={form: verb for form, verb in irregular.items() if form not in verbs},
         effects=effects,

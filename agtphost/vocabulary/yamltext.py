@@ -44,7 +44,7 @@ class Bounds:
     events: int = MAX_EVENTS
     depth: int = MAX_DEPTH
     guessing: bool = False
-    """Whether plain scalars that readers disagree about, such as ``1.2.0``, are text."""
+    """Whether plain scalars that begin with a digit, and that every reader takes for text, are text: ``1.2.0``."""
 
 
 Mark = tuple[int, int]
@@ -65,6 +65,17 @@ _AMBIGUOUS = re.compile(
     re.ASCII | re.VERBOSE | re.DOTALL,
 )
 """Plain scalars that YAML 1.1, YAML 1.2 or a reader of both takes for something other than text."""
+
+_TAKEN = re.compile(
+    r"""
+      0b[01_]+ | 0o[0-7]+ | 0x[0-9a-fA-F_]+
+    | [0-9][0-9_]* (?: \.[0-9_]* )? (?: [eE][-+]?[0-9]+ )?  # octal in YAML 1.1: 010
+    | [0-9][0-9_]* (?: :[0-5]?[0-9] )+ (?: \.[0-9_]* )?      # to the base 60
+    | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2} (?: (?: [Tt] | [ \t]+ ) [0-9] .* )?
+    """,
+    re.ASCII | re.VERBOSE | re.DOTALL,
+)
+"""Those that begin with a digit, and that readers do take for a number, a date or a time; ``1.2.0`` is none."""
 
 
 class YAMLTextError(ValueError):
@@ -258,6 +269,7 @@ def _scalar(event: Any, guessing: bool) -> Any:
             return jsontext.number(text, fraction=number[1] is not None or number[2] is not None)
         except jsontext.JSONTextError as error:
             _refuse(str(error), event)
-    if _AMBIGUOUS.fullmatch(text) is not None and not (guessing and text[0].isdigit()):
+    taken = _TAKEN if guessing and text[0].isdigit() else _AMBIGUOUS
+    if taken.fullmatch(text) is not None:
         _refuse(f"the plain scalar {text[:32]!r} means different things to different readers; quote it", event)
     return text

@@ -137,6 +137,14 @@ def test_lists_that_know_nothing_are_noticed() -> None:
         ("QUERY", "Updates the record of a user", "AGIS-P6-contradiction"),
         ("SUMMARISED", "Summarises a report for the agent", "AGIS-P2-inflected"),
         ("LEFT", "Leaves a group", "AGIS-P2-inflected"),
+        ("LEARNT", "Learns of a group", "AGIS-P2-inflected"),
+        ("COLOURED", "Colours a map", "AGIS-P2-inflected"),
+        ("ENROLS", "Enrols a student", "AGIS-P2-inflected"),
+        ("ENROL", "Enrolls a student", None),
+        ("BOOKINGS", "Books a table", "AGIS-P2-inflected"),
+        ("CONTAINS", "Finds what is in a box", "AGIS-P3-state"),
+        ("CUSTOMERS", "Finds customers", "AGIS-P3-noun"),
+        ("PROPERTIES", "Finds properties", "AGIS-P3-noun"),
     ],
 )
 def test_words_that_are_written_in_two_ways(verb: str, intent: str, rule: str | None) -> None:

@@ -75,6 +75,14 @@ def test_endpoints_keep_their_shape() -> None:
     assert [*value["endpoints"]] == ["BOOK /reservation"]
 
 
+@each_row("endpoints", [{"book /a": ENDPOINT, "BOOK /a": ENDPOINT}, {"BOOK /a": ENDPOINT}])
+def test_nothing_is_lost_that_differs_in_capitals(endpoints: dict[str, Any]) -> None:
+    """What stands there twice stands there twice, so that the validator says it."""
+    given = document(changed(("endpoints", endpoints), ("vocabulary.declared_verbs", ["book", "BOOK"])))
+    value = normal(given)
+    assert len(value["endpoints"]) == len(endpoints) and value["vocabulary"]["declared_verbs"] == ["BOOK", "BOOK"]
+
+
 SHORTHAND: list[tuple[Any, dict[str, Any], list[str]]] = [
     (
         {"required": ["a (integer, minimum: 1, maximum: 20)", "b"], "optional": ["c (ISO8601)"]},

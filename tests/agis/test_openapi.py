@@ -132,7 +132,7 @@ def test_the_method_is_named_in_a_header() -> None:
     """As the transitional binding has it; HTTP's method is transport, and none of two is lost at one path."""
     document = changed(("vocabulary.namespace", "tables"), ("schemas", {"Id": {"type": "string"}}))
     document["endpoints"][0]["input"]["properties"]["id"] = {"$ref": "#/schemas/Id"}
-    document["endpoints"].append({**document["endpoints"][0], "method": "CANCEL"})
+    document["endpoints"].append({**document["endpoints"][0], "method": "Cancel"})
     document["endpoints"][1]["semantic"] = {
         **document["endpoints"][0]["semantic"],
         "intent": "Cancels a table",

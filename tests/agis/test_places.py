@@ -56,6 +56,13 @@ def _input(contract: str) -> tuple[str, str]:
         (("of restaurants", "of\x01restaurants"), "1-unreadable", 4, 23),
         (("of restaurants", "of\x00restaurants"), "1-unreadable", 4, 23),
         (("1.0.0", "yes"), "1-unreadable", 5, 10),
+        (("1.0.0", "2026-01-02"), "1-unreadable", 5, 10),
+        (("1.0.0", "12:30"), "1-unreadable", 5, 10),
+        (("1.0.0", "010"), "1-unreadable", 5, 10),
+        (("1.0.0", "0x1F"), "1-unreadable", 5, 10),
+        (("1.0.0", "1_000"), "1-unreadable", 5, 10),
+        (("1.0.0", "1.0.0\nsuppressions: [{rule: AGIS-P3-border, reason: x}]"), "1-suppression", 6, 16),
+        (("1.0.0", "1.0.0\nsuppressions: [{rule: AGIS-P3-borderline}]"), "1-suppression", 6, 16),
         (("    path", "\tpath"), "1-unreadable", 12, 1),
         # What the draft says of paths and methods.
         (("/reservation\n", "/{id}/reservation\n"), "4-first", 12, 5),
@@ -98,6 +105,38 @@ def test_what_path_is_written_instead(path: str, fix: str) -> None:
     """The same of paths."""
     verdict = examined(changed(("endpoints.0.path", path)))
     assert [each.fix for each in verdict.findings if each.rule.number == 4] == [fix]
+
+
+@each_row(
+    ("given", "fault", "where"),
+    [
+        ('{"agis": "\\ud83d\\ude00",\n "a": 1, "a": 2}', "stands twice", (2, 10)),
+        ('{"agis": "\\\\\\ud83d\\ude00\\n",\n "a": 1, "a": 2}', "stands twice", (2, 10)),
+        ('{"agis": "\x7f\ufeff",\n "a": 9999999999999999999}', "2**53", (2, 7)),
+        ('{"agis": "\\ud83d\\ude00",\n "a": "\\ud83d"}', "surrogate", (2, 10)),
+    ],
+)
+def test_a_fault_of_json_behind_what_yaml_has_not(given: str, fault: str, where: tuple[int, int]) -> None:
+    """Two escapes that are one character are no fault, and the one behind them has its own place."""
+    (finding,) = validate(given.encode()).findings
+    assert fault in finding.message and (finding.line, finding.column) == where, finding
+
+
+@each_row(
+    ("method", "intent", "fix"),
+    [
+        ("FIND", "Deletes a table", "make it REMOVE /reservation"),
+        ("BOOK", "Gets a list of tables", "make it FETCH /reservation"),
+        ("FIND", "Opens an account", "say the intent anew"),
+        ("CREATE", "Deletes a table", "say CREATE, or make it REMOVE"),
+    ],
+)
+def test_an_intent_is_met_by_a_method_that_conforms(method: str, intent: str, fix: str) -> None:
+    """What is to be written instead is nothing that is refused as well."""
+    document = changed(("endpoints.0.method", method), ("vocabulary.declared_verbs", [method]))
+    document["endpoints"][0]["semantic"]["intent"] = intent
+    (finding,) = [each for each in examined(document).findings if each.rule.number == 6]
+    assert finding.fix.startswith(fix), finding
 
 
 def test_nothing_said_is_nothing() -> None:

@@ -48,6 +48,7 @@ def test_warnings_are_left_out(given: list[dict[str, Any]], left: list[str], lef
         verdict = validate(text.encode())
         assert [each.place for each in verdict.findings] == left
         assert [each.place for each in verdict.suppressed] == left_out
+        assert all(each.fix for each in verdict.findings)
         assert all(each.reason == REASON for each in verdict.suppressed) and verdict.conforms
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import plain
+from agtphost.agis.words import plain, snake
 from agtphost.contract.tool_names import mcp_tool_name
 
 LONGEST = 500
@@ -227,7 +227,7 @@ def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> I
         return
     at = endpoint.place("semantic", "mcp_tool_name")
     if not isinstance(declared, str) or not is_tool_name(declared):
-        fix = re.sub(r"[^a-z0-9]+", "_", plain(str(declared)).lower()).strip("_") or "make_reservation"
+        fix = snake(plain(str(declared))) or "make_reservation"
         message = f"semantic.mcp_tool_name {str(declared)[:64]!r} is not lower-case words joined by underscores"
         yield subject.finding("5-tool-name", endpoint.name, at, message, fix)
         return

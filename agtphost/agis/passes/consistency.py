@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.completeness import LONGEST
+from agtphost.agis.passes.method_class import acceptable
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Effect, Words
 
@@ -64,7 +65,9 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
         return
     if subject.words.opposites(method, verb):
         message = f"{method} and an intent that begins with {verb} are opposites"
-        yield subject.finding("6-contradiction", endpoint.name, at, message, f"say {method}, or make it {verb}")
+        said = acceptable(subject.words, verb)
+        fix = f"say {method}, or make it {said}" if said else f"say {method}"
+        yield subject.finding("6-contradiction", endpoint.name, at, message, fix)
         return
     effects = subject.words.effect(method), subject.words.effect(verb)
     sure = _AGAINST.get(effects)
@@ -74,7 +77,9 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
     sure = sure and listed  # Of a verb that is in no list of what verbs do, nobody can be sure.
     message = f"{method} {effects[0].value}, and an intent that begins with {verb} {effects[1].value}"
     rule = "6-contradiction" if sure else "6-doubtful"
-    yield subject.finding(rule, endpoint.name, at, message, f"make it {verb} {endpoint.path}, or say the intent anew")
+    said = acceptable(subject.words, verb)
+    fix = f"make it {said} {endpoint.path}, or say the intent anew" if said else "say the intent anew"
+    yield subject.finding(rule, endpoint.name, at, message, fix)
 
 
 def head_verb(known: Words, intent: str) -> str | None:

@@ -14,6 +14,7 @@ from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import Place
 from agtphost.agis.shorthand import doubts, is_shorthand, schema_of
+from agtphost.agis.words import snake
 from agtphost.contract.schema_rules import SchemaFault
 from agtphost.contract.schemas import Role, SchemaError, compile_schema
 
@@ -65,11 +66,6 @@ class _Shared:
             except SchemaError as error:
                 self.told[key] = error.faults[:MOST]
         return self.told[key]
-
-
-def snake(name: str) -> str:
-    """A name in snake_case: ``partySize`` is ``party_size``."""
-    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from agtphost.agis.findings import Finding
 from agtphost.agis.passes.method_syntax import is_one_word
 from agtphost.agis.passes.path_syntax import suggested_path
 from agtphost.agis.passes.subject import Subject
+from agtphost.agis.words import Words
 
 PROHIBITED = {
     "GET": "FETCH or RETRIEVE",
@@ -30,6 +31,13 @@ _SPECIFIC = "the verb that says what is done, or suppress it with a reason"
 _FOREIGN = "a verb in its base form; suppress it with a reason where it is one of another language"
 
 
+def acceptable(known: Words, verb: str) -> str:
+    """What a method may be called that does what a verb says; empty where nobody can know."""
+    if verb in PROHIBITED:
+        return PROHIBITED[verb].partition(" ")[0]
+    return "" if verb in known.states or verb in known.borderline else verb
+
+
 def check(subject: Subject) -> Iterator[Finding]:
     """Which methods are of another class."""
     for endpoint in subject.document.endpoints:
@@ -39,7 +47,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     """Whether one method is."""
     verb, known, place = endpoint.verb, subject.words, endpoint.place("method")
-    if not is_one_word(endpoint.method, known) or known.base(verb) is not None:
+    if not is_one_word(endpoint.method, known) or known.inflected(verb) is not None:
         return  # Pass 2 says it.
     if verb in PROHIBITED:
         message = f"{verb} is a method of HTTP, which an agent takes for HTTP's"

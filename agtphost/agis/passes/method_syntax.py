@@ -43,7 +43,7 @@ def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         return
     if method != endpoint.verb:
         yield subject.finding("2-case", endpoint.name, place, f"{method} is not in capitals", endpoint.verb)
-    base = subject.words.base(method)
+    base = subject.words.inflected(method)
     if base is not None:
         yield subject.finding("2-inflected", endpoint.name, place, f"{method} is a form of {base}", base)
     elif not subject.words.is_verb(method):

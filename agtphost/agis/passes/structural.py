@@ -114,6 +114,8 @@ def _hint(place: Place, error: Any) -> str:
     match kind.name:
         case "required":
             return f"add the member {kind.property}"
+        case "type" if kind.types == ["string"] and isinstance(error.instance, float) and name != "agis":
+            return "put it in quotes, as it is written"  # 1.10 is 1.1 to who reads numbers.
         case "type" if kind.types == ["string"] and isinstance(error.instance, (int, float)):
             # What YAML takes for a number: `agis: 1.0`.
             written = json.dumps(json.dumps(error.instance))

@@ -9,7 +9,14 @@ from agtphost.agis.passes.subject import Subject
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Which verbs are declared and not used, or used and not declared."""
+    """Which verbs are declared and not used, or used and not declared; and whether the domain is said."""
+    yield from _verbs(subject)
+    if "domain" not in subject.document.vocabulary:
+        message = "the vocabulary does not say its domain"
+        yield subject.finding("7-domain", "vocabulary.domain", ("vocabulary",), message, "domain: hospitality")
+
+
+def _verbs(subject: Subject) -> Iterator[Finding]:
     block, element = subject.document.vocabulary, "vocabulary.declared_verbs"
     at = ("vocabulary", "declared_verbs")
     declared = block.get("declared_verbs")
@@ -32,6 +39,3 @@ def check(subject: Subject) -> Iterator[Finding]:
             seen.add(endpoint.verb)
             message = f"{endpoint.verb} is used, and not declared"
             yield subject.finding("7-undeclared", endpoint.name, endpoint.place("method"), message, listed)
-    if "domain" not in block:
-        message = "the vocabulary does not say its domain"
-        yield subject.finding("7-domain", "vocabulary.domain", ("vocabulary",), message, "domain: hospitality")
