@@ -58,6 +58,10 @@ class Agenda:
         if when is not None:
             self._order.drop((when, key))
 
+    def awaits(self, key: str) -> bool:
+        """Whether it is on the agenda."""
+        return key in self._now or key in self._times
+
     def stop(self) -> None:
         """Act on nothing more."""
         self._stopped = True

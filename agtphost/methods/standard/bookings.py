@@ -81,6 +81,7 @@ def cancel_workflow(parts: Parts) -> Source:
         state = item.brief["state"]
         if state in items.ENDED:
             raise cancelled_before(target_id, state)
+        parts.workflows.change(item.key)
         return Cancelling(kind=items.WORKFLOW, changes=items.called_off(parts.held, item, said, parts.now()))
 
     return source

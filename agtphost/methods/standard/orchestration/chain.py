@@ -166,7 +166,7 @@ def _outcome(ending: Ending) -> Answer:
     if stop.state == items.FINISHED:
         return _answer(value, Status.OK, changes=ending.changes)
     if stop.state == items.RUNNING:
-        # PAUSE came from elsewhere, or the host stops.
+        # PAUSE or CANCEL came from elsewhere, or the host stops.
         return _answer(value, Status.ACCEPTED)
     if stop.state == items.CANCELLED:
         raise Refusal(

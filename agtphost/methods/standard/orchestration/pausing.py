@@ -17,7 +17,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import items, schedule
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -71,6 +71,7 @@ class Pause:
                 f"The workflow is {state}.",
                 details={"workflow_id": workflow_id, "status": state},
             )
+        self._workflows.change(workflow_id)
         nonce = secrets.token_urlsafe(16)
         pause = {
             "reason": reason,
@@ -123,7 +124,7 @@ class Resumption:
             raise Refusal(Reason.WORKFLOW_NOT_PAUSED, f"The workflow is {state}.", details=details)
         pause = value.pop("pause", None) or {}
         self._require_nonce(context.input, pause)
-        if value.get("until") is not None and value["until"] <= now:
+        if value.get("until") is not None and value["until"] <= now and not schedule.is_repeated(value):
             raise Refusal(Reason.RESUMPTION_EXPIRED, details={"workflow_id": workflow_id, "status": state})
         renewed = standing(context.invocation.exchange)
         if renewed is not None:
@@ -131,6 +132,7 @@ class Resumption:
             known = value["authority"] or renewed
             value["authority"] = {**renewed, **{name: known[name] for name in ("scopes", "task_id", "bounds", "at")}}
         steps = self._decided(context.input, item, pause)
+        self._workflows.change(workflow_id)
         value["state"] = pause.get("before", items.RUNNING)
         value.pop("why", None)
         return Answer(

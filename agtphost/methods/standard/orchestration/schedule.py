@@ -75,12 +75,24 @@ def begun(value: Mapping[str, Any], now: float) -> dict[str, Any]:
     return changed
 
 
-def again(value: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """A workflow whose run has ended: ended, or scheduled for the next one. Runs that were missed are left out."""
-    changed = dict(value)
+def is_repeated(value: Mapping[str, Any]) -> bool:
+    """Whether there is another run behind this one."""
     planned = value.get("schedule")
-    if planned is None or not planned["every"] or planned["left"] <= 1:
+    return planned is not None and bool(planned["every"]) and planned["left"] > 1
+
+
+def again(value: Mapping[str, Any], now: float, pause: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """
+    A workflow whose run has ended: ended, or scheduled for the next one. Runs that were missed are left out.
+
+    :param pause: what its owner has said by PAUSE while the run was on its last step.
+    """
+    changed = dict(value)
+    if not is_repeated(value):
         return changed
+    planned = value["schedule"]
+    # The time that it had was that run's.
+    changed.pop("until", None)
     following = planned["next"] + planned["every"]
     if following <= now:
         following += planned["every"] * (floor((now - following) / planned["every"]) + 1)
@@ -92,4 +104,6 @@ def again(value: Mapping[str, Any], now: float) -> dict[str, Any]:
     }
     changed["last"] = changed["state"]
     changed["state"] = items.SCHEDULED
+    if pause is not None:
+        changed.update(state=items.PAUSED, pause={**pause, "before": items.SCHEDULED})
     return changed

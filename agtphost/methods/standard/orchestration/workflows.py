@@ -4,9 +4,10 @@ restarts.
 
 Theory of operation. A workflow is a state item from before its first step on. Whatever makes it go on is a change of
 that item that has become durable: the answer to CHAIN, a RESUME, a time that has come. This table is told of each such
-change, and takes up what is running and that nobody carries on here. So it is the same after a restart, when the ledger
-tells of everything that there is: a workflow goes on behind the last step that is known to have ended, and one that had
-begun a step is interrupted, unless that step may be repeated.
+change, and takes up what is running and that nobody carries on here. Of the end of a run and of what its owner has
+become of it then, one at a time is under way to the ledger (:meth:`Workflows.change`). So it is the same after
+a restart, when the ledger tells of everything that there is: a workflow goes on behind the last step that is known to
+have ended, and one that had begun a step is interrupted, unless that step may be repeated.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
 from agtphost.methods.standard.agenda import Agenda
+from agtphost.methods.standard.claims import Claims
+from agtphost.methods.standard.collections.store import UNDER_WAY
 from agtphost.methods.standard.orchestration import items, plan, schedule
 from agtphost.methods.standard.orchestration.runner import Ask, Run, Stop
 from agtphost.vocabulary import jsontext
@@ -37,6 +40,9 @@ TOPIC = "workflow-outcome"
 """Of the notification to its owner where a workflow ends that nobody waits for."""
 
 RETRY_SECONDS = 2.0
+SOON = 0.05
+"""Seconds until the end of a run is looked at again that a PAUSE or a CANCEL under way keeps from being one."""
+
 LONGEST_SLEEP = 86_400.0
 
 log = Logger()
@@ -49,10 +55,17 @@ class Unkept(Exception):
 class Ending:
     """What a run has come to, for whoever makes it durable."""
 
-    def __init__(self, stop: Stop, value: Mapping[str, Any], changes: tuple[Change, ...]) -> None:
+    def __init__(
+        self,
+        stop: Stop,
+        value: Mapping[str, Any],
+        changes: tuple[Change, ...],
+        outcomes: Mapping[int, Mapping[str, Any]],
+    ) -> None:
         self.stop = stop
         self.value = value
         self.changes = changes
+        self.outcomes = outcomes
 
 
 class Workflows:
@@ -79,6 +92,7 @@ class Workflows:
         self._dispatcher: Dispatches | None = None
         self._match: Callable[[str, str], Match | None] = lambda method, path: None
         self._runs: dict[str, Run] = {}
+        self._changing = Claims(now)
         self._carried: dict[str, Deferred[None]] = {}
         self._agenda = Agenda(clock, self._come)
         self._started = False
@@ -113,6 +127,14 @@ class Workflows:
         except (LedgerUnavailable, StaleChange) as error:
             raise Unkept(str(error)) from None
 
+    def change(self, workflow_id: str) -> None:
+        """
+        From now on, a change of this workflow is under way: CANCEL, PAUSE, RESUME, or the end of a run.
+
+        :raises Refusal: 409, another is; what it makes of the workflow is not known yet.
+        """
+        self._changing.take(workflow_id)
+
     # Carrying on
 
     def begin(self, value: Mapping[str, Any], owner: str, made: plan.Plan, ask: Ask) -> Run:
@@ -139,16 +161,35 @@ class Workflows:
         return Deferred.fromCoroutine(self._run(run, value, owner))
 
     async def _run(self, run: Run, value: Mapping[str, Any], owner: str) -> Ending:
+        key = run.workflow_id
         try:
             stop = await run.go()
         except CancelledError:
             stop = Stop(state=items.RUNNING)
         except Unkept as error:
-            log.error("the workflow {key} stands still: {why}", key=run.workflow_id, why=str(error))
+            log.error("the workflow {key} stands still: {why}", key=key, why=str(error))
             stop = Stop(state=items.RUNNING)
+            self._agenda.at(key, RETRY_SECONDS)
         finally:
-            self._runs.pop(run.workflow_id, None)
-        return self.ending(stop, value, owner, run.outcomes)
+            self._runs.pop(key, None)
+        return self._ended(stop, value, owner, run.outcomes)
+
+    def _ended(
+        self, stop: Stop, value: Mapping[str, Any], owner: str, outcomes: Mapping[int, Mapping[str, Any]]
+    ) -> Ending:
+        """What becomes durable with the end of a run; nothing, while its owner has something else become of it."""
+        key = value["workflow_id"]
+        ending = self.ending(stop, value, owner, outcomes)
+        if not ending.changes:
+            return ending
+        try:
+            self.change(key)
+        except Refusal:
+            self._agenda.at(key, SOON)
+            return self.ending(Stop(state=items.RUNNING), value, owner, outcomes)
+        # Whatever keeps it from being durable: somebody carries on what runs.
+        self._agenda.at(key, UNDER_WAY)
+        return ending
 
     def ending(
         self, stop: Stop, value: Mapping[str, Any], owner: str, outcomes: Mapping[int, Mapping[str, Any]]
@@ -161,23 +202,23 @@ class Workflows:
         if value["state"] == items.CANCELLED:
             gone = tuple(items.without(self.held, value["workflow_id"], owner, len(value["definition"]["steps"])))
             value["steps"] = shown
-            return Ending(Stop(state=items.CANCELLED), value, (*gone, items.changed(value, owner, now)))
+            return Ending(Stop(state=items.CANCELLED), value, (*gone, items.changed(value, owner, now)), outcomes)
         if stop.state == items.RUNNING:
-            return Ending(stop, {**value, "steps": shown}, ())
+            return Ending(stop, {**value, "steps": shown}, (), outcomes)
         value["state"] = stop.state
-        value.pop("pause", None)
+        standing = value.pop("pause", None)
         if stop.why is not None:
             value["why"] = dict(stop.why)
         if stop.pause is not None:
             value["pause"] = {**stop.pause, "since": items.stamp(now)}
         if stop.state not in items.ENDED:
-            return Ending(stop, {**value, "steps": shown}, (items.changed(value, owner, now),))
+            return Ending(stop, {**value, "steps": shown}, (items.changed(value, owner, now),), outcomes)
         value["ended_at"] = items.stamp(now)
         value["steps"] = shown
         count = len(value["definition"]["steps"])
-        value = schedule.again(value, now)
+        value = schedule.again(value, now, standing)
         gone = tuple(items.without(self.held, value["workflow_id"], owner, count))
-        return Ending(stop, value, (*gone, items.changed(value, owner, now)))
+        return Ending(stop, value, (*gone, items.changed(value, owner, now)), outcomes)
 
     async def settle(self, ending: Ending, owner: str) -> None:
         """Make an end durable that nobody waits for, and tell its owner; again and again, until it is."""
@@ -198,9 +239,14 @@ class Workflows:
             try:
                 await self.journal(ending.value, {**says, "told": told is not None}, changes)
             except Unkept as error:
-                log.error("the end of {key} waits: {why}", key=ending.value["workflow_id"], why=str(error))
+                key = ending.value["workflow_id"]
+                log.error("the end of {key} waits: {why}", key=key, why=str(error))
                 await self._pause(RETRY_SECONDS)
-                continue
+                # What it has become meanwhile counts.
+                self._changing.release(key)
+                ending = self._ended(ending.stop, ending.value, owner, ending.outcomes)
+                if ending.changes:
+                    continue
             return
 
     def _pause(self, seconds: float) -> Deferred[None]:
@@ -217,6 +263,7 @@ class Workflows:
             self._agenda.soon(self.held.follow(items.WORKFLOW, self._found))
 
     def _found(self, key: str, item: StateItem | None) -> None:
+        self._changing.release(key)
         self._agenda.drop(key)
         if item is None or self._stopping:
             return
@@ -241,6 +288,11 @@ class Workflows:
         due = schedule.due(item.brief)
         if due is None or due > self.now() + 0.001:
             self._found(key, item)
+            return
+        try:
+            self.change(key)
+        except Refusal:
+            self._agenda.at(key, SOON)
             return
         value = schedule.begun(item.value, self.now())
         changes = [items.changed(value, item.owner, self.now(), expected=item.version)]
@@ -271,7 +323,8 @@ class Workflows:
         if isinstance(outcome, Failure):
             log.failure("the workflow {key} is carried on no further before the next start", failure=outcome, key=key)
             return
-        self._again(key)
+        if not self._agenda.awaits(key):
+            self._again(key)
 
     async def _carry(self, item: StateItem) -> None:
         value, owner = item.value, item.owner
@@ -300,7 +353,7 @@ class Workflows:
         else:
             assert stop is not None
             outcomes = run.outcomes if run is not None else {**kept}
-            ending = self.ending(stop, value, owner, outcomes)
+            ending = self._ended(stop, value, owner, outcomes)
         await self.settle(ending, owner)
 
     async def stop(self, seconds: float) -> None:

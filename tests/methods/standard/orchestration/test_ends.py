@@ -1,0 +1,122 @@
+"""How runs of workflows end: while their owner pauses or cancels them, and where the journal cannot be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from agtphost.audit.drafts import Draft, Sealed
+from agtphost.methods.standard.orchestration.workflows import Unkept, Workflows
+from agtphost.testing.ledger import PromptLedger
+from tests.methods.standard.orchestration.hosts import Workshop, book, wait
+from tests.rows import each_row
+
+
+class WaitingLedger(PromptLedger):
+    """Writes nothing for as long as it is told to wait."""
+
+    waits = False
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._pending: list[tuple[Draft, Deferred[Sealed]]] = []
+
+    def submit(self, draft: Draft) -> Deferred[Sealed]:
+        """At once, or when it is its turn."""
+        if not self.waits:
+            return super().submit(draft)
+        waiting: Deferred[Sealed] = Deferred()
+        self._pending.append((draft, waiting))
+        return waiting
+
+    def write_one(self) -> None:
+        """Write what was handed in first, and nothing that came meanwhile."""
+        draft, waiting = self._pending.pop(0)
+        super().submit(draft).chainDeferred(waiting)
+
+    def go_on(self) -> None:
+        """Write the rest in its order, and wait no longer."""
+        while self._pending:
+            self.write_one()
+        self.waits = False
+
+
+class Unhurried(Workshop):
+    """A host with such a ledger."""
+
+    writing = WaitingLedger
+
+
+def test_a_schedule_that_is_paused_or_cancelled_in_its_last_step_stays_so() -> None:
+    """METH-024, METH-047: the run ends, and there is no next one; its ``timeout`` was the run's."""
+    host = Workshop()
+    given = {"steps": [wait("a")], "every": 60, "timeout": 30}
+    paused, cancelled = (host.result("CHAIN", given)["workflow_id"] for _ in range(2))
+    host.turn(0.1)
+    nonce = host.result("PAUSE", {"workflow_id": paused, "reason": "maintenance"})["resumption_nonce"]
+    host.result("CANCEL", {"target_id": cancelled})
+    for waiting in host.waiting:
+        waiting.callback({"ok": True})
+    host.turn()
+    assert [host.workflow(each)["status"] for each in (paused, cancelled)] == ["paused", "cancelled"]
+    assert host.workflow(paused)["steps"][0]["state"] == "done"
+    host.turn(600)
+    assert host.rooms() == ["a", "a"]
+    assert host.result("RESUME", {"workflow_id": paused, "resumption_nonce": nonce})["status"] == "scheduled"
+    host.turn(1)
+    assert host.rooms() == ["a", "a", "a"]
+
+
+@each_row("first", ["CANCEL", "PAUSE", "end"])
+def test_what_is_said_of_a_workflow_as_its_run_ends_is_true(first: str) -> None:
+    """METH-024, METH-047: in the instant between the end of a run and its record, one of the two happens."""
+    host = Unhurried()
+    workflow = host.result("CHAIN", {"steps": [wait("a")], "every": 60})["workflow_id"]
+    host.turn(0.1)
+    method = "CANCEL" if first == "end" else first
+    given = {"target_id" if method == "CANCEL" else "workflow_id": workflow}
+    answers: list[Any] = []
+    ledger = host.core.on.evidence.ledger
+    ledger.waits = True
+    host.waiting[0].callback({"ok": True})
+    host.turn()
+    if first == "end":
+        ledger.write_one()
+        host.turn()
+    host.begin(method, "/", given, caller=host.caller).addCallback(answers.append)
+    host.turn()
+    if first != "end":
+        ledger.write_one()
+        host.turn()
+    ledger.go_on()
+    host.turn(1)
+    assert answers[0].status == (409 if first == "end" else 200), answers[0].document
+    expected = {"CANCEL": "cancelled", "PAUSE": "paused", "end": "scheduled"}[first]
+    assert host.workflow(workflow)["status"] == expected
+    host.turn(120)
+    assert len(host.rooms()) == (2 if first == "end" else 1)
+
+
+def test_a_chain_whose_journal_could_not_be_written_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-042: its caller is told that it runs; without anybody who carries it on it ran until a restart."""
+    journal, refused = Workflows.journal, [True, True]
+
+    async def now_and_then(self: Workflows, *given: Any) -> None:
+        if refused:
+            refused.pop()
+            raise Unkept("the disk is full")
+        await journal(self, *given)
+
+    monkeypatch.setattr(Workflows, "journal", now_and_then)
+    host = Workshop()
+    steps = [book("a"), {**book("b"), "when": "step1.booked == 'a'"}]
+    answer = host.ask("CHAIN", {"steps": steps, "context_propagation": True})
+    assert (answer.status, answer.document["result"]["status"]) == (202, "running")
+    host.turn(1)
+    assert (host.rooms(), len(refused)) == (["a"], 1), "it is not tried all the time"
+    host.turn(60)
+    host.turn(60)
+    assert host.rooms() == ["a", "b"]
+    assert host.workflow(answer.document["result"]["workflow_id"])["status"] == "finished"
