@@ -5,6 +5,7 @@ AGTP framing without I/O: core v08 section 5.4.1.
 - :mod:`~agtphost.wire.events`: :class:`Request`, :class:`Response`, :class:`Signal`
 - :mod:`~agtphost.wire.grammar`: the syntax of single lines
 - :mod:`~agtphost.wire.readers`: octets to one message head, within limits
+- :mod:`~agtphost.wire.heads`: the head of one message, and those that a connection has sent before
 - :mod:`~agtphost.wire.codec`: :class:`Limits`, messages to octets
 - :mod:`~agtphost.wire.connection`: :class:`Connection`, one side of one connection
 """

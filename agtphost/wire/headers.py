@@ -13,6 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 _NONE: frozenset[str] = frozenset()
 
 
+class Common:
+    """Stands for what the heads of some requests of a connection have in common: :mod:`agtphost.wire.heads`."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Headers:
     """
     An immutable list of header fields.
@@ -21,7 +27,7 @@ class Headers:
         surrounding white space.
     """
 
-    __slots__ = ("_index", "_repeated", "fields")
+    __slots__ = ("_index", "_repeated", "common", "fields")
 
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
         self.fields = tuple(fields)
@@ -29,6 +35,8 @@ class Headers:
         # Made at the first look-up: what is written to the wire is mostly never looked up.
         self._index: dict[str, str] | None = None
         self._repeated = _NONE
+        self.common: Common | None = None
+        """One object for all that differ in identifiers of single calls alone, from the second on of a connection."""
 
     @classmethod
     def indexed(cls, fields: list[tuple[str, str]], index: dict[str, str]) -> Headers:
@@ -42,6 +50,7 @@ class Headers:
         headers.fields = tuple(fields)
         headers._index = index
         headers._repeated = _NONE
+        headers.common = None
         return headers
 
     def _look_up(self) -> dict[str, str]:

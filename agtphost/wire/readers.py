@@ -25,6 +25,7 @@ from agtphost.wire import grammar
 from agtphost.wire.codec import Limits
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
+from agtphost.wire.heads import Head, Heads
 
 S = TypeVar("S")
 M = TypeVar("M")
@@ -34,23 +35,6 @@ _HEAD_END: Final = b"\r\n\r\n"
 _LF: Final = 0x0A
 _FIRST_OCTETS: Final = f"{grammar.VERSION} ".encode("ascii")
 _FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e]", re.ASCII)
-
-
-@dataclass(slots=True)
-class Head(Generic[S]):
-    """Everything of a message before its body."""
-
-    start: S
-    """The parts of the first line."""
-
-    line: bytes
-    """The first line as received, CRLF included."""
-
-    headers: Headers
-    """All fields."""
-
-    length: int
-    """Octets of the body that follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +49,9 @@ class Form(Generic[S, M]):
 
     length_required: bool
     """Whether a message without Content-Length is refused instead of read as having no body."""
+
+    repeated: bool
+    """Whether the heads of one connection tend to be alike."""
 
     build: Callable[[Head[S], bytes], M]
     """Puts head and body together."""
@@ -85,6 +72,7 @@ def _request_form(strict: bool) -> Form[tuple[str, str, str | None], Request]:
         parse=partial(grammar.parse_request_line, strict=strict),
         invalid=grammar.invalid_request_line,
         length_required=strict,
+        repeated=True,
         build=_request,
     )
 
@@ -99,6 +87,7 @@ RESPONSE: Final = Form(
     parse=grammar.parse_response_line,
     invalid=grammar.invalid_response_line,
     length_required=True,
+    repeated=False,
     build=_response,
 )
 """A response has a Content-Length: without it a truncated one could not be told."""
@@ -160,6 +149,7 @@ class HeadReader(Generic[S]):
         self._invalid = form.invalid
         self._length_required = form.length_required
         self._limits = limits
+        self._heads = Heads() if form.repeated else None
         self._small = min(limits.request_line, limits.header_line, limits.header_block)
         self._reset()
 
@@ -178,7 +168,9 @@ class HeadReader(Generic[S]):
         :raises RemoteProtocolError: for the first error in the order of octets.
         """
         if not self._seen:
-            head = self._read_small(buffer)
+            head = None if self._heads is None else self._heads.begins(buffer)
+            if head is None:
+                head = self._read_small(buffer)
             if head is not None:
                 return head
         return self._read_by_line(buffer)
@@ -201,12 +193,19 @@ class HeadReader(Generic[S]):
         if octets.translate(None, grammar.FIELD_OCTETS) != _CRLF * count:
             return None
         self.line = line = bytes(octets[: len(lines[0]) + 2])
-        start = self._parse(lines[0])
-        headers = grammar.parse_fields(lines[1:-1])
-        length = self._body_length(headers)
+        heads = self._heads
+        known = None if heads is None else heads.similar(line, lines)
+        if known is None:
+            start = self._parse(lines[0])
+            headers = grammar.parse_fields(lines[1:-1])
+        else:
+            start, headers = known[0].start, known[1]
+        head = Head(start, line, headers, self._body_length(headers))
+        if heads is not None:
+            heads.keep(bytes(buffer[: end + 4]), lines, head)
         del buffer[: end + 4]
         self.line = b""
-        return Head(start, line, headers, length)
+        return head
 
     def _read_by_line(self, buffer: bytearray) -> Head[S] | None:
         if not self._lines:

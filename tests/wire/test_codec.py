@@ -212,3 +212,10 @@ def test_were_all_names_usual_a_second_length_would_leave(monkeypatch: pytest.Mo
     """The control."""
     monkeypatch.setattr(codec, "_SENDABLE", frozenset({*grammar.USUAL_NAMES}))
     assert response(("Content-Length", "7")).count(b"Content-Length") == 2
+
+
+def test_a_response_says_which_record_it_has() -> None:
+    """By the name that this host writes; empty where it has none."""
+    fields = [("Server-ID", "s"), ("Audit-ID", "ab"), ("Task-ID", "t")]
+    assert Response(status=200, headers=Headers(fields)).audit_id == "ab"
+    assert Response(status=200, headers=Headers(fields[:1])).audit_id == ""
