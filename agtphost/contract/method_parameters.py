@@ -4,12 +4,17 @@ Parameters without which no endpoint of some methods may exist: core v08 section
 What RUN runs is named by a ``procedure_id`` out of a registry, and by nothing
 else: the registry is the list of values that the endpoint's input schema
 takes. What the procedure works on is ``input``, an object; beside it no
-parameter takes any text whatever. TRANSFER says from whom to whom, AUTHORIZE what is granted to whom.
+parameter, nor anything inside one, takes any text whatever. TRANSFER says
+from whom to whom, AUTHORIZE what is granted to whom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import re2
 
 PROCEDURE, INPUT = "procedure_id", "input"
 
@@ -20,8 +25,19 @@ What every method takes beside its parameters (core v08 section 7.2).
 Named here once more: manifests are judged by this module, and what judges them has nothing of what makes them.
 """
 
-BOUNDING = frozenset({"enum", "const", "pattern", "format"})
-"""Keywords of a schema that takes certain texts alone."""
+LISTED = ("enum", "const")
+"""Keywords of a schema that takes certain values alone."""
+
+LOOSE_FORMATS = frozenset({"json-pointer", "uri-reference"})
+"""Formats in which a command can be written."""
+
+FREE = "/bin/sh -c 'id; rm -rf ~' | tee \"x\" && y = f(1)\n"
+"""What a free-form string is like. Whose pattern takes it, or the beginning of it in some length, takes any text."""
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+
+LENGTHS = tuple(range(4, 65)) + tuple(2**power for power in range(7, 17))
 
 ANYTHING = ""
 """In the place of a type where a schema names none."""
@@ -53,15 +69,21 @@ def parameter_faults(method: str, schema: object) -> Iterator[tuple[str, str]]:
         elif name == PROCEDURE and not _registered(properties[name]):
             yield name, f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
     if PROCEDURE in demanded:
-        yield from _free_texts(method, properties)
+        yield from _free_texts(method, table, properties)
 
 
-def _free_texts(method: str, properties: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _free_texts(
+    method: str, table: Mapping[str, object], properties: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
     for name, schema in properties.items():
         if name == INPUT and _types(schema) - {"object", "null"}:
             yield name, f"{name} is no object; {method} hands parameters to a procedure, and no free-form strings"
         elif name not in (PROCEDURE, INPUT) and name not in CARRIED and _takes_any_text(schema):
             yield name, f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
+    further = table.get("patternProperties")
+    for name, schema in further.items() if isinstance(further, Mapping) else ():
+        if _takes_any_text(schema):
+            yield str(name), f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
 
 
 def _types(schema: object) -> set[object]:
@@ -70,13 +92,43 @@ def _types(schema: object) -> set[object]:
 
 
 def _takes_any_text(schema: object) -> bool:
-    """Whether a text is taken that no list, pattern or format bounds."""
-    if isinstance(schema, Mapping) and schema.keys() & BOUNDING:
+    """Whether a text is taken, somewhere inside, that no list, pattern or format bounds."""
+    if not isinstance(schema, Mapping):
+        return schema is not False
+    if any(name in schema for name in LISTED):
         return False
     types = _types(schema)
-    if "array" in types and isinstance(schema, Mapping):
-        return _takes_any_text(schema.get("items", {}))
-    return bool(types & {ANYTHING, "string"})
+    if ANYTHING in types or ("string" in types and not _bounded(schema)):
+        return True
+    inside: list[object] = []
+    if "array" in types:
+        inside += [schema.get("items", True), *_all(schema, "prefixItems")]
+    if "object" in types:
+        inside += [schema.get("additionalProperties", True), *_all(schema, "properties", "patternProperties")]
+    return any(map(_takes_any_text, inside))
+
+
+def _all(schema: Mapping[Any, object], *keywords: str) -> Iterator[object]:
+    for keyword in keywords:
+        value = schema.get(keyword)
+        yield from value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+
+
+def _bounded(schema: Mapping[Any, object]) -> bool:
+    """Whether a text has to be of a form in which nothing can be said that is to be run."""
+    form, pattern = schema.get("format"), schema.get("pattern")
+    if isinstance(form, str) and form not in LOOSE_FORMATS:
+        return True
+    return isinstance(pattern, str) and not _takes_free(pattern)
+
+
+@lru_cache(256)
+def _takes_free(pattern: str) -> bool:
+    try:
+        search = re2.compile(pattern, _OPTIONS).search
+    except re2.error:
+        return False  # Nothing is bound to a schema whose patterns are none.
+    return any(search((FREE * (length // len(FREE) + 1))[:length]) for length in LENGTHS)
 
 
 def _registered(schema: object) -> bool:

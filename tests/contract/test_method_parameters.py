@@ -93,6 +93,50 @@ def test_no_schema_at_all_is_a_fault_and_no_crash(schema: Any) -> None:
     assert [name for name, _ in parameter_faults("RUN", schema)] == ["procedure_id"]
 
 
+@each_row(
+    ("shape", "bounded"),
+    [
+        ({"pattern": "^[a-z]+$"}, False),
+        ({"type": "string", "pattern": ".*"}, False),
+        ({"type": "string", "pattern": r"\S"}, False),
+        ({"type": "string", "pattern": "^.{20,30}$"}, False),
+        ({"type": "string", "pattern": "^(?s:.){900,}$"}, False),
+        ({"type": "string", "pattern": "|".join(f"(?:[^a]{{{n}}})" for n in range(1, 60))}, False),
+        ({"type": "string", "format": "json-pointer"}, False),
+        ({"type": "array", "pattern": "^a$", "items": {"type": "string"}}, False),
+        ({"type": ["string", "array"], "pattern": "^a$", "items": True}, False),
+        ({"type": "array", "items": {"type": "array", "items": {"type": "string"}}}, False),
+        ({"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "number"}}, False),
+        ({"type": "object"}, False),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, False),
+        ({"anyOf": [{"type": "string"}, {"type": "number"}]}, False),
+        ({"$ref": "#/$defs/text"}, False),
+        ({"not": {"type": "number"}}, False),
+        (True, False),
+        ({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}, True),
+        ({"type": ["string", "null"], "pattern": "^[0-9]{4}-W[0-9]{2}$"}, True),
+        ({"type": "array", "items": {"type": "string", "format": "uuid"}}, True),
+        ({"type": "object", "additionalProperties": False, "properties": {"n": {"type": "integer"}}}, True),
+        ({"const": "live"}, True),
+        (False, True),
+    ],
+)
+def test_nothing_beside_the_input_takes_any_text(shape: Any, bounded: bool) -> None:
+    """AGTP-326, METH-057: whatever the schema is written like, and wherever in it the text would be."""
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["procedure_id"],
+        "properties": {"procedure_id": {"enum": ["reindex"]}},
+        "$defs": {"text": {"type": "string"}},
+    }
+    assert not list(parameter_faults("RUN", schema))
+    declared = {**schema, "properties": {**schema["properties"], "more": shape}}
+    assert [name for name, _ in parameter_faults("RUN", declared)] == ([] if bounded else ["more"])
+    by_pattern = {**schema, "patternProperties": {"^x-": shape}}
+    assert [name for name, _ in parameter_faults("RUN", by_pattern)] == ([] if bounded else ["^x-"])
+
+
 class Procedures:
     """Notes what was run."""
 
