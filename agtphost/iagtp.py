@@ -131,6 +131,7 @@ class ILedger(Interface):
 
     healthy = Attribute("bool: False from the first failed commit until a later one succeeds")
     low = Attribute("bool: whether it is not healthy for want of space alone, and takes what is vital")
+    door = Attribute("Door: where calls wait while what another process wrote is taken over in more than one turn")
 
     def submit(draft: Draft) -> Awaitable[Sealed]:
         """

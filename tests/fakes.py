@@ -21,6 +21,7 @@ from agtphost.audit.drafts import (
     Stopped,
 )
 from agtphost.audit.state import StateFull, StateTable
+from agtphost.audit.takeover import Door
 from agtphost.audit.watching import Watcher, Watchers
 from agtphost.audit.writer import Submission
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
@@ -43,6 +44,7 @@ class FakeLedger:
     def __init__(self, **holdings: Holding) -> None:
         self.healthy = True
         self.low = False
+        self.door = Door(lambda *_: None)
         self.drafts: list[Draft] = []
         self.undurable: list[Draft] = []
         self.reserved: dict[ReservationKey, tuple[bytes, bytes | None]] = {}

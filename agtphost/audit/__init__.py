@@ -13,6 +13,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
 - :mod:`.settling`: what a group that is through changes in memory
+- :mod:`.takeover`: what the store holds and memory does not: what another process wrote
 - :mod:`.watching`, :mod:`.observed`: who is told of what was sealed, and what they see of it
 - :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.items`: one item of it
 - :mod:`.configurations`: the events that tell of the host's configuration

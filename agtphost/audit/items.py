@@ -38,6 +38,9 @@ class StateItem:
     octets: int
     """Of its JSON."""
 
+    mark: int
+    """That text, hashed: good in this process, and told by nobody outside it."""
+
     kept: Mapping[str, Any] | bytes
     """The item, or its JSON where that is longer than :data:`SHORT`."""
 
@@ -48,6 +51,15 @@ class StateItem:
             decoded: Mapping[str, Any] = jsontext.decode_kept(self.kept)
             return decoded
         return self.kept
+
+    def is_stored_as(self, row: ItemRow) -> bool:
+        """Whether a row has this very item."""
+        return (
+            self.version == row.version
+            and self.mark == hash(row.value)
+            and self.expires_at == row.expires_at
+            and self.owner == row.owner.hex()
+        )
 
 
 def item_of(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
@@ -66,6 +78,7 @@ def item_of(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
         expires_at=row.expires_at,
         brief={name: value[name] for name in names if name in value} or _ABSENT,
         octets=len(octets),
+        mark=hash(octets),
         kept=value if len(octets) <= SHORT else octets,
     )
 

@@ -34,9 +34,10 @@ from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, Reserva
 from agtphost.audit.grouping import LedgerReactor
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.audit.settling import Settling, give_back
+from agtphost.audit.settling import Settling
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
+from agtphost.audit.takeover import Takeover
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.watching import Watcher, Watchers
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
@@ -111,7 +112,9 @@ class Ledger:
         self._reactor = reactor
         self._lifecycle = lifecycle
         self._held = StateTable() if held is None else held
-        self._settling = Settling(reactor.callLater, lifecycle, self._held)
+        self._takeover = Takeover(lifecycle, self._held, now)
+        self._settling = Settling(reactor.callLater, lifecycle, self._held, self._takeover)
+        self.door = self._settling.door
         self._now = now
         self._probe_seconds = probe_seconds
         self._writer = GroupWriter(
@@ -248,27 +251,19 @@ class Ledger:
         self._collecting.returned(entries, partial(self._settling.settle, entries, told))
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
-        self._collecting.returned(entries, partial(self._give_back, entries, error))
-
-    def _give_back(self, entries: Sequence[Entry], error: str) -> None:
-        self._settling.finish()
-        give_back(entries, self._held)
-        for entry in entries:
-            entry.deferred.errback(LedgerUnavailable(error))
+        failed = partial(self._settling.fail, entries, partial(LedgerUnavailable, error))
+        self._collecting.returned(entries, failed)
 
     def _moved(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
         """In the writer's thread: somebody else wrote to the store. The reactor hears of it before of the group."""
         self._report("the store was changed by another process: {why}", "what it holds is taken over")
-        self._reactor.callFromThread(self._replace, states, held)
+        self._take_over(states, held, lambda: None)
 
-    def _replace(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
-        self._settling.finish()
-        self._lifecycle.replace(states)
-        self._held.replace(held)
+    def _take_over(self, states: dict[str, StateRow], held: Sequence[ItemRow], then: Callable[[], None]) -> None:
+        self._reactor.callFromThread(self._settling.take_over, self._takeover.compare(states, held), then)
 
-    def _recovered(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
-        """The store takes writes again. A COMMIT in doubt may have changed states: take what it holds."""
-        self._replace(states, held)
+    def _recovered(self) -> None:
+        """The store takes writes again, and what it holds is in force: a COMMIT in doubt may have changed it."""
         if not self._stopping:
             self.healthy = True
         log.info("the store takes records again")
@@ -334,6 +329,7 @@ class Ledger:
             self._down(f"a transaction failed: {error!r}")
             self._refuse(entries, repr(error))
             return
+        self._takeover.written(entries)
         self._reactor.callFromThread(self._settle, entries, time.perf_counter() - began)
         if self._tree is not None and self._tree.due:
             self._checkpoint(self._tree)
@@ -395,7 +391,7 @@ class Ledger:
             self._probe_delay = min(self._probe_delay * 2, PROBE_SECONDS_MOST)
             return
         self._failed = self._low = False
-        self._reactor.callFromThread(self._recovered, states, held)
+        self._take_over(states, held, self._recovered)
 
     def _tidied(self) -> bool:
         """Idle work. A failure here is no failure of a record; the next group will tell."""

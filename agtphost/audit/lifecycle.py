@@ -220,8 +220,15 @@ class LifecycleTable:
             if state != before.get(agent_id):
                 self._tell(agent_id, state)
 
-    def apply(self, agent_id: str, row: StateRow) -> None:
-        """One committed transition."""
+    def snapshot(self) -> dict[str, LifecycleState]:
+        """All of them, as they are at one moment; for any thread."""
+        return self._states.copy()
+
+    def apply(self, agent_id: str, row: StateRow | None) -> None:
+        """One committed transition; None: the agent's state is stored no longer."""
+        if row is None:
+            self._states.pop(agent_id, None)
+            return
         state = self._states[agent_id] = state_of_row(row)
         self._tell(agent_id, state)
 

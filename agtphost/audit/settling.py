@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
+from agtphost.audit.takeover import Differing, Door, Takeover
 from agtphost.audit.writer import Entry, Submission
 from agtphost.vocabulary.steps import TURN, finished
 
@@ -27,15 +28,22 @@ class Settling:
     A large one takes as many turns of the reactor as it needs; what one record changed becomes true in one of them.
 
     :param later: the reactor's ``callLater``.
+    :param takeover: told of what memory has by now.
     """
 
-    def __init__(self, later: Callable[..., object], lifecycle: LifecycleTable, held: StateTable) -> None:
+    def __init__(
+        self, later: Callable[..., object], lifecycle: LifecycleTable, held: StateTable, takeover: Takeover
+    ) -> None:
         self._later = later
         self._lifecycle = lifecycle
         self._held = held
+        self._takeover = takeover
         self._groups: deque[Steps] = deque()
         self._going = False
         self._scheduled = False
+        self._taking_over = False
+        self.door = Door(later)
+        """Where calls wait while something is taken over in more than one turn."""
 
     def settle(self, entries: Sequence[Entry], told: Callable[[], None]) -> None:
         """
@@ -43,17 +51,34 @@ class Settling:
 
         :param told: called at the end.
         """
-        if self._going:  # Only where nobody waits for records: another one was sealed before this call returned.
-            finished(self._steps(entries, told))
-            return
-        self._groups.append(self._steps(entries, told))
-        if not self._scheduled:
-            self._go()
+        self._begin(self._steps(entries, told))
+
+    def fail(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> None:
+        """Tell everybody of a group that it failed, behind the groups before it."""
+        self._begin(self._failed(entries, error))
+
+    def take_over(self, differing: Differing, then: Callable[[], None]) -> None:
+        """
+        Have in force what the store holds and memory does not, behind the groups before it.
+
+        :param then: called at the end.
+        """
+        self._taking_over = True
+        self._begin(self._taken_over(differing, then))
 
     def finish(self) -> None:
-        """Settle now what waits: something is to come behind it."""
+        """Settle now what waits: nothing comes any more."""
         while self._groups and not self._going:
             finished(self._groups.popleft())
+        self.door.open()
+
+    def _begin(self, steps: Steps) -> None:
+        if self._going:  # Only where nobody waits for records: another one was sealed before this call returned.
+            finished(steps)
+            return
+        self._groups.append(steps)
+        if not self._scheduled:
+            self._go()
 
     def _go(self) -> None:
         self._scheduled = False
@@ -65,11 +90,16 @@ class Settling:
                 for _ in self._groups[0]:
                     if time.perf_counter() - clock > TURN / 2 and time.thread_time() - began > SHARE:
                         self._scheduled = True
+                        if self._taking_over:
+                            self.door.close()
                         self._later(0, self._go)
                         return
                 self._groups.popleft()
         finally:
             self._going = False
+        self._taking_over = False
+        if self.door.shut:
+            self.door.open()
 
     def _steps(self, entries: Sequence[Entry], told: Callable[[], None]) -> Steps:
         changing = 0
@@ -80,6 +110,7 @@ class Settling:
                 changing += 1
                 if not changing % AT_ONCE:
                     yield
+        self._takeover.settled(entries)
         for number, entry in enumerate(entries, 1):
             if isinstance(entry.outcome, Exception):
                 entry.deferred.errback(entry.outcome)
@@ -98,9 +129,16 @@ class Settling:
         if entry.held:
             self._held.apply(entry.held, entry.items)
 
+    def _failed(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> Steps:
+        """The room that was made for state items is free again before anybody hears of it."""
+        for entry in entries:
+            if isinstance(entry, Submission) and entry.admitted is not None:
+                self._held.settle(entry.admitted)
+        for number, entry in enumerate(entries, 1):
+            entry.deferred.errback(error())
+            if not number % AT_ONCE:
+                yield
 
-def give_back(entries: Sequence[Entry], held: StateTable) -> None:
-    """A group failed: the room that was made for its state items is free again."""
-    for entry in entries:
-        if isinstance(entry, Submission) and entry.admitted is not None:
-            held.settle(entry.admitted)
+    def _taken_over(self, differing: Differing, then: Callable[[], None]) -> Steps:
+        yield from self._takeover.steps(differing)
+        then()

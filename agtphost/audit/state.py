@@ -365,8 +365,17 @@ class StateTable:
 
     # What the ledger calls
 
+    def snapshot(self) -> dict[str, dict[str, StateItem]]:
+        """All items of every kind that there is, each kind as it is at one moment; for any thread."""
+        tables = self._tables.copy()
+        return {kind: tables[kind].items.copy() if kind in tables else {} for kind in self._kinds}
+
+    def holding(self, kind: str) -> Holding:
+        """What may be held of a kind that there is."""
+        return self._kinds[kind]
+
     def replace(self, rows: Sequence[ItemRow]) -> None:
-        """Take over everything that the store says, at start and after a failure."""
+        """Take over everything that the store says, at start."""
         gone = [(kind, key) for kind, table in self._tables.items() for key in table.items]
         for kind, key in gone:
             self._tables[kind].drop(key)

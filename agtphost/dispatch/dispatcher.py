@@ -82,8 +82,7 @@ class Dispatcher:
         self._tracer = tracer
         self._running = running
         self._checks = tuple(gate.check for gate in gates)
-        self._ledger = ledger
-        self._sealer = sealer
+        self._ledger, self._sealer = ledger, sealer
         self._clock, self._deadlines = clock, Deadlines(clock)
         self._timeout = timeout
         self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
@@ -91,8 +90,7 @@ class Dispatcher:
     async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
         """Answer one request; see :class:`agtphost.iagtp.IDispatcher`."""
         exchange = Exchange(request, peer, time.time())
-        outer = CALL.get()
-        call = exchange.call
+        outer, call = CALL.get(), exchange.call
         call.response_id = new_id(exchange.now)
         CALL.set(call)
         trace = call.trace = None if self._tracer is None else self._tracer.begin(exchange)
@@ -237,6 +235,8 @@ class Dispatcher:
 
         :raises Refusal: the first gate's that objects.
         """
+        if self._ledger.door.shut:
+            await self._ledger.door.passed()
         large = len(exchange.request.body) > LARGE
         began = time.thread_time() if large else 0.0
         for check in self._checks:

@@ -203,6 +203,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _HELD: frozenset(
         {
             "audit.settling:Settling._groups",
+            "audit.takeover:Takeover._unsettled",
             "methods.standard.agenda:Agenda._now",
             "methods.standard.agenda:Agenda._times",
             "methods.standard.claims:Claims._until",
@@ -302,6 +303,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _LINK: frozenset(
         {
+            "audit.takeover:Door._waiting",
             "methods.inspection.feed:RecordFeed._waiting",
             "page.live:Viewing._waiting",
             "adapters.mcp.instances:Instances._by_key",

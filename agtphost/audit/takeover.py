@@ -1,0 +1,192 @@
+"""
+What the store holds and memory does not: what another process wrote, or what a COMMIT in doubt came to.
+
+Theory of operation. The writer's thread reads the store and compares it with what memory has, or will have once the
+groups before are settled; the reactor's thread is given what differs, and nothing else. It takes over the states of
+agents first, and then the items: a few of them in one turn, many in as many turns as they need. The door is shut
+meanwhile, for what has come so far may be half of what one record changed; whoever waits at it is let in in turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from agtphost.audit.items import StateItem, item_of
+from agtphost.audit.lifecycle import LifecycleTable, state_of_row
+from agtphost.audit.state import StateTable
+from agtphost.audit.writer import Entry, Submission
+from agtphost.stores.rows import ItemRow, StateRow
+from agtphost.vocabulary.steps import TURN
+
+AT_ONCE = 4
+"""Items, or agents, between two looks at the clock."""
+
+log = Logger()
+
+
+@dataclass(slots=True)
+class Differing:
+    """What memory has to take over."""
+
+    states: dict[str, StateRow | None] = field(default_factory=dict)
+    """Of agents; None where none is stored any more."""
+
+    rows: list[ItemRow] = field(default_factory=list)
+    """State items, the last one first; without a value where they are gone."""
+
+    items: list[StateItem | None] = field(default_factory=list)
+    """The same as they are kept in memory."""
+
+
+class Takeover:
+    """
+    Compares, and takes over what differs.
+
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(self, lifecycle: LifecycleTable, held: StateTable, now: Callable[[], float]) -> None:
+        self._lifecycle = lifecycle
+        self._held = held
+        self._now = now
+        self._unsettled: deque[Sequence[Entry]] = deque()
+
+    def written(self, entries: Sequence[Entry]) -> None:
+        """In the writer's thread: these are committed, and memory does not have them yet."""
+        self._unsettled.append(entries)
+
+    def settled(self, entries: Sequence[Entry]) -> None:
+        """In the reactor's thread: memory has them."""
+        if self._unsettled and self._unsettled[0] is entries:
+            self._unsettled.popleft()
+        elif entries in self._unsettled:
+            self._unsettled.remove(entries)
+
+    # The writer thread's side
+
+    def compare(self, states: Mapping[str, StateRow], rows: Sequence[ItemRow]) -> Differing:
+        """
+        What memory will not have once everything that is written is settled.
+
+        :param states: all that are stored.
+        :param rows: all state items that are stored.
+        """
+        # First what is on its way, and then what is there: what arrives between the two is in both.
+        coming = [entry for entries in tuple(self._unsettled) for entry in entries if isinstance(entry, Submission)]
+        differing = Differing()
+        self._compare_states(differing, states, coming)
+        self._compare_items(differing, rows, coming)
+        return differing
+
+    def _compare_states(
+        self, differing: Differing, states: Mapping[str, StateRow], coming: Sequence[Submission]
+    ) -> None:
+        known = self._lifecycle.snapshot()
+        for entry in coming:
+            if entry.state is not None and entry.draft.event is not None:
+                known[entry.draft.event.agent_id] = state_of_row(entry.state)
+        for agent_id, row in states.items():
+            if known.pop(agent_id, None) != state_of_row(row):
+                differing.states[agent_id] = row
+        differing.states.update(dict.fromkeys(known))
+
+    def _compare_items(self, differing: Differing, rows: Sequence[ItemRow], coming: Sequence[Submission]) -> None:
+        known = self._held.snapshot()
+        ahead = {(row.kind, row.key): row for entry in coming for row in entry.held}
+        now = self._now() * 1000
+        for row in rows:
+            items = known.get(row.kind)
+            if items is None:
+                continue
+            item = items.pop(row.key, None)
+            expected = ahead.pop((row.kind, row.key), None) if ahead else None
+            if expected is not None:
+                if expected != row:
+                    self._differs(differing, row)
+            elif item is None:
+                # What has expired is in nobody's memory, and goes from the store by itself.
+                if row.expires_at is None or row.expires_at > now:
+                    self._differs(differing, row)
+            elif not item.is_stored_as(row):
+                self._differs(differing, row)
+        gone = {(kind, key): None for kind, items in known.items() for key in items}
+        for place, row in ahead.items():
+            if row.value is None:
+                gone.pop(place, None)
+            else:
+                gone[place] = None
+        differing.rows += [ItemRow(kind, key, b"", 0, None, None) for kind, key in gone]
+        differing.items += [None] * len(gone)
+        differing.rows.reverse()
+        differing.items.reverse()
+
+    def _differs(self, differing: Differing, row: ItemRow) -> None:
+        assert row.value is not None
+        differing.rows.append(row)
+        differing.items.append(item_of(row, row.value, self._held.holding(row.kind)))
+
+    # The reactor's side
+
+    def steps(self, differing: Differing) -> Generator[None, None, None]:
+        """Have it in force: what stops an agent before anything else."""
+        for number, (agent_id, state) in enumerate(differing.states.items(), 1):
+            self._lifecycle.apply(agent_id, state)
+            if not number % AT_ONCE:
+                yield
+        rows, items = differing.rows, differing.items
+        while rows:
+            # Taken from the end: what is done with goes at once, and not all of it in one turn.
+            row, item = rows.pop(), items.pop()
+            try:
+                self._held.apply((row,), (item,))
+            except Exception:
+                # Whoever wrote it, the others are not to go without theirs.
+                log.failure("what another process wrote cannot be followed: {kind} {key}", kind=row.kind, key=row.key)
+            if not len(rows) % AT_ONCE:
+                yield
+
+
+class Door:
+    """
+    Where calls wait while state is taken over.
+
+    :param later: the reactor's ``callLater``.
+    """
+
+    def __init__(self, later: Callable[..., object]) -> None:
+        self._later = later
+        self._waiting: deque[Deferred[None]] = deque()
+        self._opening = False
+        self.shut = False
+
+    def close(self) -> None:
+        """Nobody passes from now on."""
+        self.shut, self._opening = True, False
+
+    def open(self) -> None:
+        """Those who wait pass in the order in which they came, some in each turn, and newcomers behind them."""
+        if self.shut and not self._opening:
+            self._opening = True
+            self._later(0, self._let_in)
+
+    def passed(self) -> Deferred[None]:
+        """Fires when it is one's turn to pass."""
+        waiting: Deferred[None] = Deferred(self._waiting.remove)
+        self._waiting.append(waiting)
+        return waiting
+
+    def _let_in(self) -> None:
+        began = time.thread_time()
+        while self._opening and self._waiting:
+            self._waiting.popleft().callback(None)
+            if time.thread_time() - began > TURN / 2:
+                self._later(0, self._let_in)
+                return
+        if self._opening:
+            self._opening = self.shut = False
