@@ -40,7 +40,7 @@ host or a reactor::
 - :mod:`.matching`: what a service can do, and what of it somebody's words mean; ``synonyms.toml`` has the lists
 - :mod:`.to_openapi`, :mod:`.from_openapi`: the same of operations of HTTP
 - :mod:`.suppression`: warnings that a document leaves out, for a reason
-- :mod:`.normal`: the canonical form; :mod:`.mending`: what is mechanical, mended
+- :mod:`.normal`: the canonical form; :mod:`.comments`: the comments in it; :mod:`.mending`: what is mechanical, mended
 - :mod:`.report`: findings as text, JSON, JUnit and SARIF
 - :mod:`.endpoints`: endpoints of AGTP-API as those of AGIS, and the way back
 - :mod:`.service`: a service's own document, which conforms; :mod:`.summary`: ``/.well-known/agis.json``

@@ -63,6 +63,12 @@ def from_illustrative(octets: bytes) -> Rewritten:
     return Rewritten(root=root, notes=tuple(reader.notes))
 
 
+def comments(octets: bytes) -> int:
+    """How many comments a text of the notation has."""
+    text = octets.decode("utf-8-sig")
+    return sum(found[1] is not None for found in re.finditer(r'"(?:[^"\\]|\\.)*"|(?<!\S)(#)[^\n]*', text))
+
+
 @dataclass
 class _Reader:
     text: str

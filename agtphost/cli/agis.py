@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 from agtphost.cli import agis_converting, agis_matching, agis_publishing
 from agtphost.cli.agis_similarity import similarity
 from agtphost.cli.colour import Verdict, echo
-from agtphost.cli.failures import JSON_MODE, WrongInput
+from agtphost.cli.failures import JSON_MODE, WrongInput, local_file
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.plain_files import read_octets
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 STANDARD = "-"
 """Standard input and output."""
+
+BOM = b"\xef\xbb\xbf"
+"""What some editors begin texts of UTF-8 with."""
 
 
 @click.group()
@@ -212,7 +216,7 @@ def schema(as_json: bool) -> None:
 @click.option("--fix", is_flag=True, help="Mend what is mechanical, too; what was changed is told.")
 @click.option("--from-illustrative", is_flag=True, help="Take the notation of the draft's examples, too.")
 @click.option("--write", is_flag=True, help="Write FILE anew instead of printing.")
-@click.option("--drop-comments", is_flag=True, help="Write FILE even if comments in it are lost.")
+@click.option("--drop-comments", is_flag=True, help="Leave comments out, and write FILE even if some are lost.")
 @json_option
 def fmt(
     file: str,
@@ -227,11 +231,12 @@ def fmt(
     Print a document in its canonical form.
 
     Members come in the draft's order, methods in capitals, and contracts in
-    the draft's shorthand as the JSON Schemas that they stand for. --fix mends
-    capitals, slashes and braces of paths, parameters and errors that are not
-    in snake_case, declared_verbs, and suppressions that leave nothing out.
-    --from-illustrative takes BOOK /reservation { ... }, the notation of the
-    draft's examples, and writes it as YAML.
+    the draft's shorthand as the JSON Schemas that they stand for; comments
+    stay with what they stand at. --fix mends capitals, slashes and braces of
+    paths, parameters and errors that are not in snake_case, declared_verbs,
+    and suppressions that leave nothing out. --from-illustrative takes
+    BOOK /reservation { ... }, the notation of the draft's examples, and writes
+    it as YAML. JSON has no comments: --write refuses to lose any.
 
     \b
     Examples:
@@ -241,33 +246,69 @@ def fmt(
       agtp agis fmt service.agis --to json > service.json
     """
     from agtphost.agis import mending, normal
-    from agtphost.vocabulary import yamltext
 
-    octets = read_octets(file)
-    if from_illustrative:
-        octets = agis_converting.rewritten(file, octets)
+    given = read_octets(file)
+    octets = agis_converting.rewritten(file, given) if from_illustrative else given
     document = _document(file, octets)
-    document, changes = mending.mended(document) if fix else (document, ())
-    value = normal.normal(document)
-    written_in = "json" if octets.lstrip()[:1] == b"{" else "yaml"
+    better, changes = mending.mended(document) if fix else (document, ())
+    value = normal.normal(better)
+    written_in = "json" if octets.removeprefix(BOM).lstrip()[:1] == b"{" else "yaml"
     chosen = form or ("json" if as_json and not write else written_in)
     text = normal.as_json(value) if chosen == "json" else normal.as_yaml(value)
-    for change in () if as_json and write else changes:
-        click.echo(visible(f"mended {change}"), err=not write)
+    lost = 0
+    if not drop_comments:
+        text, lost = _commented(text, chosen, document, octets, given)
     if not write:
+        for change in changes:
+            click.echo(visible(f"mended {change}"), err=True)
+        if lost:
+            click.echo(f"{_comments(lost)} left out", err=True)
         click.echo(text, nl=False)
         return
-    if file == STANDARD:
-        raise WrongInput("--write takes a file, and - is standard input", "Leave --write out.")
-    lost = yamltext.comments(octets)
-    if lost and not drop_comments:
-        comments = f"{lost} comment{'' if lost == 1 else 's'}"
-        raise WrongInput(f"{file} has {comments}, which its canonical form has not", "--drop-comments writes it.")
-    files.replace(Path(file), text.encode("utf-8"), files.PUBLIC)
+    if lost:
+        form_of = "its canonical form" if chosen == "yaml" else "JSON"
+        raise WrongInput(f"{file} has {_comments(lost)}, which {form_of} has not", "--drop-comments writes it.")
+    _rewrite(file, given, text)
     if as_json:
         print_json({"file": file, "form": chosen, "mended": [*changes]})
-    else:
-        click.echo(f"wrote {visible(file)}")
+        return
+    for change in changes:
+        click.echo(visible(f"mended {change}"))
+    click.echo(f"wrote {visible(file)}")
+
+
+def _comments(count: int) -> str:
+    return f"{count} comment{'' if count == 1 else 's'}"
+
+
+def _commented(text: str, form: str, document: Document, octets: bytes, given: bytes) -> tuple[str, int]:
+    """The canonical form with the comments of what it was made from; and how many it cannot have."""
+    from agtphost.agis.comments import with_comments
+    from agtphost.agis.illustrative import comments as illustrated
+    from agtphost.vocabulary import yamltext
+
+    if octets is not given:
+        return text, illustrated(given)
+    found = yamltext.comments(octets)
+    whole = with_comments(found, document.tree, text) if form == "yaml" else None
+    return (text, len(found)) if whole is None else (whole, 0)
+
+
+def _rewrite(file: str, given: bytes, text: str) -> None:
+    """A file anew, with its byte order mark, its ends of lines and its mode; of a link, what it leads to."""
+    if file == STANDARD:
+        raise WrongInput("--write takes a file, and - is standard input", "Leave --write out.")
+    octets = text.encode("utf-8")
+    if b"\r\n" in given:
+        octets = octets.replace(b"\n", b"\r\n")
+    with local_file(file, doing="written"):
+        path = Path(file).resolve(strict=True)
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & 0o222:
+            raise WrongInput(f"{file} is read-only", "chmod u+w lets it be written.")
+        if path.read_bytes() != given:
+            raise WrongInput(f"{file} has changed meanwhile", "Do it again.")
+        files.replace(path, (BOM if given.startswith(BOM) else b"") + octets, mode)
 
 
 def _document(file: str, octets: bytes) -> Document:

@@ -16,7 +16,9 @@ text of this size than a reactor may wait.
 
 from __future__ import annotations
 
+import bisect
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -132,20 +134,63 @@ def decode(octets: bytes, bounds: Bounds = _STRICT, marks: Marks | None = None) 
         raise YAMLTextError(f"it cannot be parsed: {error}"[:160]) from None
 
 
-def comments(octets: bytes) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Comment:
+    """One that stands in a text."""
+
+    mark: Mark
+    text: str
+    """With its number sign."""
+
+    alone: bool
+    """Whether nothing else stands on its line."""
+
+
+_BREAK = re.compile("\\r\\n|[\\n\\r\\x85\\u2028\\u2029]")
+_COMMENT = re.compile("#[^\\n\\r\\x85\\u2028\\u2029]*")
+
+
+def comments(octets: bytes) -> list[Comment]:
     """
-    How many comments a text has.
+    The comments of a text, in their order.
 
     :param octets: a text that can be read; one of JSON has none.
     """
     text = octets.decode("utf-8-sig")
     if "#" not in text:
-        return 0
-    found, end = 0, 0
+        return []
+    lines = [0, *(each.end() for each in _BREAK.finditer(text))]
+    try:
+        return [_comment(text, lines, found) for found in _comments(text)]
+    except yaml.YAMLError:
+        return []  # JSON may have escapes that are none of YAML.
+
+
+def _comments(text: str) -> Iterator[re.Match[str]]:
+    """They stand between tokens, and behind the sign that a block of text begins with."""
+    end = 0
     for token in yaml.scan(text, Loader=yaml.CSafeLoader):
-        found += sum(line.lstrip().startswith("#") for line in text[end : token.start_mark.index].split("\n"))
+        yield from _COMMENT.finditer(text, end, token.start_mark.index)
         end = token.end_mark.index
-    return found + sum(line.lstrip().startswith("#") for line in text[end:].split("\n"))
+        if isinstance(token, yaml.ScalarToken) and token.style in ("|", ">"):
+            head = _BREAK.search(text, token.start_mark.index, end)
+            yield from _COMMENT.finditer(text, token.start_mark.index, head.start() if head else end)
+    yield from _COMMENT.finditer(text, end)
+
+
+def continued(text: str) -> frozenset[int]:
+    """The lines of a text of YAML at whose end a scalar goes on: what is written behind them would be a part of it."""
+    found: set[int] = set()
+    for token in yaml.scan(text, Loader=yaml.CSafeLoader):
+        if isinstance(token, yaml.ScalarToken):
+            found.update(range(token.start_mark.line + 1, token.end_mark.line + 1))
+    return frozenset(found)
+
+
+def _comment(text: str, lines: list[int], found: re.Match[str]) -> Comment:
+    line = bisect.bisect_right(lines, found.start())
+    before = text[lines[line - 1] : found.start()]
+    return Comment(mark=(line, len(before) + 1), text=found[0].rstrip(), alone=not before.strip())
 
 
 _SCALAR, _MAPPING, _SEQUENCE = yaml.ScalarEvent, yaml.MappingStartEvent, yaml.SequenceStartEvent

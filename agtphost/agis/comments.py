@@ -1,0 +1,104 @@
+"""
+The comments of a document, in its canonical form (AGIS v01 section 10 has YAML for people).
+
+What stands alone on its line goes before what it stood before, what stands
+behind something goes behind that. Members may have moved, endpoints and
+parameters may be called otherwise, and contracts in shorthand are schemas
+now: what a comment stood at is found by its place, or else what was around it.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agtphost.agis.reading import Place, Tree, Unreadable, read
+from agtphost.vocabulary import yamltext
+from agtphost.vocabulary.yamltext import Comment, Mark
+
+
+def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str | None:
+    """
+    A text of YAML with the comments of another that it was made from.
+
+    :param comments: in their order.
+    :param source: the values that they stand among, with their marks.
+    :param text: the canonical form of these values, or of what was mended of them.
+    :return: None where they cannot be kept.
+    """
+    if not comments:
+        return text
+    try:
+        written = read(text.encode("utf-8"))
+    except Unreadable:
+        return None  # Written out, it is larger than documents may be.
+    lines = text.split("\n")[:-1]
+    before, behind, last = _placed(comments, source, written, yamltext.continued(text), len(lines))
+    found: list[str] = []
+    for number, line in enumerate(lines, 1):
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        found += [f"{indent}{each}" for each in before.get(number, ())]
+        found.append(f"{line}  {behind[number]}" if number in behind else line)
+    whole = "\n".join([*found, *last, ""])
+    octets = whole.encode("utf-8")
+    # Whatever happened, nothing is said that was not, and nothing is lost.
+    there = Counter(each.text for each in yamltext.comments(octets)) == Counter(each.text for each in comments)
+    return whole if there and read(octets).root == written.root else None
+
+
+def _placed(
+    comments: Sequence[Comment], source: Tree, written: Tree, inside: frozenset[int], count: int
+) -> tuple[dict[int, list[str]], dict[int, str], list[str]]:
+    """What goes before the lines of a text and what behind them, by their numbers; and what comes last."""
+    places = sorted(_places(source.root, source, ()), key=lambda each: each[0])
+    marks = [mark for mark, _ in places]
+    before: dict[int, list[str]] = {}
+    behind: dict[int, str] = {}
+    last: list[str] = []
+    for each in comments:
+        at = bisect.bisect_left(marks, each.mark)
+        if each.alone and at == len(places):
+            last.append(each.text)
+            continue
+        place = places[at if each.alone else max(at - 1, 0)][1] if at or not each.alone else ()
+        line = min(written.mark(_same(place, source.root, written.root))[0], count) if place else 1
+        if each.alone or not place or line in behind or line in inside:
+            before.setdefault(line, []).append(each.text)
+        else:
+            behind[line] = each.text
+    return before, behind, last
+
+
+def _places(value: Any, tree: Tree, place: Place) -> Iterator[tuple[Mark, Place]]:
+    """Everything that has a name or a number, and where it stands."""
+    marks = tree.marks.get(id(value), {})
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for name, member in items:
+        if name in marks:
+            yield marks[name], (*place, name)
+        yield from _places(member, tree, (*place, name))
+
+
+def _same(place: Place, source: Any, written: Any) -> Place:
+    """Where something stands now, which may have another name; or what is around it."""
+    found: Place = ()
+    for name in place:
+        now = _name(name, source, written)
+        if now is None:
+            break
+        found = (*found, now)
+        source, written = source[name], written[now]
+    return found
+
+
+def _name(name: str | int, source: Any, written: Any) -> str | int | None:
+    if isinstance(source, Mapping) and isinstance(written, Mapping):
+        if name in written:
+            return name
+        names, others = [*source], [*written]
+        now = others[names.index(name)] if len(names) == len(others) else None
+        return now if now not in source else None
+    alike = isinstance(source, list) and isinstance(written, list) and len(source) == len(written)
+    return name if alike else None
