@@ -9,7 +9,7 @@ get. Gates that leave a trace, such as a rate or a reserved key, are passed over
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -36,6 +36,9 @@ INPUT = frozenset({"schema"})
 
 SHAPE = "shape of the input"
 """What such a gate has to say of a shape."""
+
+Objecting = Callable[[Request, Peer], Awaitable[Refusal | None]]
+"""Why a request would be refused before its handler; see :meth:`Decider.objection`."""
 
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -136,6 +139,14 @@ class Decider:
     def __init__(self, gates: Sequence[IGate]) -> None:
         self._gates = gates
 
+    async def objection(self, request: Request, peer: Peer) -> Refusal | None:
+        """Why a request would be refused before its handler; None where nothing speaks against it now."""
+        exchange = Exchange(request, peer, time.time())
+        for gate in self._gates:
+            if gate.name not in TRACES and (refusal := await _asked(gate, exchange)) is not None:
+                return refusal
+        return None
+
     async def decide(self, question: Question, peer: Peer) -> Decision:
         """
         What the call would get.
@@ -157,11 +168,8 @@ class Decider:
             if gate.name in TRACES or (gate.name in INPUT and (question.input is None or question.partial)):
                 passed_over.append(gate.name)
                 continue
-            try:
-                waiting: Awaitable[None] | None = gate.check(exchange)
-                if waiting is not None:
-                    await waiting
-            except Refusal as refusal:
+            refusal = await _asked(gate, exchange)
+            if refusal is not None:
                 refused = gate.name, refusal
                 break
             passed.append(gate.name)
@@ -186,6 +194,16 @@ class Decider:
             binding=binding,
             caller=exchange.caller,
         )
+
+
+async def _asked(gate: IGate, exchange: Exchange) -> Refusal | None:
+    try:
+        waiting: Awaitable[None] | None = gate.check(exchange)
+        if waiting is not None:
+            await waiting
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 def _of_shape(binding: Binding | None, shape: Mapping[str, Any]) -> Refusal | None:

@@ -17,7 +17,7 @@ from agtphost.dispatch.invocation import BOUNDS, Dispatches, inner_request
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import INTERNAL, Following, Peer, PeerCertificate
 from agtphost.vocabulary import media_types, scopes, times
-from agtphost.wire.events import Response
+from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
 _TEXTS = ("fingerprint", "sha256", "serial", "subject", "agent_id", "principal_id", "governance_zone", "trust_tier")
@@ -77,6 +77,42 @@ def _certificate(kept: Mapping[str, Any]) -> PeerCertificate:
     )
 
 
+def resumed(
+    kept: Mapping[str, Any],
+    method: str,
+    path: str,
+    input: Mapping[str, Any],
+    *,
+    key: str = "",
+    follow: Following | None = None,
+) -> tuple[Request, Peer]:
+    """
+    A call in the name of whoever made one, and where it comes from.
+
+    :param kept: what :func:`standing` found.
+    """
+    certificate = kept["certificate"]
+    peer = Peer(
+        address=kept["address"],
+        loopback=kept["loopback"],
+        transport=INTERNAL,
+        certificate=None if certificate is None else _certificate(certificate),
+        depth=1,
+        greeted=True,
+        follow=follow,
+    )
+    fields = [
+        ("Content-Type", media_types.AGTP_JSON),
+        ("Agent-ID", kept["agent_id"]),
+        # An empty one says that there are none: left out, it would stand for all that the agent has.
+        ("Authority-Scope", kept["scopes"]),
+    ]
+    named = (("Task-ID", kept["task_id"]), ("Session-ID", kept["session_id"]), ("Idempotency-Key", key))
+    fields.extend((name, value) for name, value in (*named, *kept["bounds"].items()) if value)
+    at = path if path == "/agents" or path.startswith("/agents/") else f"{kept['at']}{path}"
+    return inner_request(method, at, input, Headers(fields)), peer
+
+
 class Resumed:
     """
     Makes the calls.
@@ -92,24 +128,4 @@ class Resumed:
         self, method: str, path: str, input: Mapping[str, Any], *, key: str = "", follow: Following | None = None
     ) -> Response:
         """As :meth:`agtphost.dispatch.invocation.Invocation.ask`."""
-        kept = self._kept
-        certificate = kept["certificate"]
-        peer = Peer(
-            address=kept["address"],
-            loopback=kept["loopback"],
-            transport=INTERNAL,
-            certificate=None if certificate is None else _certificate(certificate),
-            depth=1,
-            greeted=True,
-            follow=follow,
-        )
-        fields = [
-            ("Content-Type", media_types.AGTP_JSON),
-            ("Agent-ID", kept["agent_id"]),
-            # An empty one says that there are none: left out, it would stand for all that the agent has.
-            ("Authority-Scope", kept["scopes"]),
-        ]
-        named = (("Task-ID", kept["task_id"]), ("Session-ID", kept["session_id"]), ("Idempotency-Key", key))
-        fields.extend((name, value) for name, value in (*named, *kept["bounds"].items()) if value)
-        at = path if path == "/agents" or path.startswith("/agents/") else f"{kept['at']}{path}"
-        return await self._dispatcher.dispatch(inner_request(method, at, input, Headers(fields)), peer)
+        return await self._dispatcher.dispatch(*resumed(self._kept, method, path, input, key=key, follow=follow))

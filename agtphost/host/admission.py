@@ -12,7 +12,7 @@ from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
-from agtphost.dispatch.decision import Decider
+from agtphost.dispatch.decision import Decider, Objecting
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.failed_calls import failed
 from agtphost.dispatch.gates.action import ActionGate
@@ -50,6 +50,9 @@ class Admission:
     """In order."""
 
     dispatcher: Dispatcher
+    objection: Objecting
+    """Why a request would be refused now, before its handler."""
+
     sealer: Sealer
     principals: Credentials
 
@@ -118,9 +121,8 @@ def admitting(
     )
     order = _with_operators(on, order)
     # What may be called is asked of these very gates (design decision 14).
-    ruling = Ruling(config)
-    decisions = Decisions(Decider(order).decide, loaded.directory, on.authorization, ruling)
-    on.registry.tell({"decision": decisions})
+    ruling, decider = Ruling(config), Decider(order)
+    on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
     running = on.lasting.running
     on.registry.tell({"running": Running(running.list, on.authorization, on.seconds).read})
@@ -140,6 +142,7 @@ def admitting(
             approvals=on.lasting.approvals,
             tracer=on.traces,
         ),
+        objection=decider.objection,
         sealer=sealer,
         principals=principals,
     )

@@ -60,7 +60,8 @@ class Core:
     def announce(self) -> None:
         """Every response carries the version of what can be called here, from now on."""
         self.shown.publication.announce_to(self.admission.sealer.announce)
-        self.on.lasting.workflows.turn_to(self.admission.dispatcher, self.on.registry.match)
+        admission = self.admission
+        self.on.lasting.workflows.turn_to(admission.dispatcher, self.on.registry.match, admission.objection)
         observe(self.on, self.connected)
 
 

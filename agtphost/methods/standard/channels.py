@@ -16,6 +16,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StaleLifecycle, StreamEvent
 from agtphost.audit.state import StateFull, StateItem
+from agtphost.dispatch.resumption import standing
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -28,6 +29,7 @@ from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM, PUBLICATION
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
 
 PUBLISHED, FAILED = "publication-published", "publication-failed"
 """Signed events of the host's chain; the second is a topic of NOTIFY as well."""
@@ -71,7 +73,13 @@ class Publishing:
         later = Change(
             kind=PUBLICATION,
             key=content_id,
-            value={"state": SCHEDULED, "at": at, "publisher": caller.agent_id, "item": value},
+            value={
+                "state": SCHEDULED,
+                "at": at,
+                "publisher": caller.agent_id,
+                "item": value,
+                "authority": _authority(context),
+            },
             owner=context.owner,
             expires_at=int((at + REMEMBERED) * 1000),
             expected=0,
@@ -82,9 +90,11 @@ class Publishing:
     async def _come(self, item: StateItem) -> None:
         """Publish it, or say why not: in one transaction with what tells of it."""
         value = item.value
-        entry = {**value["item"], "created_at": times.stamp(self._parts.now())}
+        stamp = times.stamp(self._parts.now())
+        owners = [{**each, "since": stamp} for each in value["item"]["owners"]]
+        entry = {**value["item"], "owners": owners, "created_at": stamp, "updated_at": stamp}
         key = f"{entry['collection']}/{entry['id']}"
-        why = self._objection(value)
+        why = await self._objection(value)
         if not why:
             said = {"caller_id": value["publisher"], "content_id": item.key, "channel": entry["collection"]}
             draft = Draft(
@@ -106,15 +116,25 @@ class Publishing:
                 why = str(full)
         await self._failed(item, why)
 
-    def _objection(self, value: Mapping[str, Any]) -> str:
+    async def _objection(self, value: Mapping[str, Any]) -> str:
         """Why it is not published any more; empty: it is."""
-        collection = self._parts.collections.find(value["item"]["collection"])
+        item = value["item"]
+        collection = self._parts.collections.find(item["collection"])
         publisher = self._parts.directory.by_id(value["publisher"])
         if collection is None:
             return "the channel is configured no longer"
         if publisher is None or scopes.missing(publisher.scopes, collection.section.write):
             return "its publisher may not write to the channel any more"
+        # Those that an earlier release has scheduled have none.
+        if (authority := value.get("authority")) is not None:
+            if scopes.missing(scopes.parse(authority["scopes"]), collection.section.write):
+                return "the call that scheduled it did not claim what writing to the channel takes by now"
+            given = {"channel": collection.name, "content": item["data"]}
+            refusal = await self._parts.workflows.objection(authority, "PUBLISH", "/", given)
+            if refusal is not None:
+                return f"its publisher may not publish any more: {refusal.explanation}"
         try:
+            collection.require_sound(item["data"], "content")
             collection.require_room(1)
         except Refusal as full:
             return full.explanation
@@ -152,6 +172,18 @@ class Publishing:
             expected=item.version,
         )
         return Cancelling(kind=PUBLICATION, changes=(change,))
+
+
+def _authority(context: BuiltInContext) -> Mapping[str, Any]:
+    """
+    By what it is judged once more at its time.
+
+    :raises Refusal: 403 for what ends with the call.
+    """
+    found = standing(context.invocation.exchange)
+    if found is None:
+        raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
+    return found
 
 
 def _due(item: StateItem) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.contract.grants import Grant
 from agtphost.methods.standard import queues
 from tests.methods.standard.transacting_hosts import SETTINGS, Transacting, at_once
 from tests.programmes import length
@@ -285,6 +286,27 @@ def test_a_summary_is_published_now_and_later() -> None:
     host.advance(60)
     (told,) = (each for each in host.inbox(host.writer) if each["topic"] == "publication-failed")
     assert told["content"]["content_id"] == late["content_id"]
+    host.close()
+
+
+def test_what_was_scheduled_is_judged_once_more_at_its_time() -> None:
+    """METH-029: who may not PUBLISH by then publishes nothing, is told why, and may again later."""
+    host = Transacting()
+    rights = host.core.on.rights
+    first, second = (
+        host.done("PUBLISH", channel="knowledge", content={"n": n}, schedule_at=_in(host, 100 * n)) for n in (1, 2)
+    )
+    rights.configure([Grant(agent_id=host.writer.agent_id, allow="QUERY *", until=None)])
+    assert host.ask("PUBLISH", channel="knowledge", content=1).reason == "grant-required"
+    host.advance(101)
+    rights.configure([])
+    assert host.ask("FETCH", host.desk, resource_id=first["resource_id"]).status == 404
+    (told,) = (each for each in host.inbox(host.writer) if each["topic"] == "publication-failed")
+    assert told["content"]["content_id"] == first["content_id"]
+    assert "may not publish any more: The operator of this host" in told["content"]["why"]
+    host.advance(101)
+    item = host.done("FETCH", host.desk, resource_id=second["resource_id"])
+    assert item["created_at"] == item["last_modified"] == item["owners"][0]["since"]
     host.close()
 
 

@@ -23,8 +23,9 @@ from twisted.python.failure import Failure
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.table import Match
+from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.invocation import Dispatches
-from agtphost.dispatch.resumption import Resumed
+from agtphost.dispatch.resumption import Resumed, resumed
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
@@ -90,6 +91,7 @@ class Workflows:
         self.held = held
         self._ledger = ledger
         self._dispatcher: Dispatches | None = None
+        self._objection: Objecting | None = None
         self._match: Callable[[str, str], Match | None] = lambda method, path: None
         self._runs: dict[str, Run] = {}
         self._changing = Claims(now)
@@ -98,9 +100,22 @@ class Workflows:
         self._started = False
         self._stopping = False
 
-    def turn_to(self, dispatcher: Dispatches, match: Callable[[str, str], Match | None]) -> None:
+    def turn_to(self, dispatcher: Dispatches, match: Callable[[str, str], Match | None], objection: Objecting) -> None:
         """From now on, further calls are made by this dispatcher, under its configuration."""
-        self._dispatcher, self._match = dispatcher, match
+        self._dispatcher, self._match, self._objection = dispatcher, match, objection
+
+    async def objection(
+        self, authority: Mapping[str, Any], method: str, path: str, input: Mapping[str, Any]
+    ) -> Refusal | None:
+        """
+        Why a call would be refused now that nobody waits for; None where nothing speaks against it.
+
+        :param authority: what :func:`agtphost.dispatch.resumption.standing` found when it was ordered.
+        :raises LedgerUnavailable: the host is not up yet.
+        """
+        if self._objection is None:
+            raise LedgerUnavailable("the host is starting")
+        return await self._objection(*resumed(authority, method, path, input))
 
     def find(self, method: str, path: str) -> Match | None:
         """What a method on a path is bound to at present."""
