@@ -8,7 +8,9 @@ Schemas, endpoints by ``METHOD /path`` where the document has them so.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import yaml
@@ -22,6 +24,12 @@ _TOP = (
     *("vocabulary", "data_manifest", "schemas", "endpoints", "suppressions"),
 )
 _VOCABULARY = ("declared_verbs", "domain", "namespace", "version", "negotiable")
+_POWERS = re.compile(r'"(?:[^"\\]|\\.)*+"|-?[0-9.]++e[-+]?[0-9]+')
+"""Texts of JSON, in which nothing is a number; and numbers with powers of ten."""
+
+LONGEST_NUMBER = 64
+"""Characters of a number that is read."""
+
 _ENDPOINT = ("method", "path", "semantic", "input", "output", "errors")
 
 
@@ -65,7 +73,15 @@ def _endpoint(endpoint: Endpoint) -> dict[str, Any]:
 
 def as_json(value: Mapping[str, Any]) -> str:
     """JSON text."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return _POWERS.sub(lambda found: found[0] if found[0][0] == '"' else _decimal(float(found[0])), text)
+
+
+def _decimal(number: float) -> str:
+    """In standard decimal notation, as long as that can be read again."""
+    text = format(Decimal(repr(number)), "f")
+    text = text if "." in text else f"{text}.0"
+    return text if len(text) <= LONGEST_NUMBER else repr(number)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -85,7 +101,15 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain and words else '"')
 
 
+def _float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
+    text = _decimal(number)
+    if "e" in text:
+        return dumper.represent_float(number)
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+
+
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(float, _float)
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:

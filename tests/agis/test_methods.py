@@ -77,6 +77,14 @@ def test_what_conforms_and_deserves_a_look(name: str) -> None:
     assert rules(verdict) == DOUBTFUL[name] and verdict.conforms
 
 
+def test_a_declared_verb_is_the_method_in_any_letters() -> None:
+    """Which is said where it is declared, once (AGIS v01 section 4.1 (e))."""
+    for declared, lines in (("book", 1), ("BOOK", 0)):
+        verdict = examined(changed(("vocabulary.declared_verbs", [declared])))
+        assert verdict.conforms and rules(verdict) == ["2-case"] * lines
+        assert all((each.place, each.fix) == ("vocabulary.declared_verbs", "BOOK") for each in verdict.findings)
+
+
 def inflected(verb: str) -> Iterator[str]:
     """The forms of a verb, by the rules of English."""
     stem, vowels = verb, "AEIOU"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+import yaml
 
 from agtphost.agis.document import Document
 from agtphost.agis.normal import as_json, as_yaml, normal
@@ -144,3 +147,19 @@ def test_shared_schemas() -> None:
     broken = {**shared, "Name": {"type": "word"}}
     assert not examined(changed(("schemas", broken), ("endpoints.0.input", ours))).conforms
     assert not examined(changed(("endpoints.0.input", ours))).conforms, "there is no such schema"
+
+
+def test_numbers_are_decimal() -> None:
+    """In standard notation (AGIS v01 section 10), unless nobody could read them so; and texts are no numbers."""
+    numbers = {"minimum": 1e-5, "maximum": 1e22, "multipleOf": 2.5e-8, "exclusiveMaximum": 1e300, "default": -1.5}
+    given = document(
+        changed(
+            ("endpoints.0.input", {"type": "object", "properties": {"size": {"type": "number", **numbers}}}),
+            ("description", 'Of 1e-5 and "2e22'),
+        )
+    )
+    value = normal(given)
+    for text, values in ((as_yaml(value), yaml.safe_load), (as_json(value), json.loads)):
+        assert values(text) == value
+        assert re.findall(r"[0-9.]+e[-+]?[0-9]+", text.replace(".0e", "e")) == ["1e-5", "2e22", "1e+300"]
+        assert "10000000000000000000000.0" in text and "0.000000025" in text and "0.00001" in text

@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from agtphost.agis.normal import as_json, as_yaml, normal
 from agtphost.agis.rules import RULES
 from agtphost.agis.validation import validate
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed, examined, method, rules
 from tests.rows import each_row
 
 SEMANTIC, INPUT = "endpoints.0.semantic", "endpoints.0.input"
+SENSITIVITIES = ("low", "medium", "high", "informational", "reversible", "irreversible")
 PAIRS = {"type": "object", "additionalProperties": False}
 
 
 def _another(**members: Any) -> list[dict[str, Any]]:
     return [ENDPOINT, {**ENDPOINT, "path": "/room", **members}]
+
+
+def _unsure(verb: str) -> dict[str, Any]:
+    """A document of a verb that cannot be undone, whatever it says of its impact."""
+    found = method(verb, "/order")
+    del found["endpoints"][0]["semantic"]["impact_tier"]
+    return {**found, "endpoints": [_with(found["endpoints"][0], confidence_guidance=0.5)]}
+
+
+def _with(endpoint: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {**endpoint, "semantic": {**endpoint["semantic"], **members}}
 
 
 BROKEN: dict[str, list[dict[str, Any]]] = {
@@ -73,6 +86,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     "5-low-confidence": [
         changed((f"{SEMANTIC}.impact_tier", "irreversible"), (f"{SEMANTIC}.confidence_guidance", 0.5)),
         changed((f"{SEMANTIC}.impact_tier", "irreversible"), (f"{SEMANTIC}.confidence_guidance", None)),
+        *(_unsure(verb) for verb in ("EXECUTE", "CANCEL", "TRANSFER")),
     ],
     "5-impact": [changed((f"{SEMANTIC}.impact_tier", "final"))],
     "5-idempotent": [changed((f"{SEMANTIC}.is_idempotent", "no"))],
@@ -123,6 +137,59 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
 """Documents that break a rule, and no error of another."""
 
 
+SAID = {
+    "5-actor": "agent, user, system",
+    "5-capability": "discovery, transaction, modification, retrieval, analysis, notification",
+    "5-impact": "informational, reversible, irreversible",
+    "5-confidence": "confidence_guidance",
+    "5-idempotent": "is_idempotent",
+    "5-unknown-hint": "table",
+    "7-unused": "FIND",
+    "7-undeclared": "RESERVE",
+    "7-twice": "book",
+    "8-required": "guests",
+    "8-path-parameter": "{number}",
+    "8-snake-case": "partySize",
+    "8-remote": "https://example.com/schema.json",
+}
+"""What a message names besides its place."""
+
+
+ACCEPTED: list[tuple[str, Any]] = [
+    *(
+        ("data_manifest", {"available_data": [{"class": "a", "description": "x", "formats": ["json"], **more}]})
+        for more in (
+            *(
+                {"sensitivity": each, "requires_authorization": each in ("high", "irreversible")}
+                for each in SENSITIVITIES
+            ),
+            {},
+        )
+    ),
+    (
+        f"{SEMANTIC}.state_transition",
+        {"reservation.status": "NONE -> CONFIRMED", "reservation.id": "NULL -> [assigned]"},
+    ),
+    (f"{SEMANTIC}.state_transition", "reservation.status: NONE -> CONFIRMED\nreservation.id: NULL -> [assigned]"),
+    (f"{SEMANTIC}.state_transition", ["reservation.status: NONE -> CONFIRMED"]),
+    (f"{SEMANTIC}.parameter_hints", {"party_size": ["für zwei", "ふたりで", "لشخصين", "\U0001f37d \U0001f37d"]}),
+    (f"{SEMANTIC}.confidence_guidance", 0.9000001),
+    (f"{SEMANTIC}.confidence_guidance", 1),
+]
+"""Places, and what may stand there."""
+
+
+@each_row(("place", "value"), ACCEPTED)
+def test_what_may_be_said(place: str, value: Any) -> None:
+    """Either enumeration, each form of a transition, and any language; nothing is said of it, and all of it is kept."""
+    verdict = examined(changed((place, value)), 2)
+    assert verdict.findings == () and verdict.document is not None
+    for written in (as_yaml, as_json):
+        again = validate(written(normal(verdict.document)).encode(), level=2)
+        assert again.findings == () and again.document is not None
+        assert normal(again.document) == normal(verdict.document)
+
+
 def test_the_sound_one_is_sound() -> None:
     """What every other is made of, in both shapes and at both levels."""
     keyed = changed(
@@ -143,6 +210,7 @@ def test_every_rule(rule: str) -> None:
         assert {*rules(verdict, "error")} <= {rule}, rules(verdict)
         severity = RULES[f"AGIS-P{rule}"].severity.value
         assert verdict.conforms is (severity != "error")
+        assert any(SAID.get(rule, "") in each.message for each in verdict.findings if each.rule.name[6:] == rule)
         for finding in verdict.findings:
             assert finding.line and finding.column and finding.place and finding.message and finding.rule.section
 

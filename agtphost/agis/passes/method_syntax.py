@@ -23,6 +23,18 @@ def check(subject: Subject) -> Iterator[Finding]:
     """What is wrong with the methods."""
     for endpoint in subject.document.endpoints:
         yield from method_findings(subject, endpoint)
+    yield from _declared(subject)
+
+
+def _declared(subject: Subject) -> Iterator[Finding]:
+    """Verbs that the vocabulary has in other letters than capitals, and no endpoint has so: it is said once of each."""
+    written = {endpoint.method for endpoint in subject.document.endpoints}
+    given = subject.document.vocabulary.get("declared_verbs")
+    for index, verb in enumerate(given if isinstance(given, list) else ()):
+        if verb not in written and verb != verb.upper() and verb.upper() in written:
+            place = ("vocabulary", "declared_verbs", index)
+            message = f"{verb} is not in capitals"
+            yield subject.finding("2-case", "vocabulary.declared_verbs", place, message, verb.upper())
 
 
 def is_one_word(method: str, known: Words) -> bool:
