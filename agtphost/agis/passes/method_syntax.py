@@ -30,8 +30,9 @@ def _declared(subject: Subject) -> Iterator[Finding]:
     """Verbs that the vocabulary has in other letters than capitals, and no endpoint has so: it is said once of each."""
     written = {endpoint.method for endpoint in subject.document.endpoints}
     given = subject.document.vocabulary.get("declared_verbs")
-    for index, verb in enumerate(given if isinstance(given, list) else ()):
-        if verb not in written and verb != verb.upper() and verb.upper() in written:
+    declared = {*given} if isinstance(given, list) else set()
+    for index, verb in enumerate(given or ()):
+        if verb not in written and verb.upper() in written - declared:
             place = ("vocabulary", "declared_verbs", index)
             message = f"{verb} is not in capitals"
             yield subject.finding("2-case", "vocabulary.declared_verbs", place, message, verb.upper())
