@@ -94,6 +94,26 @@ class IGate(Interface):
         """
 
 
+Condition = Callable[[Exchange], bool]
+"""Whether what a gate found of another request of the same kind holds of this one; without effect."""
+
+
+class ILastingGate(IGate):
+    """A gate that can say for how long its verdict holds: see :mod:`agtphost.dispatch.passage`."""
+
+    def lasting(exchange: Exchange) -> Sequence[Condition] | None:
+        """
+        Under which conditions the next request need not be looked at, nor any after it.
+
+        That one has the same peer and first line, and fields that differ in identifiers of single calls alone
+        (:data:`agtphost.wire.heads.PER_CALL`). Of gates behind the body nothing but the verdict is kept.
+
+        :param exchange: as it passed this gate.
+        :return: all of them, none if it is never to be looked at; None if every request has to be looked at. A gate
+            in front of the body that says so has all gates look.
+        """
+
+
 class IPayloadAdapter(Interface):
     """
     Carries one framework's payloads on EXECUTE: core v08 sections 7.2.8 and 8.

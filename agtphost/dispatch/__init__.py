@@ -6,6 +6,7 @@ The one way in and the one way out.
 - :mod:`.granted`: what another agent authorized a caller to do
 - :mod:`.rights`: which grants are in force, and of whom
 - :mod:`.order`: the gates' order, as data
+- :mod:`.passage`: how a request passes them, and which need not look again at the next one of its connection
 - :mod:`.sealing`: outcome to record to response, with attestation evidence where there is any
 - :mod:`.dispatcher`: runs all of it
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address

@@ -20,10 +20,12 @@ from agtphost.audit.state import StateFull
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import answers, following
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
-from agtphost.dispatch.encoding import LARGE, PIECE, digest, in_turns, is_heavy, written
+from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
+from agtphost.dispatch.passage import Passage
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
@@ -42,7 +44,6 @@ from agtphost.handlers.deadlines import Deadlines
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import TURN
 from agtphost.wire.events import Request, Response
 
 log = Logger()
@@ -81,7 +82,7 @@ class Dispatcher:
         self._refusals = refusals
         self._tracer = tracer
         self._running = running
-        self._checks = tuple(gate.check for gate in gates)
+        self._passage = Passage(gates, self._objection, clock, ledger.door)
         self._ledger, self._sealer = ledger, sealer
         self._clock, self._deadlines = clock, Deadlines(clock)
         self._timeout = timeout
@@ -97,7 +98,12 @@ class Dispatcher:
         performed = False
         self.under_way.hold()
         try:
-            await self._admit(exchange, interim)
+            try:
+                waiting = self._passage.begin(exchange)
+                if waiting is not None:
+                    await waiting
+            except (Unlisted, AwaitsApproval) as held:
+                await self._admit(exchange, interim, held)
             if exchange.replay is not None:
                 answer = exchange.replay
             else:
@@ -124,7 +130,7 @@ class Dispatcher:
             log_unbelieved(exchange, refusal.cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
-            objection = None if self._running is None else self._running.objection(exchange)
+            objection = self._objection(exchange)
             if objection is not None and performed:
                 objection = after_handler(objection)
             outcome = self._sealer.refusal(exchange, objection or answers.given_up())
@@ -171,34 +177,39 @@ class Dispatcher:
             refusal = self._refusals.counted(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
-    async def _admit(self, exchange: Exchange, interim: Interim | None) -> None:
+    async def _admit(self, exchange: Exchange, interim: Interim | None, held: Refusal) -> None:
         """
-        Every gate. A stream waits for the person that its call needs, and passes all gates once more.
+        Every gate once more: a stream waits for the person that its call needs.
 
+        :param held: what ended it at first.
         :raises Refusal: the first gate's that objects; 202 of whoever asked for no stream.
         """
         asked = False
         ends: float | None = None
         while True:
-            try:
-                await self._pass(exchange)
-                return
-            except Unlisted as unlisted:
+            if isinstance(held, Unlisted):
                 if asked:
-                    raise
+                    raise held
                 asked = True
                 try:
-                    await unlisted.find_out()
+                    await held.find_out()
                 except Exception as failure:
                     log.info("what a call is for could not be found out: {why}", why=str(failure))
-                    raise unlisted from None
-            except AwaitsApproval as held:
+                    raise held from None
+            elif isinstance(held, AwaitsApproval):
                 now = self._clock.seconds()
                 ends = now + patience(exchange) if ends is None else ends
                 if interim is None or ends <= now:
-                    raise
+                    raise held
                 await self._hear(exchange, held, interim, ends)
             exchange.restart(time.time())
+            try:
+                waiting = self._passage.anew(exchange)
+                if waiting is not None:
+                    await waiting
+                return
+            except (Unlisted, AwaitsApproval) as again:
+                held = again
 
     async def _hear(self, exchange: Exchange, held: AwaitsApproval, interim: Interim, ends: float) -> None:
         """
@@ -229,30 +240,9 @@ class Dispatcher:
                 raise held.remembered() from None
             raise Refusal(Reason.APPROVAL_EXPIRED, details=held.shown) from None
 
-    async def _pass(self, exchange: Exchange) -> None:
-        """
-        Every gate, in order. Between two gates that read a large body the others have their turn.
-
-        :raises Refusal: the first gate's that objects.
-        """
-        if self._ledger.door.shut:
-            await self._ledger.door.passed()
-        large = len(exchange.request.body) > LARGE
-        began = time.thread_time() if large else 0.0
-        for check in self._checks:
-            waiting = check(exchange)
-            if large and waiting is None and time.thread_time() - began > TURN / 2:
-                waiting = deferLater(self._clock, 0)
-            if waiting is not None:
-                await waiting
-                self._require_standing(exchange)
-                began = time.thread_time()
-
-    def _require_standing(self, exchange: Exchange) -> None:
-        """Time has passed since the gates above looked at the agents of a call."""
-        objection = None if self._running is None else self._running.objection(exchange)
-        if objection is not None:
-            raise objection
+    def _objection(self, exchange: Exchange) -> StoppedAgent | None:
+        """Why a call that waited may not go on."""
+        return None if self._running is None else self._running.objection(exchange)
 
     # The handler
 

@@ -138,6 +138,11 @@ class Exchange:
     """The stored answer to an earlier request with the same key."""
 
     @property
+    def settled(self) -> bool:
+        """Whether :attr:`binding` is what is called: the body of an EXECUTE or a QUERY may name something else."""
+        return self.method != "EXECUTE" and self.method != "QUERY"
+
+    @property
     def owner(self) -> str:
         """Whose state this request may touch: see :func:`state_owner`; empty where it names no caller."""
         return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)

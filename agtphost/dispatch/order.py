@@ -131,7 +131,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         *((body.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
         body.ParametersGate(),
         given.action,
-        authority.AuthorityGate("scopes and assurance of the action"),
+        authority.AuthorityGate("scopes and assurance of the action", behind_body=True),
         # Always there: no host lets a PURCHASE through without it.
         given.merchant or MerchantGate(given.states, MerchantManifests()),
         *((given.sessions,) if given.sessions is not None else ()),

@@ -126,6 +126,6 @@ def test_patterns_are_anchored() -> None:
 def test_contracts_are_presented_early() -> None:
     """Design decision 6: after aliases, before the catalog; without a negotiator there is no such gate."""
     table = NegotiatingHost()
-    names = [gate.name for gate in (check.__self__ for check in table.dispatcher._checks)]  # type: ignore[attr-defined]
+    names = [gate.name for gate in table.dispatcher._passage.gates]  # type: ignore[attr-defined]
     at = names.index("contract presentation")
     assert names[at - 1] == "alias" and names[at + 1] == "catalog"

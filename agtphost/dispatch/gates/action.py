@@ -18,7 +18,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.iagtp import IGate, IPayloadAdapter
+from agtphost.iagtp import Condition, ILastingGate, IPayloadAdapter
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
@@ -129,7 +129,7 @@ def _take_key(exchange: Exchange) -> None:
         exchange.idempotency_key = parameters.identifier(exchange.parameters, "idempotency_key")
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ActionGate:
     """
     Turns an EXECUTE into the binding of its action.
@@ -173,6 +173,14 @@ class ActionGate:
             # Who came this far for the actions of operators is told first that this is none of them.
             authority.require_assurance(exchange, exchange.binding)
         _take_key(exchange)
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """What the method and the path say is called, is called."""
+        return (
+            ()
+            if exchange.settled and exchange.binding is not None and exchange.binding.handler is not self._carrier
+            else None
+        )
 
     @staticmethod
     def _keyed(exchange: Exchange, binding: Binding) -> None:

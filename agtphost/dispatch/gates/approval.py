@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zope.interface import implementer
 
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.exchange import Exchange
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, ILastingGate
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ApprovalGate:
     """
     A call that needs an approval has one, else 202; a call that needs none pays one attribute test.
@@ -25,3 +27,7 @@ class ApprovalGate:
     def check(self, exchange: Exchange) -> None:
         if exchange.binding.approval:  # type: ignore[union-attr]
             self._approvals.require(exchange)
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """What needs no approval needs none later."""
+        return () if exchange.settled and not exchange.binding.approval else None  # type: ignore[union-attr]

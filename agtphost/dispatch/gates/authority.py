@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from zope.interface import implementer
 
@@ -10,7 +11,7 @@ from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, ILastingGate
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.holdings import CLAIMS, LONGEST_CLAIM
@@ -20,7 +21,7 @@ _Claim = tuple[frozenset[str], str | None, frozenset[str] | None]
 """What the agent was granted, what it claims, and what its certificate commits it to."""
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class AnonymousGate:
     """
     A caller without a name gets no further than what is open to everyone: 401 (AGTP-029).
@@ -39,8 +40,12 @@ class AnonymousGate:
         if exchange.assurance is Assurance.NONE and binding is not None and binding.min_assurance:
             authority.require_assurance(exchange, binding)
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Whoever has a name passes."""
+        return None if exchange.caller is None else ()
 
-@implementer(IGate)
+
+@implementer(ILastingGate)
 class ClaimedScopesGate:
     """Works out the effective scopes; a claim beyond what was granted is refused, 262 or 455."""
 
@@ -73,6 +78,10 @@ class ClaimedScopesGate:
                 self._remember(caller.agent_id, key, known)
         exchange.scopes = known
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """What is declared, claimed and committed is of the agent, the head and the peer; a grant's is not."""
+        return None if exchange.caller is None or exchange.granted is not None else ()
+
     def _remember(self, agent_id: str, key: _Claim, effective: frozenset[str]) -> None:
         """A few claims of each agent: whoever claims something new each time pushes out its own ones alone."""
         own = self._memo.setdefault(agent_id, OrderedDict())
@@ -93,17 +102,19 @@ class ClaimedScopesGate:
             raise Refusal(Reason.INVALID_AUTHORITY_SCOPE, f"Authority-Scope is malformed: {error}.") from None
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class AuthorityGate:
     """
     The binding is this agent's, its scopes are held, and the caller is known surely enough.
 
     :param name: of the gate. It stands twice in the order: before the body is read, so that nobody's body is
         parsed who may not call; and behind it, where the body of an EXECUTE has named another binding.
+    :param behind_body: which of the two it is.
     """
 
-    def __init__(self, name: str = "required scopes and assurance") -> None:
+    def __init__(self, name: str = "required scopes and assurance", *, behind_body: bool = False) -> None:
         self.name = name
+        self._behind_body = behind_body
 
     def check(self, exchange: Exchange) -> None:
         binding = exchange.binding
@@ -115,3 +126,9 @@ class AuthorityGate:
         for check in authority.CHECKS:
             check(exchange, binding)
         exchange.admitted = binding
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Agents, scopes and assurance are what they were; of who is narrowed, nothing is kept."""
+        if exchange.granted is not None or exchange.narrowings:
+            return None
+        return () if not self._behind_body or exchange.settled else None

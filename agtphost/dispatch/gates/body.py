@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -18,7 +18,7 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, IGate, ILastingGate
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
@@ -230,7 +230,7 @@ class BodyGate:
         return header
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ParametersGate:
     """
     A built-in takes the parameters that its published schema names, and no others: else 422 (AGTP-API section 13.3).
@@ -259,6 +259,10 @@ class ParametersGate:
             details={"parameter": unknown[0], "parameters": unknown, "close_matches": close},
         )
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """What is no built-in takes whatever its schema says."""
+        return () if exchange.binding is not None and exchange.binding.tier != BUILT_IN else None
+
 
 def _beside(binding: Binding | None) -> Collection[str]:
     """Of task and session, what a body without an envelope may name beside a built-in's own parameters."""
@@ -281,7 +285,7 @@ def _declared(method: str, path: str) -> frozenset[str]:
     return contract_of(method, path).names(path)
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class LegacyGate:
     """
     Gives an opted-in HTTP verb the parameters of the EXECUTE it stands for (AGTP-API section 3.6).
@@ -314,6 +318,10 @@ class LegacyGate:
         if added:
             exchange.parameters = {**exchange.parameters, **added}
             exchange.input = _input(exchange)
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Only what stands for an EXECUTE is looked at."""
+        return () if exchange.requested_method is None or exchange.method != "EXECUTE" else None
 
     @staticmethod
     def _key(exchange: Exchange) -> str:

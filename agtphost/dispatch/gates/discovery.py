@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zope.interface import implementer
 
+from agtphost.contract.binding import Binding
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization, is_registrar
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, ILastingGate
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class DiscoveryGate:
     """
     Built-ins that only read are for authenticated callers (AGTP-API section 8.7): in the order where the operator
@@ -30,8 +33,7 @@ class DiscoveryGate:
         self._authorization = authorization
 
     def check(self, exchange: Exchange) -> None:
-        binding = exchange.binding
-        if binding is None or binding.tier != "A" or binding.state_changing:
+        if not self._asked(exchange.binding):
             return
         if (
             exchange.assurance >= self._least
@@ -46,3 +48,12 @@ class DiscoveryGate:
             details={"assurance": exchange.assurance.label},
             scopes=(),
         )
+
+    @staticmethod
+    def _asked(binding: Binding | None) -> bool:
+        """Whether it is one of the host's own that only read."""
+        return binding is not None and binding.tier == "A" and not binding.state_changing
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Whoever is known surely enough passes, and so does what is no built-in that reads."""
+        return () if exchange.assurance >= self._least or not self._asked(exchange.binding) else None

@@ -14,11 +14,11 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.method import not_allowed, require_consent
 from agtphost.errors import Refusal
-from agtphost.iagtp import IContractResolver, IGate
+from agtphost.iagtp import Condition, IContractResolver, IGate, ILastingGate
 from agtphost.vocabulary.reasons import Reason
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ContractGate:
     """A presented contract is the caller's own and in force: else 404 or 464 (AGTP-API section 10.1.4)."""
 
@@ -32,8 +32,13 @@ class ContractGate:
         if "contract-synthesized" in fields or "synthesis-id" in fields:
             exchange.contract = self._presented(exchange)
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Contracts begin and end."""
+        fields = exchange.request.headers.by_name
+        return None if "contract-synthesized" in fields or "synthesis-id" in fields else ()
 
-@implementer(IGate)
+
+@implementer(ILastingGate)
 class EndpointGate:
     """
     Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1).
@@ -75,6 +80,11 @@ class EndpointGate:
             )
         exchange.binding = match.binding
         exchange.path_parameters = match.path_parameters
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """What is registered stays; what was negotiated may not."""
+        match = self._match(exchange.method, exchange.path)
+        return None if match is None or match.binding is not exchange.binding else ()
 
 
 @implementer(IGate)

@@ -10,7 +10,7 @@ stopped the grantor stopped its grants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from zope.interface import implementer
@@ -23,7 +23,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
-from agtphost.iagtp import IAgentDirectory, IGate
+from agtphost.iagtp import Condition, IAgentDirectory, ILastingGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage, digest_of
 from agtphost.identity.peer import Assurance
@@ -39,7 +39,7 @@ def grant_id_of(digest: str) -> str:
     return f"azn-{digest[:32]}"
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class GrantedGate:
     """
     Finds the grant behind ``Delegation-Token``, and has the request run under it.
@@ -97,6 +97,10 @@ class GrantedGate:
         if (own := self._narrowings(grantor.agent_id)) is not None:
             exchange.narrowings = (*exchange.narrowings, own)
         exchange.granted = _granted(value, grantor, text)
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Who runs under no grant has presented none."""
+        return () if exchange.granted is None else None
 
 
 def _granted(value: Mapping[str, Any], grantor: Agent, token: str) -> Granted:

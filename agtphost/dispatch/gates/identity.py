@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from zope.interface import implementer
 
@@ -13,10 +13,10 @@ from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
-from agtphost.iagtp import IAgentDirectory, IGate
+from agtphost.iagtp import Condition, IAgentDirectory, IGate, ILastingGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.authorities import ClientAuthorities
-from agtphost.identity.peer import Assurance, PeerCertificate
+from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.reasons import Reason
@@ -151,7 +151,7 @@ class FramingGate:
         return value
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ConnectionGate:
     """
     The certificate of this connection still holds, and names the caller the header names.
@@ -199,6 +199,19 @@ class ConnectionGate:
                 "Leave Owner-ID out.",
             )
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+        """What the fields say is as true as it was; that the certificate counts is asked of each request."""
+        certificate, objection = exchange.peer.certificate, self._objection
+        if certificate is None:
+            return ()
+        since, until = certificate.valid_from, certificate.valid_to
+
+        def counts(later: Exchange) -> bool:
+            now = later.now
+            return since <= now <= until and (objection is None or not objection(certificate, now))
+
+        return (counts,)
+
     @staticmethod
     def _refuse_revoked(why: str) -> None:
         """The connection stays open, and is good for nothing (companion section 9.3)."""
@@ -211,7 +224,7 @@ class ConnectionGate:
         raise Refusal(Reason.CERTIFICATE_REVOKED)
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class CallerGate:
     """
     The calling agent is one this host knows, and is not stopped: core v08 section 6.5, design decision 4.
@@ -261,6 +274,25 @@ class CallerGate:
         # Last: the record of the refusal then says who was stopped, and how surely it was that agent.
         refuse_stopped(self._states(caller), "caller", agent_id)
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """As long as it is that agent, in that state, and nobody narrows it or doubts its certificate."""
+        caller, certificate = exchange.caller, exchange.peer.certificate
+        if caller is None or exchange.narrowings or exchange.peer.delegation is not None:
+            return None
+        agent_id, state = caller.agent_id, self._states(caller)
+        by_id, states, narrowings, vouches = self._by_id, self._states, self._narrowings, self._vouches
+        proven = certificate is not None and certificate.agent_id is not None
+
+        def unchanged(later: Exchange) -> bool:
+            return (
+                by_id(agent_id) is caller
+                and states(caller) is state
+                and narrowings(agent_id) is None
+                and (vouches is None or not proven or vouches(certificate, caller))  # type: ignore[arg-type]
+            )
+
+        return (unchanged,)
+
     def _narrowed(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
         lineage = exchange.peer.delegation
         if lineage is None:
@@ -286,7 +318,7 @@ class CallerGate:
             raise Refusal(Reason.CERTIFICATE_AUTHORITY_MISMATCH)
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class AddresseeGate:
     """
     Which hosted agent is addressed: design decision 5.
@@ -338,7 +370,7 @@ class AddresseeGate:
             # The namespace is the host's own, and is there whatever becomes of the only agent in it.
             agent = None
         else:
-            agent = self._fallback(exchange)
+            agent = self._fallback(exchange.peer, exchange.caller)
         exchange.agent = agent
         if agent is None:
             return
@@ -349,6 +381,21 @@ class AddresseeGate:
             refuse_stopped(state, "agent", agent.agent_id)
         else:
             exchange.agent_state = state
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """As long as the same agent is addressed, in the same state."""
+        agent, path = exchange.agent, exchange.request.path
+        peer, caller, fallback, states = exchange.peer, exchange.caller, self._fallback, self._states
+        if path.startswith("/agents"):
+            named, label = self._directory.by_name, path[len("/agents/") :].partition("/")[0]
+            if agent is None or named(label) is not agent:
+                return None
+            state = states(agent)
+            return (lambda later: named(label) is agent and states(agent) is state,)
+        if agent is None:
+            return (lambda later: fallback(peer, caller) is None,)
+        state = states(agent)
+        return (lambda later: fallback(peer, caller) is agent and states(agent) is state,)
 
     def _refuse_moved(self, exchange: Exchange, path: str) -> None:
         """Agents are under a subdomain here; lists that DISCOVER gives stay, and so do calls made inside."""
@@ -378,12 +425,11 @@ class AddresseeGate:
             raise addressing.alias_conflict(label, caller.agent_id)
         return agent
 
-    def _fallback(self, exchange: Exchange) -> Agent | None:
-        if exchange.peer.server_name is not None:
-            label = self._by_server_name.get(exchange.peer.server_name)
+    def _fallback(self, peer: Peer, caller: Agent | None) -> Agent | None:
+        if peer.server_name is not None:
+            label = self._by_server_name.get(peer.server_name)
             if label is not None:
                 return self._directory.by_name(label)
         if (only := self._directory.only) is not None:
             return only
-        caller = exchange.caller
         return caller if caller is not None and caller.hosted else None

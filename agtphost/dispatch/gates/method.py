@@ -10,13 +10,13 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, ILastingGate
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ReservedHeadersGate:
     """Delegation-Chain has no semantics yet, so it is refused rather than ignored (core v08 section 5.5)."""
 
@@ -26,8 +26,12 @@ class ReservedHeadersGate:
         if "delegation-chain" in exchange.request.headers:
             raise Refusal(Reason.DELEGATION_NOT_SUPPORTED, details={"header": "Delegation-Chain"})
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+        """It depends on a field alone."""
+        return ()
 
-@implementer(IGate)
+
+@implementer(ILastingGate)
 class AliasGate:
     """Resolves the wire verb in one hop, before any other look at it (AGTP-API section 9.2)."""
 
@@ -45,8 +49,12 @@ class AliasGate:
             exchange.method = resolved
             exchange.requested_method = wire
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+        """It depends on the first line alone."""
+        return ()
 
-@implementer(IGate)
+
+@implementer(ILastingGate)
 class CatalogGate:
     """
     The method is one of the catalog's, or one the operator declared: else 459 (AGTP-API section 3.2).
@@ -80,6 +88,10 @@ class CatalogGate:
         if exchange.method not in known:
             require_consent(exchange, self._policy)
             raise self._violation(exchange.method, catalog)
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+        """It depends on the first line and a field alone."""
+        return ()
 
     def _asked(self, version: str) -> tuple[Catalog, frozenset[str]]:
         found = self._by_version.get(version)
@@ -133,7 +145,7 @@ def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
     )
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class PathGate:
     """The path follows the path grammar: else 460 naming the segment (AGTP-API section 5)."""
 
@@ -151,8 +163,12 @@ class PathGate:
                 details={"segment": offence.segment, "path": exchange.path},
             )
 
+    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+        """It depends on the first line alone."""
+        return ()
 
-@implementer(IGate)
+
+@implementer(ILastingGate)
 class PolicyGate:
     """The operator's method policy admits the method, and so it must the target of a redirect."""
 
@@ -172,6 +188,10 @@ class PolicyGate:
             exchange.requested_method = exchange.requested_method or exchange.method
             exchange.method, exchange.path = target
             self._require(exchange)
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+        """It depends on the first line alone."""
+        return ()
 
     def _require(self, exchange: Exchange) -> None:
         if not self._policy.admits(exchange.method):

@@ -8,14 +8,14 @@ and fails by its own reasons. The token is looked at here and nowhere else.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 
 from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, ILastingGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary.newest import keep
@@ -25,7 +25,7 @@ REMEMBERED = 4_096
 """Tokens whose verdict is remembered until they expire, by their hash."""
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ActingPrincipalGate:
     """
     A credential that is presented has to be valid; one that a method requires has to be presented.
@@ -62,6 +62,10 @@ class ActingPrincipalGate:
                 f"{exchange.method} needs a credential of the person or service that the agent acts for.",
                 headers=(("WWW-Authenticate", "Bearer"),),
             )
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Credentials expire; who presents none, and needs none, passes."""
+        return () if exchange.acting_principal is None else None
 
     def _principal(self, credential: str, now: float) -> ActingPrincipal:
         name = sha256(credential.encode("utf-8", "surrogatepass")).digest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from zope.interface import implementer
 
@@ -13,13 +13,13 @@ from agtphost.dispatch import generated_code
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, ILastingGate
 from agtphost.vocabulary.reasons import Reason
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class ProcedureGate:
     """
     RUN runs what stands in a registry, with input that is an object, and with no code that nobody has looked at.
@@ -46,3 +46,7 @@ class ProcedureGate:
             raise parameters.invalid("input", "input is no object: RUN takes no free-form text.", "Send an object.")
         if not binding.approval:
             generated_code.require_clear(self._held, given)
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Every other method passes."""
+        return () if exchange.settled and exchange.binding is not None and exchange.binding.method != "RUN" else None

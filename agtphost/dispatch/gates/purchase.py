@@ -12,6 +12,7 @@ which a PURCHASE without its headers passes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -27,7 +28,7 @@ from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
 from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.iagtp import IGate
+from agtphost.iagtp import Condition, ILastingGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.intent import DIGEST, Intent, IntentAssertions, IntentError
 from agtphost.vocabulary import budget, money
@@ -46,7 +47,7 @@ _NAME_CART = "Send Cart-Digest or cart_quote_id of the QUOTE that the assertion 
 log = Logger()
 
 
-@implementer(IGate)
+@implementer(ILastingGate)
 class MerchantGate:
     """
     Lets a PURCHASE pass whose counterparty was verified; every other method passes at once.
@@ -95,6 +96,10 @@ class MerchantGate:
                     address=exchange.peer.address,
                 )
             raise
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Every other method passes."""
+        return () if exchange.method != METHOD else None
 
     def _check(self, exchange: Exchange) -> None:
         caller = exchange.caller
