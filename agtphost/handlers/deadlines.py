@@ -47,9 +47,14 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._waits)
 
-    def add(self, seconds: float, late: Late) -> None:
-        """Have ``late`` called after so many seconds, unless it is discarded before; it stands for the wait itself."""
-        at = self._clock.seconds() + seconds
+    def add(self, seconds: float, late: Late) -> float:
+        """
+        Have ``late`` called after so many seconds, unless it is discarded before; it stands for the wait itself.
+
+        :return: the time now.
+        """
+        now = self._clock.seconds()
+        at = now + seconds
         self._count = number = self._count + 1
         self._waits[late] = number
         heap = self._heap
@@ -59,6 +64,7 @@ class Deadlines:
             heapify(heap)
         if at < self._at:
             self._set(at, seconds)
+        return now
 
     def discard(self, late: Late) -> None:
         """The wait is over. One that is not known, as its time was up, is no error."""

@@ -2,8 +2,9 @@
 MCP servers behind AGTP: adapters section 1.1.
 
 From the wire upwards: :mod:`.stdio` (with :mod:`.launcher` running a child, :mod:`.long_lines` for what is beyond its
-bound, and :mod:`.input_watch`) and :mod:`.streamable_http` (with :mod:`.token_source`) are the links, :mod:`.links` is
-their seam; :mod:`.jsonrpc` is the peer; :mod:`.versions` agrees on a version; :mod:`.session` speaks it.
+bound, :mod:`.input_watch` and :mod:`.gathering`) and :mod:`.streamable_http` (with :mod:`.token_source`) are the links,
+:mod:`.links` is their seam; :mod:`.jsonrpc` is the peer; :mod:`.versions` agrees on a version; :mod:`.session` speaks
+it.
 
 A server: :mod:`.server` (the service), :mod:`.snapshot`, :mod:`.requests` (what its callers need of it) and
 :mod:`.instances` (whose process a call goes to). What it has: :mod:`.tools` judges definitions, :mod:`.catalogue` and

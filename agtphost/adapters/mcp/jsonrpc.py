@@ -47,6 +47,9 @@ Notified = Sink
 MAX_BATCH = 100
 """Messages in one JSON array (protocol 2025-03-26 has batches); more is an attack."""
 
+RISE = 1.25
+"""By how much an answer may raise what a quick one is taken to take: slow ones among them are none."""
+
 _UNCANCELLABLE = frozenset({"initialize", "server/discover"})
 
 
@@ -73,9 +76,10 @@ class PeerCounters:
 
 
 class _Call:
-    __slots__ = ("continues", "deferred", "late", "method", "sink")
+    __slots__ = ("began", "continues", "deferred", "late", "method", "sink")
 
     def __init__(self, method: str, deferred: Deferred[Any], sink: Sink | None, continues: int | None) -> None:
+        self.began = 0.0
         self.continues = continues
         self.method = method
         self.deferred = deferred
@@ -113,6 +117,9 @@ class JsonRpcPeer:
 
         self._last_id = 0
         self._ended: Lost | None = None
+        self.quick = 0.0
+        """See :class:`agtphost.adapters.mcp.links.Receiver`."""
+
         self.counters = PeerCounters()
         self.link = open_link(self)
 
@@ -172,7 +179,7 @@ class JsonRpcPeer:
             self._continued[continues] = call_id
         if timeout is not None:
             call.late = partial(self._expire, call_id, timeout)
-            self._deadlines.add(timeout, call.late)
+            call.began = self._deadlines.add(timeout, call.late)
         try:
             if self._ended is not None:
                 raise self._ended.again()
@@ -257,6 +264,9 @@ class JsonRpcPeer:
                 self.counters.unknown += 1
             return False
         self.counters.answers += 1
+        if call.late is not None:
+            took = self._clock.seconds() - call.began
+            self.quick = min(took, self.quick * RISE) if self.quick else took
         error = message.get("error")
         if error is None:
             call.deferred.callback(message.get("result"))

@@ -48,6 +48,10 @@ class Receiver(Protocol):
     def only_call(self) -> int | None:
         """The id of the one call in flight; None where there is none, or several."""
 
+    @property
+    def quick(self) -> float:
+        """Seconds that the quick ones of the answers take lately; 0 before the first."""
+
     def lost(self, failure: Lost) -> None:
         """The link ended: every call in flight fails now."""
 

@@ -139,6 +139,11 @@ class BoundedLines:
         self.long: LongLine | None = None
         """The line that is being skipped."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether a line has begun that has not ended."""
+        return bool(self._held) or self.long is not None
+
     def feed(self, octets: bytes) -> list[bytes | LongLine]:
         """
         Take what arrived.

@@ -12,7 +12,8 @@ started. A link ends in one of three ways, each exactly once:
   :meth:`StdioLink.abort` at once (TERM, KILL), for a server that breaks the rules,
   one that reads nothing for ``input_timeout`` seconds among them.
 
-A line that is too long ends nothing but its own call: :mod:`.long_lines`.
+A line that is too long ends nothing but its own call: :mod:`.long_lines`. Where many calls wait, answers that come one
+by one are read together: :mod:`.gathering`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from agtphost.adapters.mcp.gathering import Gathering
 from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, whose
@@ -127,6 +129,7 @@ class StdioLink(ProcessProtocol):
         self._too_long = 0
         self._watch = InputWatch(reactor, input_timeout, self._input_fd, self._not_reading)
         self._throttle = ReadThrottle(reactor, self._stop_reading, self._read_again)
+        self._gathering = Gathering(reactor, self._gathered)
         names = ",".join(environment)
         argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
         spawner: IReactorProcess = reactor
@@ -208,12 +211,15 @@ class StdioLink(ProcessProtocol):
     def outReceived(self, data: bytes) -> None:
         if self._lost:
             return
+        long = len(data) >= READ or self._lines.begun
         if len(data) >= READ:
             data += self._more()
         self._unread.extend(self._lines.feed(data))
         self._take_lines()
         line = self._lines.long
         if line is None or self._lost:
+            if not long:
+                self._let_gather()
             return
         if line.size > MOST_SKIPPED:
             reason = f"it wrote {MOST_SKIPPED} octets without a newline"
@@ -305,6 +311,26 @@ class StdioLink(ProcessProtocol):
         except OSError:
             return b""  # Nothing, or something is wrong with it: the reactor finds out.
 
+    def _let_gather(self) -> None:
+        """Read nothing for a moment, where answers come one by one; long ones would fill the pipe."""
+        if self._lost or self._exit is not None or self._throttle.paused or self._lines.begun:
+            return
+        reader = self._process.pipes.get(1)
+        if reader is not None and self._gathering.begins(self._receiver.in_flight, self._receiver.quick):
+            reader.stopReading()
+
+    def _gathered(self) -> None:
+        """Read what has come; where it was nothing, the reactor tells when something comes."""
+        if self._lost or self._throttle.paused:
+            return  # Whoever reads again reads all of it.
+        data = self._more()
+        self._gathering.found(bool(data))
+        if data:
+            self.outReceived(data)
+        reader = self._process.pipes.get(1)
+        if reader is not None and not (self._gathering.going or self._lost or self._throttle.paused):
+            reader.startReading()
+
     def _input_fd(self) -> int | None:
         writer = self._process.pipes.get(0)
         return None if writer is None or self._lost else int(writer.fileno())
@@ -369,6 +395,7 @@ class StdioLink(ProcessProtocol):
             self._lost = True
             self._drop_queue()
             self._watch.stop()
+            self._gathering.stop()
             self._receiver.lost(self._exit or kind(self._reason or "the process has ended"))
 
     def _bury(self) -> None:
