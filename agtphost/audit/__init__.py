@@ -15,7 +15,8 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.settling`: what a group that is through changes in memory
 - :mod:`.takeover`: what the store holds and memory does not: what another process wrote
 - :mod:`.watching`, :mod:`.observed`: who is told of what was sealed, and what they see of it
-- :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.items`: one item of it
+- :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.items`: one item of it;
+  :mod:`.item_tables`: all of one kind
 - :mod:`.configurations`: the events that tell of the host's configuration
 - :mod:`.leases`: watchers of both, which end together with the configuration that they belong to
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it

@@ -129,6 +129,8 @@ class Ledger:
         )
         self._space = Space(self._writer.free_space, free_space_floor, ballast, self._report)
         self._tree = tree
+        self._pruning = False
+        self._held.overdue = self._prune_soon
         self.healthy = False
         self._watchers = Watchers()
         self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
@@ -403,7 +405,7 @@ class Ledger:
         except Exception as error:
             self._report("the store's log could not be folded in: {why}", repr(error))
         self._forgot = time.monotonic()
-        self._reactor.callFromThread(self._prune)
+        self._reactor.callFromThread(self._prune_soon)
         return not more
 
     def _forget(self) -> None:
@@ -413,11 +415,17 @@ class Ledger:
             self._writer.forget()
         except Exception as error:
             self._report("what has expired could not be dropped: {why}", repr(error))
-        self._reactor.callFromThread(self._prune)
+        self._reactor.callFromThread(self._prune_soon)
+
+    def _prune_soon(self) -> None:
+        if not self._pruning:
+            self._pruning = True
+            self._reactor.callLater(0, self._prune)
 
     def _prune(self) -> None:
+        self._pruning = False
         if self._held.prune():
-            self._reactor.callLater(0, self._prune)
+            self._prune_soon()
 
     def _finish(self) -> None:
         """The thread ends, as asked or because of a fault of its own."""

@@ -17,151 +17,42 @@ items of a kind that agents can add to.
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from agtphost.audit.drafts import Change, LedgerUnavailable
+from agtphost.audit.drafts import Change
+from agtphost.audit.item_tables import ALL, ItemTable, beyond_its_share, over
+from agtphost.audit.item_tables import StateFull as StateFull
 from agtphost.audit.items import StateItem as StateItem
 from agtphost.audit.items import item_of
 from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import ANY, Holding, fair_share
+from agtphost.vocabulary.bounds import Holding
 from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.sorted_blocks import SortedBlocks
+from agtphost.vocabulary.steps import TURN
 
 AT_ONCE = 500
 """Expired items that are let go of in one go."""
 
-_ALL = "all"
-"""Instead of an owner, who is hexadecimal or the host."""
+FEW = 10
+"""The same where somebody waits for something else."""
+
+LOOKS = 16
+"""Of these, between two looks at the clock."""
+
+SHARE = TURN / 4
+"""Seconds that one go takes."""
 
 
 class UnknownKind(ValueError):
     """A state item of a kind that is not on the list: a mistake of this program."""
 
 
-class StateFull(LedgerUnavailable):
-    """
-    There is no room for an item, and nothing of its kind may go for it.
-
-    :param in_all: whether all owners together have as many as there may be.
-    :param now: whether ``limit`` is the share that an owner has because of what the others have.
-    """
-
-    def __init__(self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False) -> None:
-        whose = "all agents together" if in_all else "one agent"
-        when = " beside what the others have at present" if now else ""
-        super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here{when}.")
-        self.holding = holding
-        self.limit = limit
-        self.unit = unit
-        self.in_all = in_all
-
-
 Watcher = Callable[[str, StateItem | None], None]
 """Called with an item's key and what it is now: None where it was removed."""
-
-
-@dataclass(slots=True)
-class _Load:
-    """Items and octets: there, or on their way."""
-
-    items: int = 0
-    octets: int = 0
-
-
-@dataclass(slots=True)
-class _Table:
-    """The items of one kind, and what finds them."""
-
-    holding: Holding
-    items: dict[str, StateItem] = field(default_factory=dict)
-    owned: dict[str, dict[str, StateItem]] = field(default_factory=dict)
-    found: dict[tuple[str, Any], dict[str, StateItem]] = field(default_factory=dict)
-    finished: dict[str, StateItem] = field(default_factory=dict)
-    finished_of: dict[str, dict[str, StateItem]] = field(default_factory=dict)
-    loads: dict[str, _Load] = field(default_factory=dict)
-    load: _Load = field(default_factory=_Load)
-    done: dict[str, _Load] = field(default_factory=dict)
-    """Of :attr:`loads`, the finished items, which go where room is wanted; with :data:`_ALL` those of all."""
-
-    coming: dict[str, int] = field(default_factory=dict)
-    """New keys that are under way, with how many changes make them."""
-
-    going: set[str] = field(default_factory=set)
-    """Keys that make room in a change under way."""
-
-    def is_finished(self, item: StateItem) -> bool:
-        holding = self.holding
-        return holding.finished == ANY or (
-            bool(holding.finished) and str(item.brief.get(holding.state)) in holding.finished
-        )
-
-    def count(self, owner: str, items: int, octets: int) -> None:
-        self.load.items += items
-        self.load.octets += octets
-        own = self.loads.get(owner)
-        if own is None:
-            own = self.loads[owner] = _Load()
-        own.items += items
-        own.octets += octets
-        if not own.items and not own.octets:
-            del self.loads[owner]
-
-    def put(self, item: StateItem) -> None:
-        known = self.items.get(item.key)
-        if known is not None:
-            self._unlink(known, keep_place=known.owner == item.owner)
-        self.items[item.key] = item
-        self.owned.setdefault(item.owner, {})[item.key] = item
-        for member in self.holding.indexed:
-            self.found.setdefault((member, item.brief.get(member)), {})[item.key] = item
-        if self.is_finished(item):
-            self.finished[item.key] = item
-            self.finished_of.setdefault(item.owner, {})[item.key] = item
-            self._count_done(item, 1)
-        self.count(item.owner, 1, item.octets)
-
-    def drop(self, key: str) -> StateItem | None:
-        item = self.items.pop(key, None)
-        if item is not None:
-            self._unlink(item, keep_place=False)
-        return item
-
-    def _unlink(self, item: StateItem, *, keep_place: bool) -> None:
-        """Out of every index; ``keep_place``: another version takes its place among its owner's."""
-        if not keep_place:
-            _out(self.owned, item.owner, item.key)
-        for member in self.holding.indexed:
-            _out(self.found, (member, item.brief.get(member)), item.key)
-        if self.finished.pop(item.key, None) is not None:
-            _out(self.finished_of, item.owner, item.key)
-            self._count_done(item, -1)
-        self.count(item.owner, -1, -item.octets)
-
-    def _count_done(self, item: StateItem, sign: int) -> None:
-        for who in (item.owner, _ALL):
-            load = self.done.setdefault(who, _Load())
-            load.items += sign
-            load.octets += sign * item.octets
-            if not load.items:
-                del self.done[who]
-
-    def open_of(self, owner: str) -> _Load:
-        """What an owner has that has not finished; ``_ALL``: what all have."""
-        load = self.load if owner == _ALL else self.loads.get(owner) or _Load()
-        done = self.done.get(owner) or _Load()
-        return _Load(load.items - done.items, load.octets - done.octets)
-
-
-def _out(index: dict[Any, dict[str, StateItem]], place: Any, key: str) -> None:
-    there = index[place]
-    there.pop(key, None)
-    if not there:
-        del index[place]
 
 
 @dataclass(slots=True)
@@ -186,18 +77,22 @@ class StateTable:
     def __init__(self, now: Callable[[], float] = time.time, kinds: Mapping[str, Holding] = ITEM_KINDS) -> None:
         self._now = now
         self._kinds = kinds
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, ItemTable] = {}
         self._watchers: dict[str, list[Watcher]] = {}
         self.leasing = Leasing()
-        self._ends: list[tuple[int, str, str, int]] = []
+        self._ends: SortedBlocks[None] = SortedBlocks()
+        self.overdue: Callable[[], object] = lambda: None
+        """Called where more has expired than is let go of by the way; :meth:`prune` it then."""
 
-    def _table(self, kind: str) -> _Table:
+        self._pruned_for_room = False
+
+    def _table(self, kind: str) -> ItemTable:
         table = self._tables.get(kind)
         if table is None:
             holding = self._kinds.get(kind)
             if holding is None:
                 raise UnknownKind(f"items of the kind {kind!r} are not on the list of what is held")
-            table = self._tables[kind] = _Table(holding)
+            table = self._tables[kind] = ItemTable(holding)
         return table
 
     # Reading
@@ -228,15 +123,15 @@ class StateTable:
 
     def count(self, kind: str, owner: str | None = None) -> int:
         """How many items of a kind there are, or on their way: of one owner, or of all."""
-        self.prune()
+        self._prune_some()
         table = self._table(kind)
         load = table.load if owner is None else table.loads.get(owner)
         return 0 if load is None else load.items
 
     def open(self, kind: str) -> int:
         """How many items of a kind there are that have not finished."""
-        self.prune()
-        return self._table(kind).open_of(_ALL).items
+        self._prune_some()
+        return self._table(kind).open_of(ALL).items
 
     def octets(self, kind: str, owner: str | None = None) -> int:
         """The octets of the same."""
@@ -284,7 +179,18 @@ class StateTable:
         :raises StateFull: there is none.
         :raises UnknownKind: a kind that is not on the list.
         """
-        self.prune()
+        self._prune_some()
+        try:
+            return self._admitted(changes, proven)
+        except StateFull:
+            # What has expired is to keep nobody out; but once a turn, for there may be many who find it full.
+            if self._pruned_for_room or not self._overdue():
+                raise
+            self.prune()
+            self._pruned_for_room = True
+            return self._admitted(changes, proven)
+
+    def _admitted(self, changes: Sequence[Change], proven: bool) -> Admitted:
         admitted = Admitted(tuple(changes))
         removals: list[Change] = []
         try:
@@ -312,12 +218,11 @@ class StateTable:
             else:
                 del table.coming[key]
         for kind, key in admitted.going:
-            self._tables[kind].going.discard(key)
+            self._tables[kind].stay(key)
         admitted.loads, admitted.going = [], []
 
-    def _goes(self, admitted: Admitted, table: _Table, key: str) -> None:
-        if key in table.items and key not in table.going:
-            table.going.add(key)
+    def _goes(self, admitted: Admitted, table: ItemTable, key: str) -> None:
+        if table.go(key):
             admitted.going.append((table.holding.kind, key))
 
     def _room_for(self, admitted: Admitted, change: Change, proven: bool) -> Iterator[Change]:
@@ -328,38 +233,25 @@ class StateTable:
         if not length:
             raise StateFull(table.holding, jsontext.KEPT_DEPTH, "arrays and objects inside each other", in_all=False)
         octets = length - (0 if known is None else known.octets)
-        if new and (full := _beyond_its_share(table, change.owner, octets)) is not None:
+        if new and (full := beyond_its_share(table, change.owner, octets)) is not None:
             raise full
-        gone = _Load()
-        gone_of = _Load()
-        for key in table.going:
-            item = table.items.get(key)
-            if item is not None:
-                gone.items, gone.octets = gone.items + 1, gone.octets + item.octets
-                if item.owner == change.owner:
-                    gone_of.items, gone_of.octets = gone_of.items + 1, gone_of.octets + item.octets
-        own = table.loads.get(change.owner) or _Load()
-        while (full := _over(table, own, gone_of, gone, int(new), max(octets, 0), proven)) is not None:
+        while (full := over(table, change.owner, int(new), max(octets, 0), proven)) is not None:
             oldest = self._oldest(table, change, full.in_all) if proven else None
             if oldest is None:
                 if new:
                     raise full
                 break  # What is there already may change: it never grows without bound.
             self._goes(admitted, table, oldest.key)
-            gone.items, gone.octets = gone.items + 1, gone.octets + oldest.octets
-            if oldest.owner == change.owner:
-                gone_of.items, gone_of.octets = gone_of.items + 1, gone_of.octets + oldest.octets
             yield Change(kind=change.kind, key=oldest.key, value=None, owner=oldest.owner)
         table.coming[change.key] = table.coming.get(change.key, 0) + 1
         table.count(change.owner, int(new), max(octets, 0))
         admitted.loads.append((change.kind, change.key, change.owner, int(new), max(octets, 0)))
 
     @staticmethod
-    def _oldest(table: _Table, change: Change, in_all: bool) -> StateItem | None:
+    def _oldest(table: ItemTable, change: Change, in_all: bool) -> StateItem | None:
         """The finished item that goes next: the owner's own, or where all together are too many, anybody's."""
-        finished = table.finished if in_all else table.finished_of.get(change.owner, {})
-        for key, item in finished.items():
-            if key not in table.going and key not in table.coming and key != change.key:
+        for item in table.finished if in_all else table.finished_of.get(change.owner, ()):
+            if item.key not in table.coming and item.key != change.key:
                 return item
         return None
 
@@ -379,7 +271,7 @@ class StateTable:
         gone = [(kind, key) for kind, table in self._tables.items() for key in table.items]
         for kind, key in gone:
             self._tables[kind].drop(key)
-        self._ends = []
+        self._ends = SortedBlocks()
         self.apply([row for row in rows if row.kind in self._kinds])
         for kind, key in gone:
             if self.get(kind, key) is None:
@@ -397,76 +289,42 @@ class StateTable:
                 item = made[number]
             else:
                 item = None if row.value is None else item_of(row, row.value, table.holding)
-            if item is None:
-                table.drop(row.key)
-            else:
-                table.put(item)
-                if item.expires_at is not None:
-                    heapq.heappush(self._ends, (item.expires_at, item.kind, item.key, item.version))
+            before = table.drop(row.key) if item is None else table.put(item)
+            if before is not None and before.expires_at is not None:
+                self._ends.drop((before.expires_at, row.kind, row.key))
+            if item is not None and item.expires_at is not None:
+                self._ends.put((item.expires_at, row.kind, row.key), None)
             self._tell(row.kind, row.key, item)
-        if len(self._ends) > 2 * sum(len(table.items) for table in self._tables.values()) + AT_ONCE:
-            self._ends = [
-                (item.expires_at, item.kind, item.key, item.version)
-                for table in self._tables.values()
-                for item in table.items.values()
-                if item.expires_at is not None
-            ]
-            heapq.heapify(self._ends)
 
-    def prune(self) -> bool:
+    def prune(self, most: int = AT_ONCE) -> bool:
         """
         Let go of what has expired, and tell the watchers; of so much as is done in one go.
 
         :return: whether some is left.
         """
-        now = self._now() * 1000
-        ends = self._ends
-        for _ in range(AT_ONCE):
-            if not ends or ends[0][0] > now:
+        now, began = self._now() * 1000, time.thread_time()
+        self._pruned_for_room &= most < AT_ONCE
+        for number in range(most):
+            first = self._ends.first()
+            if first is None or first[0][0] > now:
                 return False
-            _, kind, key, version = heapq.heappop(ends)
-            item = self._tables[kind].items.get(key)
-            if item is not None and item.version == version and self._expired(item):
-                self._tables[kind].drop(key)
-                self._tell(kind, key, None)
-        return bool(ends) and ends[0][0] <= now
+            if not (number + 1) % LOOKS and time.thread_time() - began > SHARE:
+                break
+            place = first[0]
+            self._ends.drop(place)
+            self._tables[place[1]].drop(place[2])
+            self._tell(place[1], place[2], None)
+        return self._overdue()
+
+    def _overdue(self) -> bool:
+        first = self._ends.first()
+        return first is not None and first[0][0] <= self._now() * 1000
+
+    def _prune_some(self) -> None:
+        """Whoever looks at room does a little of it: there may be many in one turn, and the rest has its own."""
+        if self.prune(FEW):
+            self.overdue()
 
     def _tell(self, kind: str, key: str, item: StateItem | None) -> None:
         for watcher in tuple(self._watchers.get(kind, ())):
             watcher(key, item)
-
-
-def _over(
-    table: _Table, own: _Load, gone_of: _Load, gone: _Load, items: int, octets: int, proven: bool
-) -> StateFull | None:
-    """What there is too much of, once so many items and octets are added."""
-    holding = table.holding
-    most = holding.per_owner if proven else min(holding.unproven, holding.per_owner)
-    if items and own.items - gone_of.items + items > most:
-        return StateFull(holding, most, "items", in_all=False)
-    share = holding.octets_per_owner if proven else holding.octets_per_owner * most // holding.per_owner
-    if octets and own.octets - gone_of.octets + octets > share:
-        return StateFull(holding, share, "octets", in_all=False)
-    if items and table.load.items - gone.items + items > holding.in_all:
-        return StateFull(holding, holding.in_all, "items", in_all=True)
-    if octets and table.load.octets - gone.octets + octets > holding.octets_in_all:
-        return StateFull(holding, holding.octets_in_all, "octets", in_all=True)
-    return None
-
-
-def _beyond_its_share(table: _Table, owner: str, octets: int) -> StateFull | None:
-    """
-    Whether a new item is more than an owner may have beside what the others have.
-
-    What has finished goes where room is wanted, and counts for nobody; the first item of an owner needs room alone.
-    """
-    holding, own, every = table.holding, table.open_of(owner), table.open_of(_ALL)
-    if own.items <= 0 or holding.per_owner >= holding.in_all:
-        return None
-    share = fair_share(holding.in_all, every.items)
-    if own.items + 1 > share:
-        return StateFull(holding, share, "items", in_all=False, now=True)
-    share = fair_share(holding.octets_in_all, every.octets)
-    if own.octets + octets > share:
-        return StateFull(holding, share, "octets", in_all=False, now=True)
-    return None

@@ -1,0 +1,236 @@
+"""
+The items of one kind of state: what finds them, how many there are of whom, and which go where room is wanted.
+
+Nothing here goes through all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.audit.drafts import LedgerUnavailable
+from agtphost.audit.items import StateItem
+from agtphost.vocabulary.bounds import ANY, Holding, fair_share
+from agtphost.vocabulary.sorted_blocks import SortedBlocks
+
+ALL = "all"
+"""Instead of an owner, who is hexadecimal or the host."""
+
+
+class StateFull(LedgerUnavailable):
+    """
+    There is no room for an item, and nothing of its kind may go for it.
+
+    :param in_all: whether all owners together have as many as there may be.
+    :param now: whether ``limit`` is the share that an owner has because of what the others have.
+    """
+
+    def __init__(self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False) -> None:
+        whose = "all agents together" if in_all else "one agent"
+        when = " beside what the others have at present" if now else ""
+        super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here{when}.")
+        self.holding = holding
+        self.limit = limit
+        self.unit = unit
+        self.in_all = in_all
+
+
+@dataclass(slots=True)
+class Load:
+    """Items and octets: there, or on their way."""
+
+    items: int = 0
+    octets: int = 0
+
+
+_NONE = Load()
+
+
+@dataclass(slots=True)
+class ItemTable:
+    """The items of one kind, and what finds them."""
+
+    holding: Holding
+    items: dict[str, StateItem] = field(default_factory=dict)
+    owned: dict[str, dict[str, StateItem]] = field(default_factory=dict)
+    found: dict[tuple[str, Any], dict[str, StateItem]] = field(default_factory=dict)
+    finished: SortedBlocks[StateItem] = field(default_factory=SortedBlocks)
+    """What may go where room is wanted, the oldest first: what is going already is not among them."""
+
+    finished_of: dict[str, SortedBlocks[StateItem]] = field(default_factory=dict)
+    """The same by owner."""
+
+    ranks: dict[str, int] = field(default_factory=dict)
+    """The places of what has finished in these: in the order in which it did."""
+
+    last_rank: int = 0
+    loads: dict[str, Load] = field(default_factory=dict)
+    load: Load = field(default_factory=Load)
+    done: dict[str, Load] = field(default_factory=dict)
+    """Of :attr:`loads`, the finished items, which go where room is wanted; with :data:`ALL` those of all."""
+
+    coming: dict[str, int] = field(default_factory=dict)
+    """New keys that are under way, with how many changes make them."""
+
+    going: set[str] = field(default_factory=set)
+    """Keys that make room in a change under way."""
+
+    gone: dict[str, Load] = field(default_factory=dict)
+    """What these are, by owner; with :data:`ALL` of all."""
+
+    def is_finished(self, item: StateItem) -> bool:
+        holding = self.holding
+        return holding.finished == ANY or (
+            bool(holding.finished) and str(item.brief.get(holding.state)) in holding.finished
+        )
+
+    def count(self, owner: str, items: int, octets: int) -> None:
+        self.load.items += items
+        self.load.octets += octets
+        own = self.loads.get(owner)
+        if own is None:
+            own = self.loads[owner] = Load()
+        own.items += items
+        own.octets += octets
+        if not own.items and not own.octets:
+            del self.loads[owner]
+
+    def put(self, item: StateItem) -> StateItem | None:
+        """
+        It came, or is another by now.
+
+        :return: what it was before.
+        """
+        known = self.items.get(item.key)
+        if known is not None:
+            self._unlink(known, keep_place=known.owner == item.owner)
+        self.items[item.key] = item
+        self.owned.setdefault(item.owner, {})[item.key] = item
+        for member in self.holding.indexed:
+            self.found.setdefault((member, item.brief.get(member)), {})[item.key] = item
+        going = item.key in self.going
+        if going:
+            _add(self.gone, item, 1)
+        if self.is_finished(item):
+            _add(self.done, item, 1)
+            self.last_rank += 1
+            self.ranks[item.key] = self.last_rank
+            if not going:
+                self._offer(item)
+        self.count(item.owner, 1, item.octets)
+        return known
+
+    def drop(self, key: str) -> StateItem | None:
+        """It is there no longer; what it was."""
+        item = self.items.pop(key, None)
+        if item is not None:
+            self._unlink(item, keep_place=False)
+        return item
+
+    def _unlink(self, item: StateItem, *, keep_place: bool) -> None:
+        """Out of every index; ``keep_place``: another version takes its place among its owner's."""
+        if not keep_place:
+            _out(self.owned, item.owner, item.key)
+        for member in self.holding.indexed:
+            _out(self.found, (member, item.brief.get(member)), item.key)
+        if item.key in self.going:
+            _add(self.gone, item, -1)
+        if self.is_finished(item):
+            _add(self.done, item, -1)
+            self._withdraw(item)
+            del self.ranks[item.key]
+        self.count(item.owner, -1, -item.octets)
+
+    def _offer(self, item: StateItem) -> None:
+        rank = self.ranks[item.key]
+        self.finished.put(rank, item)
+        self.finished_of.setdefault(item.owner, SortedBlocks()).put(rank, item)
+
+    def _withdraw(self, item: StateItem) -> None:
+        rank = self.ranks.get(item.key)
+        if rank is None or self.finished.drop(rank) is None:
+            return
+        of_owner = self.finished_of[item.owner]
+        of_owner.drop(rank)
+        if not of_owner:
+            del self.finished_of[item.owner]
+
+    def go(self, key: str) -> bool:
+        """It makes room in a change under way; False where it does already, or is not there."""
+        item = self.items.get(key)
+        if item is None or key in self.going:
+            return False
+        self.going.add(key)
+        _add(self.gone, item, 1)
+        self._withdraw(item)
+        return True
+
+    def stay(self, key: str) -> None:
+        """That change is over: what is there still may go for another, in its turn."""
+        self.going.discard(key)
+        item = self.items.get(key)
+        if item is None:
+            return
+        _add(self.gone, item, -1)
+        if self.is_finished(item):
+            self._offer(item)
+
+    def open_of(self, owner: str) -> Load:
+        """What an owner has that has not finished; ``ALL``: what all have."""
+        load = self.load if owner == ALL else self.loads.get(owner) or Load()
+        done = self.done.get(owner) or Load()
+        return Load(load.items - done.items, load.octets - done.octets)
+
+
+def _add(loads: dict[str, Load], item: StateItem, sign: int) -> None:
+    """Count an item for its owner and for all, or no longer."""
+    for who in (item.owner, ALL):
+        load = loads.setdefault(who, Load())
+        load.items += sign
+        load.octets += sign * item.octets
+        if not load.items:
+            del loads[who]
+
+
+def _out(index: Any, place: Any, key: str) -> None:
+    there = index[place]
+    there.pop(key, None)
+    if not there:
+        del index[place]
+
+
+def over(table: ItemTable, owner: str, items: int, octets: int, proven: bool) -> StateFull | None:
+    """What there is too much of, once so many items and octets are added."""
+    holding, every = table.holding, table.load
+    own = table.loads.get(owner, _NONE)
+    gone, gone_of = table.gone.get(ALL, _NONE), table.gone.get(owner, _NONE)
+    most = holding.per_owner if proven else min(holding.unproven, holding.per_owner)
+    if items and own.items - gone_of.items + items > most:
+        return StateFull(holding, most, "items", in_all=False)
+    share = holding.octets_per_owner if proven else holding.octets_per_owner * most // holding.per_owner
+    if octets and own.octets - gone_of.octets + octets > share:
+        return StateFull(holding, share, "octets", in_all=False)
+    if items and every.items - gone.items + items > holding.in_all:
+        return StateFull(holding, holding.in_all, "items", in_all=True)
+    if octets and every.octets - gone.octets + octets > holding.octets_in_all:
+        return StateFull(holding, holding.octets_in_all, "octets", in_all=True)
+    return None
+
+
+def beyond_its_share(table: ItemTable, owner: str, octets: int) -> StateFull | None:
+    """
+    Whether a new item is more than an owner may have beside what the others have.
+
+    What has finished goes where room is wanted, and counts for nobody; the first item of an owner needs room alone.
+    """
+    holding, own, every = table.holding, table.open_of(owner), table.open_of(ALL)
+    if own.items <= 0 or holding.per_owner >= holding.in_all:
+        return None
+    share = fair_share(holding.in_all, every.items)
+    if own.items + 1 > share:
+        return StateFull(holding, share, "items", in_all=False, now=True)
+    share = fair_share(holding.octets_in_all, every.octets)
+    if own.octets + octets > share:
+        return StateFull(holding, share, "octets", in_all=False, now=True)
+    return None
