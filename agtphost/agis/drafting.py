@@ -219,7 +219,7 @@ class Endpoints:
         """The path, with a number where the method has it already."""
         found, number = path, self._next.get((method, path), 2)
         while (method, found) in self._taken:
-            found, number = f"{path.rstrip('/')}-{number}", number + 1
+            found, number = _numbered(path, number), number + 1
         self._taken.add((method, found))
         self._next[method, path] = number
         return found
@@ -237,6 +237,16 @@ class Endpoints:
         if named:
             return named[0]
         return "retrieval" if reads(method) else "transaction"
+
+
+def _numbered(path: str, number: int) -> str:
+    """Another path: its last noun has a number, and parameters stay what they are."""
+    segments = path.rstrip("/").split("/")
+    last = next((at for at in range(len(segments) - 1, 0, -1) if not segments[at].startswith("{")), 0)
+    if not last:
+        return f"/resource-{number}{path.rstrip('/')}"
+    segments[last] = f"{segments[last]}-{number}"
+    return "/".join(segments)
 
 
 # Words

@@ -27,7 +27,7 @@ from agtphost.agis.passes.completeness import CAPABILITIES, SURE
 from agtphost.agis.passes.contracts import GENERIC
 from agtphost.agis.passes.path_syntax import thing
 from agtphost.agis.reading import MAX_DEPTH, MAX_OCTETS, MAX_VALUES
-from agtphost.agis.to_openapi import OWN, SAID
+from agtphost.agis.to_openapi import CONTRACTS, OWN, SAID
 from agtphost.agis.words import parts, words
 from agtphost.contract.openapi.importing import HTTP_METHODS, OpenAPIError
 from agtphost.contract.openapi.names import choose_path as named_path
@@ -108,7 +108,12 @@ class _Reading:
         if len(operations) > MAX_ENDPOINTS:
             raise OpenAPIError(f"it has {len(operations)} operations, and {MAX_ENDPOINTS} are the most")
         for http, path, item in operations:
-            self._add(http, path, item)
+            for given in _several(item[http]):
+                self._add_own(f"{http.upper()} {path}", given)
+            if not _several(item[http]):
+                self._add(http, path, item)
+        if len(self._made.made) > MAX_ENDPOINTS:
+            raise OpenAPIError(f"it has {len(self._made.made)} endpoints, and {MAX_ENDPOINTS} are the most")
         own, about = _object(self._document, OWN), _object(self._document, "info")
         title = service or line_of(about.get("title"), 200) or "service"
         found = draft(
@@ -142,6 +147,16 @@ class _Reading:
         for path, item in self._document.get("paths", {}).items():
             members = self._references.follow(item)
             yield from ((http, path, members) for http in HTTP_METHODS if isinstance(members.get(http), Mapping))
+
+    def _add_own(self, source: str, given: Mapping[str, Any]) -> None:
+        """One of several endpoints that share an operation, as AGIS had it."""
+        path = self._made.alone(given["method"], given["path"])
+        contracts = {name: dict(given[name]) for name in CONTRACTS.values()}
+        errors = given.get("errors")
+        endpoint = {"method": given["method"], "path": path, "semantic": dict(given["semantic"]), **contracts}
+        self._made.add(
+            {**endpoint, "errors": errors if isinstance(errors, list) else []}, [("source", line_of(source))]
+        )
 
     def _add(self, http: str, source: str, item: Mapping[str, Any]) -> None:
         placed = named_path(http, source, self._catalog)
@@ -264,6 +279,15 @@ def _named(own: Mapping[str, Any]) -> tuple[str, str] | None:
     """Method and path of what was exported from AGIS."""
     method, path = own.get("method"), own.get("path")
     return (method, path) if isinstance(method, str) and isinstance(path, str) else None
+
+
+def _several(operation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The endpoints that share an operation which was exported from AGIS; none where it is one, or another's."""
+    own = operation.get(OWN)
+    if not isinstance(own, list) or not all(isinstance(each, Mapping) and _named(each) for each in own):
+        return []
+    whole = all(isinstance(each.get(name), Mapping) for each in own for name in ("semantic", *CONTRACTS.values()))
+    return own if whole else []
 
 
 def _errors(operation: Mapping[str, Any], references: OpenAPIReferences) -> Iterable[dict[str, str]]:

@@ -22,6 +22,9 @@ from agtphost.vocabulary import media_types
 OWN = "x-agis"
 """The member that has what OpenAPI has no word for."""
 
+CONTRACTS = {"input_schema": "input", "output_schema": "output"}
+"""The contracts of an endpoint, and what AGIS calls them."""
+
 NAMESPACE = "X-AGIS-Namespace"
 
 SAID = "Made from an AGIS document. X-AGIS-Method names what is done; HTTP's method carries it."
@@ -41,13 +44,15 @@ def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[di
     members, vocabulary = document.members, document.vocabulary
     operations = Operations(Verbs(own={}, reads=reads))
     shared = members.get("schemas") or {}
-    for endpoint in document.endpoints:
-        operations.add(_entry(endpoint, shared, str(vocabulary.get("domain", ""))))
+    domain = str(vocabulary.get("domain", ""))
+    entries = {f"{each.verb} {each.path}": _entry(each, shared, domain) for each in document.endpoints}
+    for entry in entries.values():
+        operations.add(entry)
     paths = operations.paths()
     errors = {f"{each.verb} {each.path}": each.members["errors"] for each in document.endpoints}
     for item in paths.values():
         for operation in item.values():
-            _rewrite(operation, errors, vocabulary.get("namespace"))
+            _rewrite(operation, entries, errors, vocabulary.get("namespace"))
     info: dict[str, Any] = {
         "title": members["service"],
         "version": str(members.get("version") or vocabulary.get("version") or "1.0.0"),
@@ -80,12 +85,18 @@ def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[s
     }
 
 
-def _rewrite(operation: dict[str, Any], errors: Mapping[str, Any], namespace: Any) -> None:
+def _rewrite(
+    operation: dict[str, Any], entries: Mapping[str, Mapping[str, Any]], errors: Mapping[str, Any], namespace: Any
+) -> None:
     """An operation without what is this host's own: the result is the whole answer, and a refusal names its error."""
     said = operation.pop("x-agtp")
     listed = said if isinstance(said, list) else [said]
     for each in listed:
-        each["errors"] = errors[f"{each['method']} {each['path']}"]
+        name = f"{each['method']} {each['path']}"
+        each["errors"] = errors[name]
+        if isinstance(said, list):
+            # Of those that share an operation, its body and its answer are any one's: here is which is whose.
+            each |= {CONTRACTS[member]: entries[name][member] for member in CONTRACTS}
     operation[OWN] = said
     operation["x-outcome"] = "; or: ".join(dict.fromkeys(each["semantic"]["outcome"] for each in listed))
     if namespace is not None:

@@ -17,7 +17,7 @@ from agtphost.agis.to_openapi import to_openapi
 from agtphost.agis.validation import validate_value
 from agtphost.cli.root import agtp
 from agtphost.contract.openapi.importing import OpenAPIError
-from tests.agis.documents import DOCUMENT, changed
+from tests.agis.documents import DOCUMENT, ENDPOINT, changed
 
 PETS = """\
 openapi: 3.0.3
@@ -126,6 +126,60 @@ def test_documents_become_openapi_and_come_back() -> None:
     there_and_back(from_openapi(read_openapi(PETS.encode())).document)
     for file in sorted((Path(__file__).parent / "drafts").glob("*.txt")):
         there_and_back(from_illustrative(file.read_bytes()).root)
+
+
+VERBS = ("Book", "Cancel", "Reserve", "Schedule", "Find", "Verify", "Dispatch")
+
+
+def test_many_methods_of_one_path_come_back() -> None:
+    """However few HTTP has: each with its own statement, contract and errors."""
+    listed = [
+        {
+            **ENDPOINT,
+            "method": verb.upper(),
+            "semantic": {**ENDPOINT["semantic"], "intent": f"{verb} a room", "mcp_tool_name": f"{verb}_room".lower()},
+            "input": {
+                "type": "object",
+                "required": [verb.lower()],
+                "properties": {verb.lower(): {"$ref": "#/schemas/A"}},
+            },
+            "errors": [f"{verb}_impossible".lower()],
+        }
+        for verb in VERBS
+    ]
+    document = changed(
+        ("endpoints", listed),
+        ("vocabulary.declared_verbs", [verb.upper() for verb in VERBS]),
+        ("schemas", {"A": {"type": "string"}}),
+    )
+    there_and_back(document)
+    verdict = validate_value(document)
+    assert verdict.document is not None
+    exported, losses = to_openapi(verdict.document)
+    assert any("shares POST" in loss for loss in losses)
+    again = from_openapi(read_openapi(json.dumps(exported).encode()))
+    assert len(again.document["endpoints"]) == len(VERBS)
+    for each in again.document["endpoints"]:
+        assert each["input"]["required"] == [each["method"].lower()], each
+    # What claims to be ours, and is not, is read as anybody's.
+    operation = next(each for each in exported["paths"]["/reservation"].values() if isinstance(each["x-agis"], list))
+    del operation["x-agis"][0]["input"]
+    assert from_openapi(read_openapi(json.dumps(exported).encode())).examined().conforms
+
+
+def test_operations_of_one_name_are_told_apart() -> None:
+    """By a number at the last noun; a parameter stays one."""
+    operation = {"operationId": "showThing", "responses": {"200": {"description": "ok"}}}
+    paths = ["/a/{x}/{y}", "/getA/{x}/{y}", "/a/b", "/getA/b", "/show-a/b"]
+    drafted = from_openapi({"openapi": "3.1.0", "paths": {path: {"get": operation} for path in paths}})
+    assert drafted.examined().conforms, drafted.examined().findings
+    assert [each["path"] for each in drafted.document["endpoints"]] == [
+        "/a/{x}/{y}",
+        "/a-2/{x}/{y}",
+        "/a/b",
+        "/a/b-2",
+        "/a/b-3",
+    ]
 
 
 def test_the_method_is_named_in_a_header() -> None:
