@@ -24,12 +24,15 @@ LARGE = 16_384
 PIECE = 262_144
 """Octets of a long body that are hashed in one go; a body that is shorter is hashed when its record is drafted."""
 
+SHARE = TURN / 5
+"""Seconds that it takes of a turn: a call that is made beside it needs some turns, and this is added to each."""
+
 _PENS: WeakKeyDictionary[Any, DeferredLock] = WeakKeyDictionary()
 """For each reactor, what is handed from one long work to the next: one of them has a part of a turn."""
 
 
 async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) -> Result:
-    """Do it, and let the others have their turn after each step that ends later than half of :data:`TURN`."""
+    """Do it, and let the others have their turn after each step that ends later than :data:`SHARE`."""
     pen = _PENS.get(clock)
     if pen is None:
         pen = _PENS[clock] = DeferredLock()
@@ -37,7 +40,7 @@ async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) ->
     while True:
         began = time.perf_counter()
         try:
-            while time.perf_counter() - began <= TURN / 2:
+            while time.perf_counter() - began <= SHARE:
                 next(steps)
         except StopIteration as end:
             result: Result = end.value

@@ -8,7 +8,7 @@ What is built, in order:
 - :mod:`.assembly`: what is loaded and a reactor in, services out; reads as a bill of materials
 - :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`; :mod:`.verifications`), summaries (:mod:`.refusals`)
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called; :mod:`.lasting` and
-  :mod:`.standing`: what of it is the same under every configuration
+  :mod:`.standing`: what of it is the same under every configuration; :mod:`.computing`: work off the reactor
 - :mod:`.core`: what answers requests under one configuration; :mod:`.generations`: one after the other
 - :mod:`.reloading`, with :mod:`.candidate` and :mod:`.modules`: change without a restart;
   :mod:`.configuring`: asked for over AGTP

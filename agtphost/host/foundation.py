@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from twisted.internet.threads import deferToThreadPool
 
 from agtphost.audit.leases import Lease
 from agtphost.config import Config
@@ -96,7 +93,7 @@ class Foundation:
     @property
     def aside(self) -> Aside:
         """Calls a function off the reactor."""
-        return partial(deferToThreadPool, self.reactor, self.reactor.getThreadPool())
+        return self.lasting.computing
 
 
 def _viewers(loaded: Loaded) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from agtphost.dispatch.gates.limits import Counted
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.host.a2a_front import fronted_tasks
+from agtphost.host.computing import Computing
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.kept_cards import KeptCards
@@ -46,6 +47,7 @@ class Lasting:
     """Made once, and handed from each configuration to the next."""
 
     directory: StandingDirectory
+    computing: Computing
     continuations: Continuations
     approvals: Approvals
     sessions: SessionRegistry
@@ -106,6 +108,7 @@ class Lasting:
         aside = partial(deferToThreadPool, reactor, reactor.getThreadPool())
         return cls(
             directory=directory,
+            computing=Computing(reactor),
             continuations=Continuations(now=seconds),
             approvals=Approvals(held, config.approvals, seconds),
             sessions=sessions,

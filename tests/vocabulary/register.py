@@ -250,6 +250,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _CALL: frozenset(
         {
+            "host.computing:Computing._waiting",
             "methods.standard.collections.entering:Merged._values",
             "methods.standard.collections.entering:Merged.changes",
             "methods.standard.pure.extraction:_Extraction.confidence",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from agtphost.handlers import parameters
@@ -17,6 +18,9 @@ RUBRIC = (("excellent", 0.85), ("good", 0.7), ("fair", 0.5), ("poor", 0.0))
 _WAYS = ("best", "values", "keywords", "meets", "scale")
 
 EXAMPLE = 'Send [{"name": "price", "best": 1000, "worst": 5000}, {"name": "references", "scale": 10}].'
+
+Stems = Callable[[str], frozenset[str]]
+"""The stems of a text's words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +54,10 @@ def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
     rubric = _rubric(call)
     scores = []
     composite = 0.0
+    # A long text has to be taken apart, and a hundred criteria may be about the same one.
+    stems: Stems = lru_cache(1_024)(lambda text: frozenset(terms(text)))
     for name, criterion in listed:
-        found = _scored(target, name, criterion)
+        found = _scored(target, name, criterion, stems)
         composite += weights[name] * found.value
         label = _label(found.value, rubric)
         scores.append(
@@ -139,7 +145,7 @@ def _label(score: float, rubric: Sequence[tuple[str, float]]) -> str:
     return next((label for label, least in rubric if score >= least), rubric[-1][0])
 
 
-def _scored(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any]) -> Score:
+def _scored(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any], stems: Stems) -> Score:
     ways = [way for way in _WAYS if way in criterion]
     if len(ways) > 1 or not criterion.keys() <= {"name", "member", "worst", "description", *_WAYS}:
         raise _malformed(f"The criterion {name[:64]!r} has more than one way to be scored, or members of none.")
@@ -160,7 +166,7 @@ def _scored(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any]) 
         case ["values"]:
             return _listed(name, value, criterion["values"])
         case ["keywords"]:
-            return _said(name, value, criterion["keywords"])
+            return _said(name, value, criterion["keywords"], stems)
         case _:
             return _scaled(name, value, criterion.get("scale", 1))
 
@@ -189,11 +195,11 @@ def _listed(name: str, value: Any, values: Any) -> Score:
     return Score(value=score, why=f"{said[:64]!r} counts {score:g}.")
 
 
-def _said(name: str, value: Any, keywords: Any) -> Score:
+def _said(name: str, value: Any, keywords: Any, stems: Stems) -> Score:
     if not isinstance(keywords, list) or not 0 < len(keywords) <= MAX_CRITERIA or not all(map(_is_text, keywords)):
         raise _malformed(f"The criterion {name[:64]!r} has no list of keywords.")
-    there = {*terms(said_in(value)[: material.MAX_TEXT])}
-    found = [word for word in keywords if {*terms(word)} and {*terms(word)} <= there]
+    there = stems(said_in(value)[: material.MAX_TEXT])
+    found = [word for word in keywords if stems(word) and stems(word) <= there]
     missing = [word for word in keywords if word not in found]
     why = f"It says {len(found)} of {len(keywords)} keywords"
     return Score(
