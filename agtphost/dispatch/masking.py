@@ -13,27 +13,36 @@ from agtphost.vocabulary import jsontext
 
 _SECRET = re.compile("|".join(map(re.escape, HIDDEN)), re.IGNORECASE)
 
+_UNRECORDED = re.compile(
+    _SECRET.pattern
+    + r"|passwd|passphrase|credential|cookie|bearer|^(?:proxy-)?authorization$"
+    + r"|(?:api|access|private|secret|signing|encryption)[-_ ]?key",
+    re.IGNORECASE,
+)
+"""What a member's name says that does not come into a record, which is kept: more than approvers are not shown."""
 
-def visible(value: Any, place: str, hidden: list[str]) -> Any:
+
+def visible(value: Any, place: str, hidden: list[str], secret: re.Pattern[str] = _SECRET) -> Any:
     """
     The value without members whose names say that they are secret.
 
     :param place: where it stands, for the names.
     :param hidden: takes where each of them is.
+    :param secret: found in such names.
     """
     if isinstance(value, dict):
         found = {}
         for name, inner in value.items():
-            if _SECRET.search(name):
+            if secret.search(name):
                 hidden.append(f"{place}.{name}" if place else name)
             elif isinstance(inner, (dict, list)):
-                found[name] = visible(inner, f"{place}.{name}" if place else name, hidden)
+                found[name] = visible(inner, f"{place}.{name}" if place else name, hidden, secret)
             else:
                 found[name] = inner
         return found
     if isinstance(value, list):
         return [
-            visible(inner, f"{place}[{at}]", hidden) if isinstance(inner, (dict, list)) else inner
+            visible(inner, f"{place}[{at}]", hidden, secret) if isinstance(inner, (dict, list)) else inner
             for at, inner in enumerate(value)
         ]
     return value
@@ -49,7 +58,8 @@ DEEPEST_INPUT = jsontext.SIGNED_DEPTH - 3
 def procedure_of(exchange: Exchange) -> dict[str, object]:
     """What was run, by whom, and with what (methods v01 section 10.3)."""
     hidden: list[str] = []
-    given = visible({name: value for name, value in exchange.input.items() if name != PROCEDURE}, "", hidden)
+    asked = {name: value for name, value in exchange.input.items() if name != PROCEDURE}
+    given = visible(asked, "", hidden, _UNRECORDED)
     octets = jsontext.encode(given)
     procedure: dict[str, object] = {
         PROCEDURE: str(exchange.input.get(PROCEDURE, ""))[:128],

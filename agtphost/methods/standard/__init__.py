@@ -23,6 +23,7 @@ is 503 until there is one.
 - :mod:`.bookings`: bookings, workflows, subscriptions and approvals, for CANCEL
 - :mod:`.claims`: what calls under way are about to make true
 - :mod:`.due`: what happens at a time that is durable; :mod:`.agenda`: when, and how much of it at once
+- :mod:`.lookback`: records of one agent, however many others there are
 - :mod:`.messages`: ALERT, BROADCAST, REPLY, SEND and REPORT
 - :mod:`.signing`: SIGN
 - :mod:`.pure`: methods that work on what their callers send, and keep nothing

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from agtphost.methods.oversight import confirmation
+from agtphost.methods.standard.lookback import Lookback
+from agtphost.stores import searching
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
 from agtphost.vocabulary import jsontext, times
@@ -221,6 +223,35 @@ def test_a_report_is_in_the_inbox_of_whoever_is_to_have_it(host: Transacting) ->
     # Of what the caller may not read there is no report.
     denied = host.ask("REPORT", host.stranger, report_type="a", scope="contracts", recipient="desk")
     assert denied.status == 404
+
+
+def test_own_records_are_found_behind_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-002, METH-039, METH-041: a look into the store passes so many, and ends with others' calls alone."""
+    monkeypatch.setattr(searching, "LOOKED_AT", 4)
+    monkeypatch.setattr(searching, "LOOKED_INSIDE", 4)
+    host = Transacting()
+    host.endpoint("QUERY", "/shelves", lambda context: {"shelves": []})
+    began = within(host, 0)
+    host.call("QUERY", "/agents/desk/shelves", {}, caller=host.writer, task_id="ask-2")
+    host.advance(5)
+    for _ in range(12):
+        host.ask("CHECK", host.archive, target="host")
+    asked: dict[str, Any] = {"report_type": "a", "recipient": "desk", "format": "json"}
+    for scope in ({"records": {}}, {"records": {}, "from": began}):
+        assert host.done("REPORT", **asked, scope=scope)["rows"] >= 1, scope
+    assert host.done("REPORT", **asked, scope={"records": {}, "from": within(host, -2)})["rows"] == 2
+    assert host.done("SEARCH", query={"method": "QUERY"}, scope="records")["total"] == 1
+    assert host.done("REPLY", host.desk, in_reply_to="ask-2", content=1)["of"] == "query"
+    # What nobody looks at is not said not to be.
+    monkeypatch.setattr(Lookback, "further", _in_vain)
+    late = host.ask("REPORT", **asked, scope={"records": {}})
+    assert (late.status, late.document["parameter"]) == (422, "scope") and "older records" in late.explanation
+    host.close()
+
+
+async def _in_vain(back: Lookback) -> Any:
+    back._looks = 0
+    return ()
 
 
 def test_a_pdf_is_made_by_what_the_operator_names() -> None:

@@ -21,6 +21,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
 from agtphost.methods.inspection.calls import brief
 from agtphost.methods.standard.collections.store import Collection, Item
+from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import criteria, queries
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
@@ -189,8 +190,11 @@ class Searching:
 
     async def _records(self, context: BuiltInContext) -> list[StoredRecord]:
         """The caller's own calls, newest first."""
-        found = await self._parts.records.latest(None, RECORDS, Search(caller=owner_of(context).agent_id))
-        return [record for _, record in found.records]
+        back = Lookback(self._parts.records, Search(caller=owner_of(context).agent_id), RECORDS)
+        found: list[StoredRecord] = []
+        while len(found) < RECORDS and (page := await back.further()):
+            found += page
+        return found[:RECORDS]
 
     async def _cards(self, context: BuiltInContext) -> list[dict[str, Any]]:
         """The cards that the registry shows to the caller."""

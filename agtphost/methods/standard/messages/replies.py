@@ -17,12 +17,16 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.identity import envelope
 from agtphost.methods.oversight.notification import CONTENT, NOTIFICATION, URGENCIES
+from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.messages.delivery import deliver
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
 
 TOPIC = "reply"
+LOOKS = 20
+"""Looks for a QUERY that was answered: who replies to one does it soon."""
+
 ROOM = 1_024
 """Octets of a notification that its thread takes."""
 
@@ -123,8 +127,10 @@ class Replying:
         caller = self._parts.authorization.named(context)
         if caller is None or not caller.hosted:
             return None
-        found = await self._parts.records.latest(None, 1, Search(chain=caller.agent_id, method="QUERY", task_id=asked))
-        payload = _payload(found.records[0][1]) if found.records else {}
+        search = Search(chain=caller.agent_id, method="QUERY", task_id=asked)
+        back = Lookback(self._parts.records, search, 1, LOOKS)
+        found = await back.further()
+        payload = _payload(found[0]) if found else {}
         asker = payload.get("caller_id")
         if not isinstance(asker, str) or not asker or self._parts.directory.by_id(asker) is None:
             return None

@@ -16,6 +16,7 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.methods.inspection.calls import brief
+from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.messages.delivery import deliver, measured
 from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, Document, rendered
 from agtphost.methods.standard.parts import Parts
@@ -29,6 +30,9 @@ MOST = 65_536
 """Octets of a document."""
 
 RECORDS = "records"
+
+Span = tuple[float | None, float | None]
+"""From when on, and until when: seconds since the epoch."""
 
 
 @implementer(IBuiltInHandler)
@@ -109,9 +113,27 @@ class Reporting:
             raise _bad_scope()
         caller = owner_of(context)
         search = Search(caller=caller.agent_id, method=parameters.text(asked, "method"))
-        found = await self._parts.records.latest(None, ROWS, search)
-        records = [record for _, record in found.records]
-        return "the caller's own records", await self._parts.aside(_of_records, records, span)
+        return "the caller's own records", await self._of_records(Lookback(self._parts.records, search, ROWS), span)
+
+    async def _of_records(self, back: Lookback, span: Span) -> list[Mapping[str, Any]]:
+        """
+        The rows of records within a span.
+
+        :raises Refusal: 422 where there are too many, or they lie too far back.
+        """
+        rows: list[Mapping[str, Any]] = []
+        while page := await back.further():
+            found = await self._parts.aside(_briefly, page)
+            rows += [row for row in found if _within(str(row.get("issued_at", "")), span)]
+            if len(rows) > ROWS:
+                raise _too_many()
+            if _is_before(str(found[-1].get("issued_at", "")), span):
+                return rows
+        if back.exhausted:
+            raise parameters.invalid(
+                "scope", "There are older records than a report looks through.", "Send from, nearer to the present."
+            )
+        return rows
 
     async def _text(self, context: BuiltInContext, document: Document, form: str) -> str:
         if form != "pdf":
@@ -141,20 +163,26 @@ def _bad_scope() -> Refusal:
     )
 
 
-def _span(scope: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def _span(scope: Mapping[str, Any]) -> Span:
     try:
         return parameters.moment(scope, "from"), parameters.moment(scope, "to")
     except Refusal:
         raise _bad_scope() from None
 
 
-def _within(stamp: str, span: tuple[float | None, float | None]) -> bool:
+def _is_before(stamp: str, span: Span) -> bool:
+    """Whether everything older is outside of a span."""
+    begins, _ = span
+    return begins is not None and bool(stamp) and datetime.fromisoformat(stamp).timestamp() < begins
+
+
+def _within(stamp: str, span: Span) -> bool:
     at = datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
     begins, ends = span
     return (begins is None or at >= begins) and (ends is None or at < ends)
 
 
-def _of_items(items: Iterable[Any], span: tuple[float | None, float | None]) -> list[Mapping[str, Any]]:
+def _of_items(items: Iterable[Any], span: Span) -> list[Mapping[str, Any]]:
     """The rows of a collection: an item's identifier, and the members of its data."""
     rows: list[Mapping[str, Any]] = []
     for item in items:
@@ -164,10 +192,13 @@ def _of_items(items: Iterable[Any], span: tuple[float | None, float | None]) -> 
         data = value["data"]
         rows.append({"id": value["id"], **(data if isinstance(data, dict) else {"data": data})})
         if len(rows) > ROWS:
-            raise parameters.invalid("scope", f"There are more than {ROWS} rows.", "Ask for less.")
+            raise _too_many()
     return rows
 
 
-def _of_records(records: Sequence[StoredRecord], span: tuple[float | None, float | None]) -> list[Mapping[str, Any]]:
-    rows = map(brief, records)
-    return [row for row in rows if _within(str(row.get("issued_at", "")), span)]
+def _too_many() -> Refusal:
+    return parameters.invalid("scope", f"There are more than {ROWS} rows.", "Ask for less.")
+
+
+def _briefly(records: Sequence[StoredRecord]) -> list[Mapping[str, Any]]:
+    return [brief(record) for record in records]

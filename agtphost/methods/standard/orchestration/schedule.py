@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from agtphost.handlers import parameters
 from agtphost.methods.standard.orchestration import items
+from agtphost.vocabulary.reasons import Reason
 
 SHORTEST: Final = 60
 """Seconds between two runs."""
@@ -81,14 +82,23 @@ def is_repeated(value: Mapping[str, Any]) -> bool:
     return planned is not None and bool(planned["every"]) and planned["left"] > 1
 
 
+def _is_revoked(value: Mapping[str, Any]) -> bool:
+    """Whether the last run failed as its caller is revoked, and not the agent that a step addresses by its path."""
+    why, authority = value.get("why") or {}, value.get("authority") or {}
+    addressed = str(why.get("path", "")).startswith("/agents/") or authority.get("at")
+    return bool(why.get("reason") == Reason.AGENT_RETIRED and not addressed)
+
+
 def again(value: Mapping[str, Any], now: float, pause: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """
     A workflow whose run has ended: ended, or scheduled for the next one. Runs that were missed are left out.
 
+    None comes behind one whose caller has been revoked, which is for ever.
+
     :param pause: what its owner has said by PAUSE while the run was on its last step.
     """
     changed = dict(value)
-    if not is_repeated(value):
+    if not is_repeated(value) or _is_revoked(value):
         return changed
     planned = value["schedule"]
     # The time that it had was that run's.

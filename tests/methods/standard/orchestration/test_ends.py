@@ -8,6 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import Draft, Sealed
+from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.workflows import Unkept, Workflows
 from agtphost.testing.ledger import PromptLedger
 from tests.methods.standard.orchestration.hosts import Workshop, book, wait
@@ -120,3 +121,21 @@ def test_a_chain_whose_journal_could_not_be_written_goes_on_by_itself(monkeypatc
     host.turn(60)
     assert host.rooms() == ["a", "b"]
     assert host.workflow(answer.document["result"]["workflow_id"])["status"] == "finished"
+
+
+def test_nothing_goes_on_for_whoever_is_revoked() -> None:
+    """A suspended agent's schedule goes on once it is reinstated; a revoked one's has ended, with the reason."""
+    host = Workshop()
+    workflow = host.result("CHAIN", {"steps": [book("a")], "every": 60})["workflow_id"]
+    host.turn(0.1)
+    registrar = host.identities.of_key(host.identities.registrar)
+    told = {"agent_id": host.caller.agent_id, "reason": "planned"}
+    states = []
+    for method in ("DEACTIVATE", "REINSTATE", "REVOKE"):
+        answer = host.call(method, "/", told, caller=registrar)
+        assert answer.status == 200, answer.document
+        host.turn(61)
+        states.append(host.core.on.evidence.held.get(items.WORKFLOW, workflow).value)
+    assert [each["state"] for each in states] == ["scheduled", "scheduled", "failed"]
+    assert [each.get("why", {}).get("reason", "") for each in states] == ["agent-suspended", "", "agent-retired"]
+    assert host.rooms() == ["a", "a"]

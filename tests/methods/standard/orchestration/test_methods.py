@@ -307,14 +307,15 @@ def test_a_session_is_still_resumed_by_its_nonce(host: Workshop) -> None:
 
 def test_a_registered_procedure_runs_and_its_record_says_so(host: Workshop) -> None:
     """METH-049, METH-058: the draft's use case; the record has procedure, input without secrets, and agent."""
-    made = host.result("RUN", {"procedure_id": "quality-check", "input": {"dataset": "oolong", "api_token": "s3"}})
+    given = dict.fromkeys(("api_token", "api_key", "Authorization", "db-passwd", "privateKey"), "s3")
+    made = host.result("RUN", {"procedure_id": "quality-check", "input": {**given, "dataset": "oolong"}})
     assert made["result"] == {"good": ["oolong tea", "mint"], "of": "oolong"}
     told = _payload(host)["extra"]["procedure"]
     assert told == {
         "procedure_id": "quality-check",
         "agent_id": host.caller.agent_id,
         "input": {"input": {"dataset": "oolong"}},
-        "hidden": ["input.api_token"],
+        "hidden": [f"input.{name}" for name in given],
     }
 
 
