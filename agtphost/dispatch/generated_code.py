@@ -8,7 +8,7 @@ GENERATE leaves the digest of its code (:func:`marked`), VALIDATE that finds the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import finished
 
 MARK: Final = "generated-code"
 """The kind of state item: digests of code that nobody has looked at."""
@@ -23,11 +24,27 @@ MARK: Final = "generated-code"
 KEPT: Final = 30 * 86_400
 """Seconds that a mark lasts."""
 
+PIECE: Final = 32_768
+"""Characters of a text, and a line more, that are looked at in one go."""
+
 
 def digest(code: str) -> str:
     """What a piece of code is known by: blank lines and the spaces that lines end with make no other one of it."""
-    lines = (line.rstrip() for line in code.replace("\r\n", "\n").split("\n"))
-    return sha256("\n".join(line for line in lines if line).encode("utf-8", "surrogatepass")).hexdigest()
+    return finished(_digesting(code))
+
+
+def _digesting(code: str) -> Generator[None, None, str]:
+    found, separator, at = sha256(), "", 0
+    while at <= len(code):
+        end = code.find("\n", at + PIECE)
+        end = len(code) if end < 0 else end
+        lines = "\n".join(filter(None, map(str.rstrip, code[at:end].split("\n"))))
+        if lines:
+            found.update((separator + lines).encode("utf-8", "surrogatepass"))
+            separator = "\n"
+        at = end + 1
+        yield
+    return found.hexdigest()
 
 
 def marked(code: str, owner: str, now: float) -> Change:
@@ -53,14 +70,14 @@ def cleared(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
     return tuple(Change(kind=MARK, key=item.key, value=None, owner=item.owner) for item in items if item is not None)
 
 
-def require_clear(held: StateTable, value: Any) -> None:
+def require_clear(held: StateTable, value: Any) -> Generator[None, None, None]:
     """
-    What RUN is given holds no code that GENERATE made and nobody looked at.
+    What RUN is given holds no code that GENERATE made and nobody looked at: in steps, as there may be much of it.
 
     :raises Refusal: 403.
     """
     for text in texts(value):
-        if held.get(MARK, digest(text)) is not None:
+        if held.get(MARK, (yield from _digesting(text))) is not None:
             raise Refusal(Reason.GENERATED_CODE)
 
 

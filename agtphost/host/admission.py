@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.config.faults import Fault
 from agtphost.config.presence import public_authority
@@ -106,7 +105,7 @@ def admitting(
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
             principal=principals.gate,
             rate=rate,
-            bounds=(*bounds(config, bound), *methods.delegating.gates, *_procedures(table, evidence.held)),
+            bounds=(*bounds(config, bound), *methods.delegating.gates, *_procedures(table, on)),
             sessions=methods.floor.gate,
             merchant=purchase.gate,
             ledger=evidence.ledger,
@@ -148,9 +147,10 @@ def admitting(
     )
 
 
-def _procedures(table: EndpointTable, held: StateTable) -> Sequence[IGate]:
+def _procedures(table: EndpointTable, on: Foundation) -> Sequence[IGate]:
     """The gate for RUN, where there is any."""
-    return (ProcedureGate(held),) if any(binding.method == "RUN" for binding in table.bindings) else ()
+    gate = ProcedureGate(on.evidence.held, on.reactor)
+    return (gate,) if any(binding.method == "RUN" for binding in table.bindings) else ()
 
 
 def bounds(config: Config, endpoints: Iterable[Binding]) -> Sequence[IGate]:

@@ -99,7 +99,8 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
-    bound = governed(config.methods, purchase.quoting(prepared.bind(factory) for prepared in loaded.bound))
+    offered = purchase.quoting(prepared.bind(factory) for prepared in loaded.bound)
+    bound = governed(config.methods, offered, on.aside)
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     table = on.registry.freeze(methods.bindings, bound)
     configure_grants(on, connected)

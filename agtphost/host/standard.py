@@ -17,6 +17,7 @@ from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.errors import Problem, Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
+from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard import checking, finding, transacting
 from agtphost.methods.standard.collections import family as collections
 from agtphost.methods.standard.orchestration import family as orchestration
@@ -128,10 +129,16 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
                 )
 
 
-def governed(section: MethodsSection, endpoints: Iterable[Binding]) -> list[Binding]:
-    """The operator's endpoints: those that take the place of a method that is on, under the rules of its table."""
+def governed(section: MethodsSection, endpoints: Iterable[Binding], aside: Aside) -> list[Binding]:
+    """
+    The operator's endpoints: those that take the place of a method that is on, under the rules of its table.
+
+    :param aside: calls a function off the reactor.
+    """
     return [
-        replace(guarded(_scoped(binding, STANDARD[binding.method])), table=STANDARD[binding.method].table_schema())
+        replace(
+            guarded(_scoped(binding, STANDARD[binding.method]), aside), table=STANDARD[binding.method].table_schema()
+        )
         if binding.path == "/" and binding.method in section.names and binding.method not in ELSEWHERE
         else binding
         for binding in endpoints

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
+from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from agtphost.audit.state import StateTable
 from agtphost.contract.method_parameters import PROCEDURE
 from agtphost.dispatch import generated_code
+from agtphost.dispatch.encoding import LARGE, in_turns
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.iagtp import Condition, ILastingGate
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import finished
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 
@@ -29,13 +32,14 @@ class ProcedureGate:
 
     name = "procedure"
 
-    def __init__(self, held: StateTable) -> None:
+    def __init__(self, held: StateTable, clock: IReactorTime) -> None:
         self._held = held
+        self._clock = clock
 
-    def check(self, exchange: Exchange) -> None:
+    def check(self, exchange: Exchange) -> Awaitable[None] | None:
         binding = exchange.binding
         if binding is None or binding.method != "RUN" or binding.input_schema is None:
-            return
+            return None
         given = exchange.input
         known = binding.input_schema.schema.get("properties", {}).get(PROCEDURE, {})
         registered = known.get("enum", [known["const"]] if "const" in known else None)
@@ -44,8 +48,12 @@ class ProcedureGate:
             raise Refusal(Reason.PROCEDURE_UNKNOWN, details={"parameter": PROCEDURE})
         if "input" in given and not isinstance(given["input"], Mapping):
             raise parameters.invalid("input", "input is no object: RUN takes no free-form text.", "Send an object.")
-        if not binding.approval:
-            generated_code.require_clear(self._held, given)
+        if binding.approval:
+            return None
+        looked_at = generated_code.require_clear(self._held, given)
+        if len(exchange.request.body) > LARGE:
+            return in_turns(looked_at, self._clock)
+        return finished(looked_at)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""

@@ -25,8 +25,10 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
+from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard.pure import criteria, languages, material, templates
 from agtphost.vocabulary import money
+from agtphost.vocabulary.jsonslices import HEAVY, weight
 from agtphost.vocabulary.reasons import Reason
 
 
@@ -247,10 +249,12 @@ class Provided:
     The handler of a provider's binding: the operator's, within its rule.
 
     :param output: the operator's schema of the result.
+    :param aside: calls a function off the reactor.
     """
 
-    def __init__(self, rule: Rule, inner: IHandler, output: CompiledSchema | None) -> None:
+    def __init__(self, rule: Rule, inner: IHandler, output: CompiledSchema | None, aside: Aside) -> None:
         self.kind = inner.kind
+        self._aside = aside
         self._rule = rule
         self._inner = inner
         self._output = output
@@ -263,7 +267,13 @@ class Provided:
         response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
         if response.body is not None or not isinstance(response.result, Mapping):
             raise Overstepped("its result is no object, so that the rules of the method cannot be held")
-        ruled = self._rule.after(context, dict(response.result))
+        if weight(response.result) > HEAVY or weight(context.input) > HEAVY:
+            found: Answer = await self._aside(self._ruled, context, response)
+            return found
+        return self._ruled(context, response)
+
+    def _ruled(self, context: BuiltInContext, response: EndpointResponse) -> Answer:
+        ruled = self._rule.after(context, dict(cast(Mapping[str, Any], response.result)))
         result = ruled.result
         if self._output is not None and not self._output.is_valid(result) and self._output.is_valid(response.result):
             # What is added is for those who can take it; what is left out stays so, whatever the schema says.
@@ -274,10 +284,14 @@ class Provided:
         )
 
 
-def guarded(binding: Binding, now: Callable[[], float] = time.time) -> Binding:
-    """An operator's binding as it is served: one that provides such a method gets its handler wrapped."""
+def guarded(binding: Binding, aside: Aside, now: Callable[[], float] = time.time) -> Binding:
+    """
+    An operator's binding as it is served: one that provides such a method gets its handler wrapped.
+
+    :param aside: calls a function off the reactor.
+    """
     rule = rules(now).get(binding.method)
     if rule is None:
         return binding
-    handler = Provided(rule, cast(IHandler, binding.handler), binding.output_schema)
+    handler = Provided(rule, cast(IHandler, binding.handler), binding.output_schema, aside)
     return replace(binding, handler=handler)
