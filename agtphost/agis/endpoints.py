@@ -42,6 +42,13 @@ _WIDER: Mapping[str, str] = {"creation": "transaction", "domain_spanning": "modi
 _ERROR = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 
 
+def capability_of(category: str, impact: str) -> str:
+    """A category of AGTP-API as one of AGIS' six capabilities; what only reads is never told as what changes."""
+    if category in CAPABILITIES:
+        return category
+    return "retrieval" if impact == "informational" else _WIDER.get(category, "modification")
+
+
 def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
     """
     An endpoint as an AGIS document has it.
@@ -49,9 +56,7 @@ def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
     :param entry: as a manifest shows it (AGTP-API section 8.9).
     """
     block = entry["semantic"]
-    actor, capability = str(block["actor"]), str(block["capability"])
-    if capability not in CAPABILITIES:
-        capability = "retrieval" if block["impact"] == "informational" else _WIDER.get(capability, "modification")
+    actor, capability = str(block["actor"]), capability_of(str(block["capability"]), str(block["impact"]))
     semantic: dict[str, Any] = {
         "intent": _sentence(block["intent"]),
         "actor": actor if actor in ACTORS else "agent",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from agtphost.agis.endpoints import capability_of
 from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
 from agtphost.config.presence import http_apis
@@ -51,10 +53,7 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
                 domain=config.agis.domain or None,
                 namespace=namespace_of(config),
                 related=config.agis.related,
-                endpoints=[
-                    (method, str(block.get("capability", "mechanics")), block.get("impact") == "informational")
-                    for method, block in blocks
-                ],
+                endpoints=[(method, *_consequence(block)) for method, block in blocks],
                 tools=bool(tools),
                 negotiable=config.policies.synthesis_enabled,
                 confirms=any(binding.approval for binding in (*bound, *tools)),
@@ -65,6 +64,12 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
         )
 
     return summary
+
+
+def _consequence(block: Mapping[str, Any]) -> tuple[str, bool]:
+    """What an endpoint is able to do, in the words of AGIS, and whether it only reads."""
+    impact = str(block.get("impact", ""))
+    return capability_of(str(block.get("capability", "mechanics")), impact), impact == "informational"
 
 
 class _Summarized:
