@@ -90,7 +90,7 @@ def floor_methods(
     :param sessions: which there are, and ``suspensions``: which of them stand still.
     :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
-    corpus = Corpus(directory, listed, adapters, library, visibility)
+    corpus = Corpus(directory, listed, adapters, library, visibility, aside)
     escalation = Escalation(held, directory, authorization, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now, workflows)
     notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses, cancel)

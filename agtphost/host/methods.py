@@ -323,6 +323,7 @@ def _discovery(
             stream=on.config.gateway.stream,
         ),
         face=shown.agis,
+        aside=on.aside,
     )
 
 

@@ -75,11 +75,27 @@ class Planning:
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Answer.
+
+        :raises Refusal: 422 for a goal that cannot be read, or that nothing here comes near to.
+        """
         given = context.input
         text, goal = asked(given, "goal")
         limits, ignored = _constraints(given)
-        methods = _methods(given)
+        document = await self._corpus.aside(self._planned, context, text, goal, limits, ignored, _methods(given))
+        return Answer(result=document)
+
+    def _planned(
+        self,
+        context: BuiltInContext,
+        text: str,
+        goal: Any,
+        limits: Mapping[str, Any],
+        ignored: list[str],
+        methods: frozenset[str] | None,
+    ) -> dict[str, Any]:
         known = goal if isinstance(goal, dict) else {}
         candidates = self._candidates(context, limits, methods)
         question = Question(_wanted(text, known, candidates), [candidate.words for candidate in candidates])
@@ -90,7 +106,7 @@ class Planning:
             raise Refusal(Reason.GOAL_UNSATISFIABLE, details={"parameter": "goal", "considered": len(candidates)})
         draft = _chained(chosen, candidates, known, limits["max_steps"])
         covered = frozenset[str]().union(*(candidate.shared for candidate in chosen))
-        return Answer(result=_document(draft, question, covered, known, ignored))
+        return _document(draft, question, covered, known, ignored)
 
     def _candidates(
         self, context: BuiltInContext, limits: Mapping[str, Any], methods: frozenset[str] | None

@@ -9,11 +9,12 @@ declares an endpoint ``QUERY /``, which takes this one's place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
+from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
@@ -28,6 +29,8 @@ from agtphost.methods.cognitive.relevance import Question
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.search.words import terms
 from agtphost.vocabulary import scopes
+
+T = TypeVar("T")
 
 DOMAINS = ("agents", "endpoints", "tools", "documents")
 FORMATS = ("structured", "natural", "raw")
@@ -66,6 +69,7 @@ class Corpus:
     :param bindings: everything that can be called; read at every call.
     :param adapters: whose tools are among it.
     :param visibility: which agents a caller is shown.
+    :param aside: calls a function off the reactor.
     """
 
     def __init__(
@@ -75,12 +79,22 @@ class Corpus:
         adapters: Sequence[IPayloadAdapter],
         library: Library,
         visibility: Visibility,
+        aside: Callable[..., Awaitable[Any]],
     ) -> None:
+        self._aside = aside
+        # One question at a time: however many are asked, they leave the other threads to others.
+        self._turn = DeferredLock()
         self._visibility = visibility
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
         self.library = library
+
+    async def aside(self, work: Callable[..., T], *given: Any) -> T:
+        """Call something that looks at all that there is off the reactor, when its turn comes."""
+        async with self._turn:
+            done: T = await self._aside(work, *given)
+        return done
 
     def agents(self, context: BuiltInContext) -> Iterator[Holding]:
         """The hosted agents, where the caller may see them."""
@@ -236,13 +250,18 @@ class Query:
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Answer.
+
+        :raises Refusal: 422 for a question that cannot be read.
+        """
         given = context.input
         text, _ = asked(given, "intent")
         form = parameters.choice(given, "format", FORMATS, "structured")
         threshold = parameters.fraction(given, "confidence_threshold")
         most = parameters.count(given, "max_results", 10, PAGE)
-        found = self._found(context, text, Scope.read(given))
+        found = await self._corpus.aside(self._found, context, text, Scope.read(given))
         results = [(confidence, holding) for confidence, holding in found if confidence >= threshold]
         return Answer(result=_document(results[:most], len(results), form))
 

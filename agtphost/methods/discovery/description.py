@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -68,9 +69,9 @@ def _described(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
     return entries
 
 
-async def at_once(work: Callable[[], None]) -> None:
+async def at_once(work: Callable[..., Any], *given: Any) -> Any:
     """Call a function here and now."""
-    work()
+    return work(*given)
 
 
 @implementer(IBuiltInHandler)
@@ -84,7 +85,7 @@ class Description:
     :param namespace: builds the signed namespace document of those agents that its reader may be shown.
     :param publisher: gives documents their form and signature.
     :param status: writes status documents.
-    :param aside: calls a function that waits for files off the reactor.
+    :param aside: calls a function that waits for files, or takes its time, off the reactor.
     :param visibility: which agents a caller is shown; without one, every one that can be called.
     :param units: those that what is here tells its costs in.
     :param face: writes what a caller may call as an AGIS document; None on a host that does not.
@@ -101,7 +102,7 @@ class Description:
         namespace: Callable[[Sees], Mapping[str, Any]],
         publisher: DocumentPublisher | None = None,
         status: StatusDocuments | None = None,
-        aside: Callable[[Callable[[], None]], Awaitable[None]] = at_once,
+        aside: Callable[..., Awaitable[Any]] = at_once,
         visibility: Visibility | None = None,
         units: Callable[[], Iterable[str]] = tuple,
         face: agis.AgisFace | None = None,
@@ -117,11 +118,12 @@ class Description:
         self._publisher = publisher or DocumentPublisher("", None)
         self._status = status or StatusDocuments("", lambda: times.stamp(time.time()))
         self._aside = aside
+        # One namespace at a time: however many are asked for, they leave the other threads to others.
+        self._turn = DeferredLock()
 
     def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         if context.path == "/agents":
-            shown = self._namespace(self._visibility.in_lists(context))
-            return self._publisher.document(shown, _form(context, "json"))
+            return self._all(self._visibility.in_lists(context), _form(context, "json"))
         if "name" in context.path_parameters:
             return self._agent(context, _form(context, "manifest"))
         if self._agis is not None and (asked := agis.form_of(context, IDENTITY)):
@@ -130,6 +132,14 @@ class Description:
         if accept is not None and (form := accepted(accept, "", IDENTITY)):
             return self._agent(context, form)
         return Answer(result=self._capabilities(context))
+
+    async def _all(self, sees: Sees, form: str) -> Answer:
+        async with self._turn:
+            answer: Answer = await self._aside(self._named, sees, form)
+        return answer
+
+    def _named(self, sees: Sees, form: str) -> Answer:
+        return self._publisher.document(self._namespace(sees), form)
 
     # Capabilities
 

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
@@ -26,11 +27,14 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution
 from agtphost.methods.discovery import agis
 from agtphost.methods.discovery.candidates import Candidates, typed
+from agtphost.methods.discovery.description import at_once
 from agtphost.methods.discovery.filters import result_type
-from agtphost.methods.discovery.openapi import FORMAT, OpenAPIFace
+from agtphost.methods.discovery.openapi import FORMAT, OpenAPIFace, Run
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.discovery.zones import Sees
 from agtphost.methods.overrides import Overrides
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.jsonslices import Encoded
 from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 
@@ -84,6 +88,7 @@ class Discovery:
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     :param openapi: writes what a caller may call for clients of HTTP; None on a host that does not.
     :param face: writes it as an AGIS document; None on a host that does not.
+    :param aside: calls a function that takes its time off the reactor.
     """
 
     kind = "built_in"
@@ -104,8 +109,12 @@ class Discovery:
         merchants: Callable[[Agent], MerchantManifest] | None = None,
         openapi: OpenAPIFace | None = None,
         face: agis.AgisFace | None = None,
+        aside: Run = at_once,
     ) -> None:
         self._agis = face
+        self._aside = aside
+        # One list of agents at a time: however many are asked for, they leave the other threads to others.
+        self._turn = DeferredLock()
         self._face = openapi
         self._merchants = merchants
         self._candidates = candidates
@@ -119,7 +128,6 @@ class Discovery:
         self._adapters = adapters
         self._manifest = manifest
         self._documents: dict[str, Callable[[BuiltInContext], Answer]] = {
-            "/agents": self._agents,
             "/genesis": self._genesis,
             "/methods": self._methods,
             "/tools": self._tools,
@@ -141,7 +149,9 @@ class Discovery:
             if not form and context.input.get("format", "json") != "json":
                 raise parameters.invalid("format", "That format is not served.", "Use agis, agis-yaml or json.")
             return self._root(context) if self._agis is None or not form else self._agis.answer(context, form)
-        answer = self._documents["/agents" if path == "/" else path](context)
+        if path in ("/", "/agents"):
+            return self._agents(context, warning)
+        answer = self._documents[path](context)
         return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
 
     async def _overridden(self, path: str, context: BuiltInContext, warning: tuple[tuple[str, str], ...]) -> Answer:
@@ -224,20 +234,25 @@ class Discovery:
     def _callable_tools(self, context: BuiltInContext) -> list[Binding]:
         return execution.callable_tools(self._adapters, context)
 
-    def _agents(self, context: BuiltInContext) -> Answer:
-        kind = result_type(context.input)
-        # What is withheld is withheld silently (AGTP-API section 5.8.2).
-        hosted = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
-        wanted = [agent for agent in hosted if kind in ("", "any", agent.role)]
+    async def _agents(self, context: BuiltInContext, warning: tuple[tuple[str, str], ...]) -> Answer:
+        kind, sees = result_type(context.input), self._visibility.in_lists(context)
         accepted = frozenset(binding.method for binding in self._bindings())
-        return document(
+        async with self._turn:
+            listed = await self._aside(self._listed, kind, sees, accepted)
+        return replace(document(Encoded(listed)), headers=warning)
+
+    def _listed(self, kind: str, sees: Sees, accepted: frozenset[str]) -> bytes:
+        # What is withheld is withheld silently (AGTP-API section 5.8.2).
+        hosted = filter(sees, self._directory.hosted())
+        return jsontext.encode(
             [
                 {
                     **agent_entry(agent, accepted),
                     "lifecycle_state": self._visibility.state(agent),
                     **(typed(agent, self._merchants) if kind else {}),
                 }
-                for agent in wanted
+                for agent in hosted
+                if kind in ("", "any", agent.role)
             ]
         )
 

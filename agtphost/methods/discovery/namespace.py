@@ -50,6 +50,8 @@ class Namespace:
     """
     Builds the document anew at each reading, so that it is never older than the states it shows; entries are kept.
 
+    In any thread, but one reading after the other.
+
     :param org_domain: the domain the names belong to: the host's ``server_id``.
     :param certificate_fingerprint: SHA-256 of the host's TLS certificate of that moment, hex.
     :param now: the present time as RFC 3339 text.
@@ -86,8 +88,9 @@ class Namespace:
         :param sees: which agents its reader may be shown; what is withheld is withheld silently. Tier 3 is for
             development, and in no public list (core v08 section 6.1).
         """
+        # Before any state is looked at: what changes meanwhile is newer than the document says that it is.
+        generated_at, now = self._now(), self._clock()
         shown = [agent for agent in self._directory.hosted() if sees(agent)]
-        now = self._clock()
         entries = [
             self._entry(agent, state, now)
             for agent in shown
@@ -101,7 +104,7 @@ class Namespace:
             "schema_version": "1.0",
             "org_domain": self._org_domain,
             "governance_zone": zones.pop() if len(zones) == 1 else "",
-            "generated_at": self._now(),
+            "generated_at": generated_at,
             "agents": listed,
             "total_active": len(listed),
             "namespace_cert_fingerprint": self._certificate_fingerprint(),

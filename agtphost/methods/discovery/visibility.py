@@ -94,8 +94,10 @@ class Visibility:
         It is signed for all, so it names them to those alone who may see every one; and never where the host is
         private, whoever asks.
         """
-        sees = self.in_lists(context)
-        return self._disclosure != PRIVATE and all(map(sees, self.offered(hosted)))
+        within = self._zones.in_lists(context)
+        if self._disclosure == PRIVATE:
+            return False
+        return all(map(within, self.offered(hosted))) if self.entitled(context) else not self.offered(hosted)
 
     def documents_of(self, context: BuiltInContext, agent: Agent) -> bool:
         """
