@@ -27,6 +27,9 @@ LONGEST: Final = 16_384
 PASSING: Final = frozenset({Status.TIMEOUT, Status.RATE_LIMITED, Status.SERVER_ERROR, Status.UNAVAILABLE})
 """Statuses that another attempt may not meet."""
 
+UNREACHED: Final = frozenset({"upstream_timeout", "upstream_connection_error"})
+"""Declared errors likewise, whatever their status: what stands behind an endpoint was slow, or not there."""
+
 NEVER: Final = frozenset({"BATCH", "CHAIN", "RETRY", "DELEGATE", "PURCHASE", "RESUME"})
 """Methods that are not called again: those that call others, and those that what was sent beside the body decides."""
 
@@ -42,7 +45,7 @@ def failed(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
         or caller is None
         or binding is None
         or exchange.peer.depth
-        or outcome.status not in PASSING
+        or not (outcome.status in PASSING or outcome.reason in UNREACHED)
         or exchange.method in NEVER
     ):
         return ()

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.config.approvals import HIDDEN
+from agtphost.contract.binding import Binding
 from agtphost.contract.method_parameters import PROCEDURE
 from agtphost.dispatch.exchange import Exchange
 from agtphost.vocabulary import jsontext
@@ -53,6 +54,26 @@ LONGEST_INPUT = 4_096
 
 DEEPEST_INPUT = jsontext.SIGNED_DEPTH - 3
 """Arrays and objects of it inside each other: the record, its ``extra`` and ``procedure`` are around it."""
+
+
+DEMANDED = frozenset({"RUN", "TRANSFER"})
+"""Methods of whose calls the drafts say what a record has, whoever answers them."""
+
+PARTIES = ("from_principal", "to_principal")
+
+
+def demanded_of(exchange: Exchange, binding: Binding) -> dict[str, object]:
+    """
+    What the drafts want the record of such a call to have.
+
+    Of TRANSFER both principals (methods v01 section 10.6): the built-in says whom it found, of an operator's endpoint
+    there is what the call said.
+    """
+    if binding.method == "RUN":
+        return {"procedure": procedure_of(exchange)}
+    if binding.tier == "A":
+        return {}
+    return {name: said[:128] for name in PARTIES if isinstance(said := exchange.input.get(name), str)}
 
 
 def procedure_of(exchange: Exchange) -> dict[str, object]:

@@ -21,7 +21,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.input_shape import shape_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.failed_calls import Failures
-from agtphost.dispatch.masking import procedure_of
+from agtphost.dispatch.masking import DEMANDED, demanded_of
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
 from agtphost.dispatch.ruling import Ruling
 from agtphost.dispatch.standing import standing
@@ -378,8 +378,8 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
         payload["action_id"] = new_id(exchange.now)
     if binding.extra:
         _extend(payload, binding.extra)
-    if binding.method == "RUN" and exchange.input:
-        _extend(payload, {"procedure": procedure_of(exchange)})
+    if binding.method in DEMANDED and exchange.input:
+        _extend(payload, demanded_of(exchange, binding))
     if binding.input_schema is not None and binding.tier != "A":
         shape = shape_of(binding.input_schema.schema, exchange.input)
         if shape:

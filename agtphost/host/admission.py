@@ -19,7 +19,7 @@ from agtphost.dispatch.gates.granted import GrantedGate
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.gates.plugin import OperatorGate, placed
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
-from agtphost.dispatch.gates.procedure import ProcedureGate
+from agtphost.dispatch.gates.procedure import GrantingGate, ProcedureGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.ruling import Ruling
@@ -148,9 +148,13 @@ def admitting(
 
 
 def _procedures(table: EndpointTable, on: Foundation) -> Sequence[IGate]:
-    """The gate for RUN, where there is any."""
-    gate = ProcedureGate(on.evidence.held, on.reactor)
-    return (gate,) if any(binding.method == "RUN" for binding in table.bindings) else ()
+    """The gates for RUN, and for an operator's AUTHORIZE in the built-in's place, where there are any."""
+    found: list[IGate] = []
+    if any(binding.method == "RUN" for binding in table.bindings):
+        found.append(ProcedureGate(on.evidence.held, on.reactor))
+    if any(binding.method == "AUTHORIZE" and binding.table is not None for binding in table.bindings):
+        found.append(GrantingGate())
+    return found
 
 
 def bounds(config: Config, endpoints: Iterable[Binding]) -> Sequence[IGate]:

@@ -1,4 +1,8 @@
-"""What every RUN is held to, whoever answers it: core v08 section 7.4.2, methods v01 sections 10.3 and 10.4."""
+"""
+What every RUN and every AUTHORIZE is held to, whoever answers it.
+
+Core v08 section 7.4.2, methods v01 sections 5.4 and 10.2 to 10.4.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,12 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.iagtp import Condition, ILastingGate
+from agtphost.vocabulary import scopes
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import finished
 
+_SEPARATED = re.compile(r"[\s,]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 
 
@@ -58,3 +65,42 @@ class ProcedureGate:
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return () if exchange.settled and exchange.binding is not None and exchange.binding.method != "RUN" else None
+
+
+@implementer(ILastingGate)
+class GrantingGate:
+    """
+    An operator's AUTHORIZE, in the place of the built-in, is asked for nothing beyond its caller's own scope.
+
+    What of ``scope`` is no scope token means something to the endpoint alone, which answers for it.
+    """
+
+    name = "scope to be granted"
+
+    def check(self, exchange: Exchange) -> None:
+        """:raises Refusal: 455, and its record says what exceeded."""
+        binding = exchange.binding
+        if binding is None or binding.method != "AUTHORIZE" or binding.table is None:
+            return
+        given = exchange.input.get("scope")
+        listed = _SEPARATED.split(given) if isinstance(given, str) else given if isinstance(given, list) else []
+        asked = sorted({each for each in listed if isinstance(each, str) and scopes.is_token(each)})
+        excess = scopes.missing(exchange.scopes, asked)
+        if not excess:
+            return
+        said = {"subject": str(exchange.input.get("subject"))[:128], "exceeding": list(excess[:16])}
+        raise Refusal(
+            Reason.SCOPE_REQUIRED,
+            "scope goes beyond what the caller has here and now.",
+            status=Status.SCOPE_VIOLATION,
+            remedy="Grant less; nobody grants what it has not itself.",
+            details={"missing_scopes": list(excess)},
+            extra={"authorization": said},
+            scopes=excess,
+        )
+
+    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Every other method passes."""
+        return (
+            () if exchange.settled and exchange.binding is not None and exchange.binding.method != "AUTHORIZE" else None
+        )

@@ -133,6 +133,32 @@ def test_the_scope_of_the_table_stays_whoever_answers() -> None:
     assert len(seen) == 1
 
 
+def test_an_operators_authorize_never_widens() -> None:
+    """METH-054: 455 and on record for what exceeds the caller's own, however it is written, and nobody is asked."""
+    host, _, seen = provided({"subject": "string", "resource": "string", "scope": {}}, on="AUTHORIZE")
+    granting = host.agent("granting", scopes=("authorization:grant", "desks:*"))
+    given = {"subject": "a", "resource": "b"}
+    for scope in ("desks:read,payroll:read", ["payroll:read"], "desks:read payroll:read"):
+        refused = host.call("AUTHORIZE", "/", {**given, "scope": scope}, caller=granting)
+        assert (refused.status, refused.result["missing_scopes"]) == (455, ["payroll:read"]), scope
+        assert refused.record["extra"]["authorization"] == {"subject": "a", "exceeding": ["payroll:read"]}
+    assert host.call("AUTHORIZE", "/", {**given, "scope": ["desks:read"]}, caller=granting).status == 200
+    narrowed = {**given, "scope": "desks:read"}
+    assert host.call("AUTHORIZE", "/", narrowed, caller=granting, scopes=("authorization:grant",)).status == 455
+    assert len(seen) == 1
+
+
+def test_the_record_of_a_transfer_has_both_principals_whoever_answers() -> None:
+    """METH-061: with an operator's endpoint in the place of the built-in, and of its refusals as well."""
+    given = {"resource_id": "r", "from_principal": "a", "to_principal": "b"}
+    host, caller, seen = provided(dict.fromkeys(given, "string"), on="TRANSFER")
+    for more, status in (({}, 200), ({"reason": "x"}, 422)):
+        answer = host.call("TRANSFER", "/", {**given, **more}, caller=caller)
+        extra = answer.record["extra"]
+        assert (answer.status, extra["from_principal"], extra["to_principal"]) == (status, "a", "b")
+    assert len(seen) == 1
+
+
 def test_an_endpoint_that_cannot_take_what_the_table_demands_is_a_start_error() -> None:
     """Nobody could ever call it: the table demands what its closed schema refuses."""
     host, _, _ = provided({"text": "string"})

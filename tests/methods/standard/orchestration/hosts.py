@@ -55,13 +55,14 @@ class Workshop(MemoryHost):
         self.done: list[tuple[str, Any]] = [] if done is None else done
         self.waiting: list[Deferred[Any]] = []
         self.failures = 0
+        self.failure = "upstream_error"
         self.endpoint("QUERY", "/teas", self._teas, {"kind": "string"})
         self.endpoint("QUERY", "/teas/{kind}", self._teas)
         self.endpoint("BOOK", "/stays", self._booked, {"room": "string"}, semantic=CHANGES)
         guarded = {"semantic": CHANGES, "required_scopes": ["stays:book"]}
         self.endpoint("BOOK", "/guarded", self._booked, {"room": "string"}, **guarded)
         self.endpoint("BOOK", "/failing", self._failing, {"room": "string"}, semantic=CHANGES)
-        self.endpoint("QUERY", "/flaky", self._flaky, errors=["upstream_error"])
+        self.endpoint("QUERY", "/flaky", self._flaky, errors=["upstream_error", "upstream_timeout"])
         self.broken = 0
         self.endpoint("QUERY", "/breaking", self._breaking)
         self.endpoint("BOOK", "/waiting", self._waits, {"room": "string"}, semantic=CHANGES)
@@ -83,7 +84,7 @@ class Workshop(MemoryHost):
         self.done.append(("flaky", len(self.done)))
         if self.failures:
             self.failures -= 1
-            raise EndpointError("upstream_error")
+            raise EndpointError(self.failure)
         return {"done": True}
 
     def _breaking(self, context: Any) -> Any:

@@ -185,6 +185,15 @@ def test_what_may_not_happen_twice_is_not_made_again() -> None:
     assert host.ask("RETRY", {"original_task_id": "t"}, caller=other).status == 404
 
 
+def test_what_the_service_behind_an_endpoint_was_not_there_for_is_made_again() -> None:
+    """METH-046: an endpoint says by a declared error that its upstream was slow; any other one of it is an answer."""
+    host = Workshop()
+    for error, status in (("upstream_timeout", 200), ("upstream_error", 404)):
+        host.failures, host.failure = 1, error
+        assert host.ask("QUERY", {}, "/flaky", headers={"Task-ID": error}).status == 422
+        assert host.ask("RETRY", {"original_task_id": error}).status == status, error
+
+
 def test_a_read_is_made_again_now_or_later() -> None:
     """METH-046: an idempotent call, at once and after a delay, as a workflow of its own."""
     host = Workshop()
