@@ -79,10 +79,14 @@ class StdioClient(Protocol):
 
     def _take(self, octets: bytes) -> None:
         try:
-            message = messages.read(octets)
+            found = messages.read_any(octets, self._conversing.revision)
         except Fault as fault:
             self._say(messages.failed(None, fault))
             return
+        for message in found:
+            self._heed(message)
+
+    def _heed(self, message: Message) -> None:
         if message.is_request:
             self._ask(message)
         elif message.method:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from agtphost.client.mcp import refusals
 from agtphost.client.mcp.refusals import RPCError, ShownName
 from agtphost.client.reply import Reply
 from agtphost.http.refusals import TurnedAway
+from agtphost.mcp.revisions import BATCHES
 from agtphost.vocabulary import jsontext, media_types
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
@@ -24,6 +25,9 @@ CANCELLED = -32800
 
 LONGEST_TEXT_ID = 256
 """Characters of a request's id."""
+
+MOST_AT_ONCE = 100
+"""Messages of a batch."""
 
 RequestId = str | int
 
@@ -82,10 +86,35 @@ def read(octets: bytes) -> Message:
 
     :raises Fault: it is no JSON, or none such: lists of messages are none.
     """
+    return _message(_decoded(octets))
+
+
+def read_any(octets: bytes, revision: str) -> Sequence[Message]:
+    """
+    The messages of a body, or of a line: one, or the several of a batch, where the revision has them.
+
+    :param revision: of the conversation; empty before its handshake.
+    :raises Fault: one of them is none, there are too many or no messages, or a handshake is among several.
+    """
+    decoded = _decoded(octets)
+    if revision != BATCHES or not isinstance(decoded, list):
+        return (_message(decoded),)
+    if not 0 < len(decoded) <= MOST_AT_ONCE:
+        raise Fault(INVALID_REQUEST, f"A batch has 1 to {MOST_AT_ONCE} messages.")
+    found = [_message(each) for each in decoded]
+    if any(message.method == "initialize" for message in found):
+        raise Fault(INVALID_REQUEST, "A handshake is no part of a batch.")
+    return found
+
+
+def _decoded(octets: bytes) -> Any:
     try:
-        decoded = jsontext.decode(octets)
+        return jsontext.decode(octets)
     except jsontext.JSONTextError as error:
         raise Fault(PARSE_ERROR, f"Parse error: {error}") from None
+
+
+def _message(decoded: Any) -> Message:
     if not isinstance(decoded, dict) or decoded.get("jsonrpc") != "2.0":
         raise Fault(INVALID_REQUEST, "This is not a single JSON-RPC message of version 2.0.")
     method, params, number = decoded.get("method"), decoded.get("params"), decoded.get("id")

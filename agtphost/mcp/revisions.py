@@ -14,6 +14,9 @@ RESUMABLE = "2025-11-25"
 UNSAID = "2025-03-26"
 """The revision of an HTTP request that names none."""
 
+BATCHES = "2025-03-26"
+"""The one whose clients may send several messages as one, and whose servers have to take them."""
+
 META = "io.modelcontextprotocol/"
 VERSION = f"{META}protocolVersion"
 CAPABILITIES = f"{META}clientCapabilities"

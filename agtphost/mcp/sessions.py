@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import NOT_DONE_YET
@@ -41,6 +41,7 @@ class Session:
         self._events = events
         self._numbers = itertools.count(1)
         self._streams: dict[str, Stream] = {}
+        self._owed: dict[str, int] = {}  # answers, of the streams that have several to come
         self.connection = ClientConnection(server, self.deliver, tells_cancelled=True)
         self.used = clock.seconds()
         self.over = False
@@ -56,22 +57,29 @@ class Session:
 
     # What its client sends
 
-    def post(self, request: BoundedRequest, message: Message) -> bytes | int:
-        """One message."""
+    def post(self, request: BoundedRequest, found: Sequence[Message]) -> bytes | int:
+        """One message, or those of a batch, whose answers come on one stream."""
         self.used = self._clock.seconds()
-        if not message.is_request:
-            (self.connection.notified if message.method else self.connection.answered)(message)
-            return tail_of(request, 202, b"", *self.fields)
-        if is_enveloped(message):
+        asked = [message for message in found if message.is_request]
+        enveloped = next((message for message in asked if is_enveloped(message)), None)
+        if enveloped is not None:
             fault = Fault(INVALID_REQUEST, "This session began with a handshake: requests have no envelope in it.")
-            return tail_of(request, 400, messages.failed(message.id, fault), *self.fields, kind=JSON)
+            return tail_of(request, 400, messages.failed(enveloped.id, fault), *self.fields, kind=JSON)
+        for message in found:
+            if not message.is_request:
+                (self.connection.notified if message.method else self.connection.answered)(message)
+        if not asked:
+            return tail_of(request, 202, b"", *self.fields)
         name = str(next(self._numbers))
         stream = self._attach(request, name)
         revision = field_of(request, "mcp-protocol-version") or UNSAID
         stream.begin(*self.fields)
         if is_since(revision, RESUMABLE):
             stream.send(b"", self._events.add(name, b""), retry=RETRY_MILLISECONDS)
-        self.connection.request(message, name, fields_of(request))
+        if len(asked) > 1:
+            self._owed[name] = len(asked)
+        for message in asked:
+            self.connection.request(message, name, fields_of(request))
         return NOT_DONE_YET
 
     def get(self, request: BoundedRequest) -> bytes | int:
@@ -125,6 +133,9 @@ class Session:
         """A message of a stream, for its client, or for when it comes back."""
         if self.over:
             return
+        if last and (owed := self._owed.pop(name, 1)) > 1:
+            self._owed[name] = owed - 1
+            last = False
         key = self._events.add(name, octets, last=last)
         stream = self._streams.get(name)
         if stream is not None:
@@ -205,11 +216,13 @@ class Sessions:
         if refused is not None:
             return refused
         try:
-            message = messages.read(request.content.read())  # type: ignore[union-attr]
+            revision = "" if session is None else session.connection.revision
+            found = messages.read_any(request.content.read(), revision)  # type: ignore[union-attr]
         except Fault as fault:
             return refusal(request, 400, fault)
         if session is not None:
-            return session.post(request, message)
+            return session.post(request, found)
+        (message,) = found
         if is_enveloped(message):
             wrong = Fault(
                 messages.HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope."

@@ -23,6 +23,7 @@ from twisted.internet.threads import blockingCallFromThread, deferToThread
 
 from agtphost.bridge.http import HttpLimits, Listener
 from agtphost.mcp.context import Context
+from agtphost.mcp.revisions import BATCHES
 from agtphost.mcp.server import Server
 from tests.bridge.nobody import Nobody
 from tests.rows import each_row
@@ -137,15 +138,18 @@ async def run(story: Callable[[], Awaitable[None]]) -> None:
     await deferToThread(asyncio.run, limited())
 
 
-async def opened(client: httpx.AsyncClient, url: str, **headers: str) -> dict[str, str]:
+async def opened(
+    client: httpx.AsyncClient, url: str, *, revision: str = "2025-11-25", **headers: str
+) -> dict[str, str]:
     """Shake hands; the headers of the session."""
-    answer = await client.post(url, json=HANDSHAKE, headers={**ACCEPT, **headers})
+    handshake = {**HANDSHAKE, "params": {**HANDSHAKE["params"], "protocolVersion": revision}}
+    answer = await client.post(url, json=handshake, headers={**ACCEPT, **headers})
     assert answer.status_code == 200, answer.text
     session = {
         **ACCEPT,
         **headers,
         "Mcp-Session-Id": answer.headers["mcp-session-id"],
-        "MCP-Protocol-Version": "2025-11-25",
+        "MCP-Protocol-Version": revision,
     }
     told = await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
     assert told.status_code == 202
@@ -516,5 +520,61 @@ async def test_another_site_s_name_is_refused_in_both_eras(era: str, headers: di
             answer = await client.post(url, json=SLOW, headers=sent)
             assert answer.status_code in (403, 421), answer.text
             assert steps.started == 0
+
+    await run(story)
+
+
+# Batches, which one revision has
+
+PINGS = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (3, 4)]
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+@pytest_twisted.ensureDeferred
+async def test_several_messages_at_once_are_answered_on_one_stream() -> None:
+    """Revision 2025-03-26: as each is ready, and the stream ends with the last; what asks nothing is accepted."""
+
+    async def story() -> None:
+        async with serving() as (url, steps), httpx.AsyncClient(trust_env=False) as client:
+            session = await opened(client, url, revision=BATCHES)
+            told = await client.post(url, json=[INITIALIZED, INITIALIZED], headers=session)
+            assert (told.status_code, told.content) == (202, b"")
+            heard = []
+            async with client.stream("POST", url, json=[SLOW, INITIALIZED, *PINGS], headers=session) as answer:
+                async for _, message in events(answer):
+                    heard.append(message)
+                    if message.get("id") == 4:
+                        steps.go.set()
+            assert [each["id"] for each in heard if "id" in each] == [3, 4, 2]
+            assert heard[-1]["result"]["content"][0]["text"] == "whole"
+
+    await run(story)
+
+
+@each_row(
+    ("revision", "batch"),
+    [
+        (BATCHES, []),
+        (BATCHES, [PINGS[0]] * 101),
+        (BATCHES, [PINGS[0], 7]),
+        (BATCHES, [PINGS[0], HANDSHAKE]),
+        (BATCHES, [PINGS]),
+        ("2025-06-18", PINGS),
+        ("2025-11-25", PINGS),
+        ("2024-11-05", PINGS),
+    ],
+)
+@pytest_twisted.ensureDeferred
+async def test_what_is_no_batch_is_refused_as_a_whole(revision: str, batch: Any) -> None:
+    """None of it is done; and the session goes on."""
+
+    async def story() -> None:
+        async with serving() as (url, _), httpx.AsyncClient(trust_env=False) as client:
+            session = await opened(client, url, revision=revision)
+            refused = await client.post(url, json=batch, headers=session)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
+            assert '"id":3' not in refused.text
+            alone = await client.post(url, json=PINGS[0], headers=session)
+            assert '"id":3' in alone.text
 
     await run(story)

@@ -172,3 +172,19 @@ def test_a_long_queue_of_what_is_answered_at_once_is_no_tower(monkeypatch: pytes
     assert talk.heard == []
     talk.calls[0].callback({"content": []})
     assert len(talk.heard) == 3001
+
+
+def test_a_line_may_have_several_messages_in_one_revision() -> None:
+    """2025-03-26: each is answered; before its handshake, and in all others, lines have one."""
+    pings = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (7, 8)]
+    line = json.dumps([pings[0], {"jsonrpc": "2.0", "method": "notifications/initialized"}, pings[1]]).encode() + b"\n"
+    talk = Talk()
+    talk.client.dataReceived(line)
+    assert talk.heard[-1]["error"]["code"] == -32600
+    talk.send("initialize", 1, **{**HANDSHAKE, "protocolVersion": "2025-03-26"})
+    talk.client.dataReceived(line)
+    assert [each["id"] for each in talk.heard[-2:]] == [7, 8]
+    other = Talk()
+    other.send("initialize", 1, **HANDSHAKE)
+    other.client.dataReceived(line)
+    assert other.heard[-1]["error"]["code"] == -32600

@@ -304,6 +304,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _LINK: frozenset(
         {
+            "mcp.sessions:Session._owed",
             "audit.takeover:Door._waiting",
             "methods.inspection.feed:RecordFeed._waiting",
             "page.live:Viewing._waiting",
