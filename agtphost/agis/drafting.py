@@ -18,7 +18,7 @@ from agtphost.agis.document import VERSION, Document, Endpoint
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.normal import as_yaml
 from agtphost.agis.passes import completeness, consistency, method_class, method_syntax, path_syntax
-from agtphost.agis.passes.method_class import PROHIBITED
+from agtphost.agis.passes.instead import PROHIBITED
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import Tree
 from agtphost.agis.validation import Verdict, validate_value

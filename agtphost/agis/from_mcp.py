@@ -21,7 +21,7 @@ from agtphost.agis.drafting import (
     reads,
 )
 from agtphost.agis.passes.completeness import SURE, is_tool_name
-from agtphost.agis.passes.method_class import PROHIBITED
+from agtphost.agis.passes.instead import PROHIBITED
 from agtphost.agis.to_mcp import ORIGINAL
 from agtphost.agis.words import parts
 from agtphost.contract.tool_names import mcp_tool_name

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from agtphost.agis.findings import Finding
 from agtphost.agis.validation import validate
 from agtphost.agis.words import words
 from agtphost.vocabulary.catalog import Catalog
@@ -117,12 +118,50 @@ def test_documents_of_all_verbs_and_of_all_their_forms() -> None:
     forms = sorted({form for verb in catalog for form in inflected(verb)} - {*catalog})
     assert len(catalog) > 400 and len(forms) > 1_200
     found: dict[str, set[str]] = {}
-    listed = [{"method": name, "path": "/thing"} for name in (*catalog, *forms)]
-    for finding in validate(json.dumps(changed(("endpoints", listed))).encode()).findings:
-        if finding.rule.number in (2, 3) and finding.severity.value == "error":
-            found.setdefault(finding.place.split()[0], set()).add(finding.rule.name)
+    fixes: set[str] = set()
+    for finding in refused(*(f"{name} /thing" for name in (*catalog, *forms))):
+        found.setdefault(finding.place.split()[0], set()).add(finding.rule.name)
+        fixes.add(finding.fix)
     expected = {verb: {rule} for verb, rule in REFUSED.items()}
     assert found == expected | {form: {"AGIS-P2-inflected"} for form in forms}
+    assert {*catalog} - fixes == {*REFUSED} and not refused(*(f"{first_of(fix)} /thing" for fix in fixes))
+
+
+def refused(*endpoints: str) -> list[Finding]:
+    """What passes 2 to 4 have against endpoints."""
+    listed = [dict(zip(("method", "path"), each.rsplit(" ", 1), strict=True)) for each in endpoints]
+    findings = validate(json.dumps(changed(("endpoints", listed))).encode()).findings
+    return [each for each in findings if each.rule.number in (2, 3, 4) and each.severity.value == "error"]
+
+
+def first_of(fix: str) -> str:
+    """Of several that are suggested."""
+    return fix.partition(" or ")[0].partition(", ")[0]
+
+
+COMPOUND = {
+    "getUser": "FETCH /user",
+    "post_order": "CREATE /order",
+    "connect-device": "LINK /device",
+    "IS_ACTIVE": "CHECK /active",
+    "openAccount": "UNLOCK /account",
+    "userList": "LIST /user",
+    "data_get": "FETCH /data",
+    "getting-data": "FETCH /data",
+    "BOOK TABLE": "BOOK /table",
+}
+"""Methods of several words, and what is to be written instead."""
+
+
+def test_a_suggestion_is_not_refused() -> None:
+    """Whatever is followed: of compounds, states, things, and methods of HTTP."""
+    assert {
+        each.place.removesuffix(" /thing"): each.fix for each in refused(*(f"{each} /thing" for each in COMPOUND))
+    } == COMPOUND
+    known = words()
+    others = sorted({*known.states, *known.things, "GET", "HEAD", "OPTIONS", "CONNECT", "TRACE"})
+    fixes = {first_of(each.fix) for each in refused(*(f"{each} /thing" for each in others))}
+    assert not refused(*COMPOUND.values(), *(fix if " /" in fix else f"{fix} /thing" for fix in fixes))
 
 
 @each_row(("form", "verb"), sorted(words().irregular.items()))

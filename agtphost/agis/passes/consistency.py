@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.completeness import LONGEST
-from agtphost.agis.passes.method_class import acceptable
+from agtphost.agis.passes.instead import acceptable
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Effect, Words
 

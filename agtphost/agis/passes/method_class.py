@@ -6,36 +6,13 @@ from collections.abc import Iterator
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
+from agtphost.agis.passes.instead import INSTEAD, PROHIBITED, WHAT_IS
 from agtphost.agis.passes.method_syntax import is_one_word
 from agtphost.agis.passes.path_syntax import suggested_path
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import Words
-
-PROHIBITED = {
-    "GET": "FETCH or RETRIEVE",
-    "POST": "CREATE or SUBMIT",
-    "PUT": "REPLACE",
-    "DELETE": "REMOVE",
-    "PATCH": "MODIFY",
-    "HEAD": "CHECK",
-    "OPTIONS": "DESCRIBE",
-    "CONNECT": "LINK",
-    "TRACE": "TRACK",
-}
-"""HTTP's methods, with what to say instead (AGIS v01 section 4.3)."""
-
-_INSTEAD = {"OPEN": "UNLOCK, START or CREATE", "VALID": "VALIDATE", "ACTIVE": "ACTIVATE", "AVAILABLE": "CHECK or FIND"}
-_WHAT_IS = "CHECK or FIND"
 
 _SPECIFIC = "the verb that says what is done, or suppress it with a reason"
 _FOREIGN = "a verb in its base form; suppress it with a reason where it is one of another language"
-
-
-def acceptable(known: Words, verb: str) -> str:
-    """What a method may be called that does what a verb says; empty where nobody can know."""
-    if verb in PROHIBITED:
-        return PROHIBITED[verb].partition(" ")[0]
-    return "" if verb in known.states or verb in known.borderline else verb
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -56,7 +33,7 @@ def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         yield subject.finding("3-http-method", endpoint.name, place, message, fix)
     elif verb in known.states:
         message = f"{verb} is a state or condition, and nothing that is done"
-        yield subject.finding("3-state", endpoint.name, place, message, _INSTEAD.get(verb, _WHAT_IS))
+        yield subject.finding("3-state", endpoint.name, place, message, INSTEAD.get(verb, WHAT_IS))
     elif verb in known.things:
         message = f"{verb} is a thing, and nothing that is done"
         yield subject.finding("3-noun", endpoint.name, place, message, f"FETCH /{verb.lower()}")

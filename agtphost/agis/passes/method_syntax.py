@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
+from agtphost.agis.passes.instead import method_for, parted
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Words, parts, plain
 
@@ -51,20 +52,18 @@ def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         return
     if not is_one_word(method, subject.words):
         words = parts(method)
-        fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
+        fix = " ".join(parted(subject.words, words))
         yield subject.finding("2-compound", endpoint.name, place, f"{method} is {len(words)} words", fix)
         return
     if method != endpoint.verb:
         yield subject.finding("2-case", endpoint.name, place, f"{method} is not in capitals", endpoint.verb)
     base = subject.words.inflected(method)
     if base is not None:
-        yield subject.finding("2-inflected", endpoint.name, place, f"{method} is a form of {base}", base)
+        yield subject.finding(
+            "2-inflected", endpoint.name, place, f"{method} is a form of {base}", method_for(subject.words, base)
+        )
     elif not subject.words.is_verb(method):
         yield from _two_words(subject, endpoint)
-
-
-def _base(subject: Subject, word: str) -> str:
-    return subject.words.lemma(word)
 
 
 def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
@@ -73,7 +72,7 @@ def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
     words = parts(method)
     joint = re.search(r"[-_\s]", method)
     if len(words) > 1 and joint is not None:
-        fix = f"{_base(subject, words[0])} /{'-'.join(word.lower() for word in words[1:])}"
+        fix = " ".join(parted(subject.words, words))
         message = f"{method[:64]!r} is {len(words)} words joined by {joint[0]!r}"
         return subject.finding("2-compound", endpoint.name, place, message, fix)
     odd = sorted(set(re.sub(r"[A-Za-z]", "", method, flags=re.ASCII)))

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
+from agtphost.agis.passes.instead import method_for
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Words, parts, plain, spaced
 
@@ -73,7 +74,8 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
     verb = _verb_of(subject.words, segment, words)
     if verb is not None:
         rest = "-".join(word.lower() for word in words[1:])
-        fix = f"{_said(verb)} /{rest}" if rest else f"{_said(verb)} on the thing that it acts on"
+        said = method_for(subject.words, verb)
+        fix = f"{said} /{rest}" if rest else f"{said} on the thing that it acts on"
         message = f"{segment[:64]!r} has the verb {verb}, and segments are nouns"
         yield subject.finding("4-verb-in-path", endpoint.name, place, message, fix)
 
@@ -141,7 +143,3 @@ def _verb_of(known: Words, segment: str, words: list[str]) -> str | None:
     if words[0] in known.nouns_too and not camel:
         return None
     return words[0]
-
-
-def _said(verb: str) -> str:
-    return {"GET": "FETCH", "POST": "CREATE", "PUT": "REPLACE", "DELETE": "REMOVE", "PATCH": "MODIFY"}.get(verb, verb)
