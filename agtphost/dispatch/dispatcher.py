@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import CoroutineType
 from typing import Any, cast
 
@@ -252,18 +252,29 @@ class Dispatcher:
 
         Only a built-in sees the host's inside, and only what it answers changes held state or adds to the record.
         """
-        binding = cast(Binding, exchange.binding)
+        binding: Binding = exchange.binding  # type: ignore[assignment]
         seconds = binding.timeout or self._timeout
         handler = binding.handler
         built_in = IBuiltInHandler.providedBy(handler)
         make = self._wide_context if built_in else self._context
         try:
             answer = handler.handle(make(exchange, seconds, interim))  # type: ignore[arg-type]
-            if type(answer) is not dict:
-                if inspect.isawaitable(answer):
-                    answer = await self._within(answer, seconds, self._leaving(exchange, binding))
-                if not built_in:
-                    checked(answer)
+            if type(answer) is CoroutineType:
+                # Most coroutines end without ever waiting; those are spared the machinery of those that do.
+                try:
+                    first = answer.send(None)
+                except StopIteration as ended:
+                    answer = ended.value
+                else:
+                    leaving = self._leaving(exchange, binding)
+                    answer = await _in_time(resumed(answer, first, seconds, self._deadlines, leaving), seconds)
+            elif type(answer) is not dict and inspect.isawaitable(answer):
+                deferred = cast("Deferred[Any]", answer)
+                if not deferred.called:
+                    deferred = bounded(deferred, seconds, self._clock, self._leaving(exchange, binding))
+                answer = await _in_time(deferred, seconds)
+            if type(answer) is not dict and not built_in:
+                checked(answer)
         except EndpointError as error:
             answer = error
         except Refusal as refusal:
@@ -287,27 +298,6 @@ class Dispatcher:
         """
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
         return leaving if self._running is None else self._running.of(exchange, leaving)
-
-    async def _within(self, waiting: Awaitable[Any], seconds: float, leaving: Leaving | None) -> Any:
-        """Wait for a handler, but not for longer than it may take."""
-        deferred = cast("Deferred[Any]", waiting)
-        if isinstance(waiting, CoroutineType):
-            # Most coroutines end without ever waiting; those are spared the machinery of those that do.
-            try:
-                first = waiting.send(None)
-            except StopIteration as ended:
-                return ended.value
-            deferred = resumed(waiting, first, seconds, self._deadlines, leaving)
-        elif not deferred.called:
-            deferred = bounded(deferred, seconds, self._clock, leaving)
-        try:
-            return await deferred
-        except TimeoutError:
-            raise Refusal(
-                Reason.TIMEOUT,
-                f"The call did not end within {seconds:g} seconds.",
-                remedy="Ask for less, or have the operator raise the endpoint's timeout.",
-            ) from None
 
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
         """What an operator's code sees."""
@@ -488,3 +478,19 @@ class Dispatcher:
         sealed = self._ledger.submit_undurable(draft)
         exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)
+
+
+async def _in_time(handler: Deferred[Any], seconds: float) -> Any:
+    """
+    What a handler comes to that is waited for.
+
+    :raises Refusal: 408 where it took too long.
+    """
+    try:
+        return await handler
+    except TimeoutError:
+        raise Refusal(
+            Reason.TIMEOUT,
+            f"The call did not end within {seconds:g} seconds.",
+            remedy="Ask for less, or have the operator raise the endpoint's timeout.",
+        ) from None

@@ -23,6 +23,7 @@ from agtphost.host.service_manager import ServiceManager
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.host.standing_down import CannotStart, StandardError
+from agtphost.protocols.polling import hasten
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
 
@@ -130,6 +131,7 @@ class Host(Service):
         self._log.startService()
         settle_collector()
         settle_allocator()
+        hasten(self._reactor)
         settle_threads()
 
     def _refusal(self, problems: Sequence[Problem]) -> CannotStart:

@@ -356,7 +356,8 @@ class ServerConnection:
             self._machine.malformed(error)
         finally:
             self._pumping = False
-        self._flush()
+        if self._output or self._choked or self._wait is not Wait.ANSWER:
+            self._flush()
         self._regulate()
 
     def _note_partial(self) -> None:
@@ -429,6 +430,8 @@ class ServerConnection:
                 self._output += octets
             else:
                 self._transport.write(octets)
+                if not (self._choked or self._held or self._wire.buffered):
+                    return  # All is said, and nobody is held.
         if not self._pumping:
             self._flush()
             if self._wire.buffered:

@@ -1,0 +1,68 @@
+"""
+Reading from connections in fewer steps than epoll's reactor takes.
+
+Twisted puts a name for log lines around whatever it does with a socket, and asks the socket whether it is still open:
+six calls in front of each read, for what hardly any read needs. Where epoll says of one of this host's connections that
+there is something to read, and nothing else, it is read from at once; its name is given to the log where that fails.
+Whatever else a socket is, or is said to be, goes Twisted's way, and so does all where its reactor is another one, or
+keeps its parts elsewhere than it does now.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from select import EPOLLIN
+from typing import Any
+
+from twisted.internet.epollreactor import EPollReactor
+from twisted.python import log as named
+
+from agtphost.protocols.immediate_write import PromptServer
+
+within: Callable[..., None] = named.callWithLogger
+
+_PARTS = ("_poller", "_selectables", "_doReadOrWrite", "_disconnectSelectable")
+
+
+def hasten(reactor: Any) -> bool:
+    """
+    Have a reactor read from this host's connections in fewer steps, from its next turn on.
+
+    :return: whether it does.
+    """
+    if type(reactor) is not EPollReactor or not all(hasattr(reactor, name) for name in _PARTS):
+        return False
+    setattr(reactor, "doIteration", _polling(reactor))  # noqa: B010 - what its class calls so is no attribute to types
+    return True
+
+
+def _polling(reactor: Any) -> Callable[[float | None], None]:
+    """What the reactor does in each of its turns."""
+    poll, selectables = reactor._poller.poll, reactor._selectables
+    usual, disconnect = reactor._doReadOrWrite, reactor._disconnectSelectable
+
+    def iterate(timeout: float | None) -> None:
+        try:
+            events = poll(-1 if timeout is None else timeout, len(selectables))
+        except OSError as error:
+            if error.errno == errno.EINTR:
+                return
+            raise
+        for number, event in events:
+            selectable = selectables.get(number)
+            if selectable is None:
+                continue
+            if event != EPOLLIN or selectable.__class__ is not PromptServer or selectable.socket is None:
+                within(selectable, usual, selectable, number, event)
+                continue
+            reading = True
+            try:
+                why = selectable.doRead()
+            except BaseException as failure:
+                within(selectable, named.err)
+                why, reading = failure, False
+            if why:
+                within(selectable, disconnect, selectable, why, reading)
+
+    return iterate
