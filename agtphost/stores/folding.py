@@ -18,7 +18,10 @@ from threading import Thread
 from agtphost.stores.connection import Connect, Connection, open_writer
 
 FOLD_OCTETS = 2 * 1024 * 1024
-"""Signed octets after which the log is folded in: with indexes some 5 MiB of log."""
+"""Octets of records, answers and state items after which the log is folded in: with indexes some 5 MiB of log."""
+
+LITTLE = 256 * 1024
+"""The same that is folded in by the thread that writes, while it has nothing else to do: a call may come meanwhile."""
 
 FOLD = "PRAGMA wal_checkpoint(PASSIVE)"
 
@@ -41,7 +44,7 @@ class LogFolding:
         """
         Note a commit, and take the next step where one is due.
 
-        :param octets: of the records it holds.
+        :param octets: of the records, answers and state items that it holds.
         :param connection: the writer's, for what is left of the log when the thread is through.
         """
         self._octets += octets
@@ -49,10 +52,30 @@ class LogFolding:
             if self._octets >= FOLD_OCTETS:
                 self._octets = 0
                 self._begin()
-        elif not self._thread.is_alive():
-            self._thread = None
+        elif self._through():
             with suppress(Exception):  # The log stays; SQLite's own limit says so if it has to.
                 connection.execute(FOLD).fetchall()
+
+    def idle(self, connection: Connection) -> None:
+        """
+        Nothing is to be written: fold in all that there is.
+
+        :raises Exception: what the database raised; the log stays.
+        """
+        if not self._through():
+            return
+        octets, self._octets = self._octets, 0
+        if octets > LITTLE:
+            self._begin()
+        else:
+            connection.execute(FOLD).fetchall()
+
+    def _through(self) -> bool:
+        """Whether no thread is at it."""
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        self._thread = None
+        return True
 
     def _begin(self) -> None:
         thread = Thread(target=self._fold, name="agtphost-fold", daemon=True)

@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
-from agtphost.stores.folding import FOLD, LogFolding
+from agtphost.stores.folding import LogFolding
 from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.reading import FIND, RecordReader, read_checkpoint, read_tile
 from agtphost.stores.rows import (
@@ -192,6 +192,7 @@ class SQLiteStore:
                 "INSERT OR REPLACE INTO held (kind, key, owner, version, expires_at, value) VALUES (?, ?, ?, ?, ?, ?)",
                 tuple(row),
             )
+            self._octets += len(row.value)
 
     # The tree over all records
 
@@ -231,6 +232,7 @@ class SQLiteStore:
     def put_results(self, results: Sequence[tuple[bytes, bytes]]) -> None:
         rows = [(name, b"", 0, result) for name, result in results]
         self._insert_all(_RESULTS, 4, rows, _RESULTS_TAIL)
+        self._octets += sum([len(result) for _, result in results])
 
     def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         found: dict[bytes, KeyedRow] = {}
@@ -286,7 +288,7 @@ class SQLiteStore:
         return PRUNED_AT_ONCE in (len(gone), len(expired))
 
     def tidy(self) -> None:
-        self._execute(FOLD).fetchall()
+        self._folding.idle(self._connection)
 
     def reopen(self) -> None:
         self._folding.stop()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from agtphost.stores import folding
 from agtphost.stores.connection import connect
-from agtphost.stores.folding import FOLD_OCTETS, LogFolding
+from agtphost.stores.folding import FOLD_OCTETS, LITTLE, LogFolding
+from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, draft, group_writer, sealed, sqlite_store
 
 MOST = 12 * 1024 * 1024
@@ -35,6 +37,40 @@ def longest_log(folder: Path, groups: int = 60) -> int:
 def test_the_log_stays_short_without_sqlites_own_folding(tmp_path: Path) -> None:
     """A thread copies it; what is left begins anew (P15). Every record is there."""
     assert longest_log(tmp_path) < MOST
+
+
+def test_state_items_count_as_well(tmp_path: Path) -> None:
+    """A record of 300 octets may come with a megabyte of items."""
+    store = sqlite_store(tmp_path)
+    store._connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+    longest = 0
+    for number in range(24):
+        store.begin()
+        for key in range(10):
+            store.put_held(ItemRow("kept", f"{number}-{key}", bytes(32), 1, None, b"x" * 100_000))
+        store.commit()
+        longest = max(longest, (tmp_path / "records.sqlite3-wal").stat().st_size)
+    assert len(store.held()) == 240
+    store.close()
+    assert longest < MOST
+
+
+def test_what_is_folded_in_while_nothing_comes_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Much is copied by the thread, little at once; either way all of it is in the database then."""
+    begun = []
+    begin = LogFolding._begin
+    monkeypatch.setattr(LogFolding, "_begin", lambda self: (begun.append(self), begin(self)))
+    store = sqlite_store(tmp_path)
+    for octets, threads in ((1_000, 0), (2 * LITTLE, 1), (1_000, 1)):
+        store.begin()
+        store.put_held(ItemRow("kept", "one", bytes(32), 1, None, b"x" * octets))
+        store.commit()
+        store.tidy()
+        store._folding.stop()
+        assert len(begun) == threads
+        with closing(sqlite3.connect(f"file:{store.path}?immutable=1", uri=True)) as without_log:
+            assert without_log.execute("SELECT length(value) FROM held").fetchall() == [(octets,)]
+    store.close()
 
 
 def test_control_without_the_thread_the_log_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
