@@ -47,6 +47,8 @@ class Words:
     effects: dict[str, Effect]
     begins: frozenset[str]
     ends: frozenset[str]
+    unsure: frozenset[str]
+    unsure_said: frozenset[str]
 
     def is_verb(self, word: str) -> bool:
         """Whether it is one in its base form."""
@@ -179,6 +181,8 @@ def words() -> Words:
         effects=effects,
         begins=named["begins"],
         ends=named["ends"],
+        unsure=named["unsure"],
+        unsure_said=named["unsure_said"],
     )
 
 

@@ -243,3 +243,26 @@ def test_yaml_and_json_are_one() -> None:
     asked = [validate(text.encode()) for text in (json.dumps(document), yaml.safe_dump(document))]
     told = [[(each.rule.name, each.place, each.message) for each in verdict.findings] for verdict in asked]
     assert told[0] == told[1] != []
+
+
+@each_row(
+    ("verb", "intent", "expected"),
+    [
+        # What the draft's appendix A says of its verbs.
+        ("RECONCILE", "Identify and resolve discrepancies", []),
+        ("EXTRACT", "Pull specific data from a document or record", []),
+        ("BOOK", "Finds and books a table", []),
+        ("AUTHORIZE", "Checks, then grants a permission", []),
+        ("BOOK", "Returns and lists the tables that are free", ["6-contradiction"]),
+        ("BOOK", "Returns tables and orders", ["6-contradiction"]),
+        ("FIND", "Deletes and returns a user", ["6-contradiction"]),
+        ("CALCULATE", "Works out the tax of an order", []),
+        ("IMPORT", "Reads contacts from a file", []),
+        ("RETURN", "Sends a product back", ["6-doubtful"]),
+        ("RESOLVE", "Closes a ticket", ["6-doubtful"]),
+        ("NOTIFY", "Tells a person of a delay", ["6-doubtful"]),
+    ],
+)
+def test_what_an_intent_says_in_other_words(verb: str, intent: str, expected: list[str]) -> None:
+    """It may begin with looking before it acts, and not the other way round; of words of two senses nobody is sure."""
+    assert [each for each in rules(examined(method(verb, "/thing", intent))) if each[0] == "6"] == expected

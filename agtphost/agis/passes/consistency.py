@@ -32,6 +32,7 @@ _INTERNAL = re.compile(
     re.IGNORECASE,
 )
 _ADVERBS = re.compile(r"\b[a-z]{5,}+(?<=ly)\b")
+_AND = re.compile(r"\W*[A-Za-z]++(?:,? (?:and then|and|then)|,) ([A-Za-z]++)")
 _AGAINST = {
     (Effect.READS, Effect.ACTS): True,
     (Effect.READS, Effect.CREATES): True,
@@ -70,16 +71,26 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
         yield subject.finding("6-contradiction", endpoint.name, at, message, fix)
         return
     effects = subject.words.effect(method), subject.words.effect(verb)
+    if effects[0] in (Effect.ACTS, Effect.CREATES) and _acts_too(subject.words, method, intent):
+        return
     sure = _AGAINST.get(effects)
     listed = method in subject.words.effects
     if sure is None or not (sure or listed):
         return
-    sure = sure and listed  # Of a verb that is in no list of what verbs do, nobody can be sure.
+    two_senses = method in subject.words.unsure or verb in subject.words.unsure_said
+    sure = sure and listed and not two_senses  # Of a verb that is in no list of what verbs do, nobody can be sure.
     message = f"{method} {effects[0].value}, and an intent that begins with {verb} {effects[1].value}"
     rule = "6-contradiction" if sure else "6-doubtful"
     said = acceptable(subject.words, verb)
     fix = f"make it {said} {endpoint.path}, or say the intent anew" if said else "say the intent anew"
     yield subject.finding(rule, endpoint.name, at, message, fix)
+
+
+def _acts_too(known: Words, method: str, intent: str) -> bool:
+    """Whether an intent goes on to act after what it begins with: ``Finds and books a table``."""
+    found = _AND.match(_ADVERBS.sub("", intent.strip()))
+    lemma = known.lemma(found[1]) if found is not None else ""
+    return lemma == method or (known.is_verb(lemma) and known.effect(lemma) in (Effect.ACTS, Effect.CREATES))
 
 
 def head_verb(known: Words, intent: str) -> str | None:
