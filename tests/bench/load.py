@@ -126,11 +126,13 @@ def run(
     connections: int,
     seconds: float,
     good: bytes,
+    mark: Callable[[], None] = lambda: None,
 ) -> Tally:
     """
     Load a server for a while.
 
     :param good: what every good answer starts with.
+    :param mark: called when all are connected and nothing was sent, and at the end before any of them leaves.
     """
     clients = [Client(address, context, requests) for _ in range(connections)]
     poll = select.epoll()
@@ -139,6 +141,7 @@ def run(
         by_number[client.tls.fileno()] = client
         poll.register(client.tls.fileno(), select.EPOLLIN)
     tally = Tally()
+    mark()
     for client in clients:
         client.send()
     begun = time.perf_counter()
@@ -167,6 +170,7 @@ def run(
                 tally.example = answer[:400]
             client.send()
     tally.seconds = time.perf_counter() - begun
+    mark()
     for client in clients:
         client.tls.close()
     return tally
