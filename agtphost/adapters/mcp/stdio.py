@@ -117,6 +117,7 @@ class StdioLink(ProcessProtocol):
         self._unread: deque[bytes | LongLine] = deque()
         self._queue: deque[bytes] = deque()
         self._queued = 0
+        self._pouring = False
         self._paused = False
         self._lost = False
         self._reason: str | None = None
@@ -169,13 +170,18 @@ class StdioLink(ProcessProtocol):
         if self._lost:
             raise Lost("the process has ended")
         line = jsontext.encode(message) + b"\n"
-        if not self._paused:
-            self._put(line)
+        if not self._paused and not self._queue and self._receiver.in_flight < 2:
+            self._put(line)  # The server waits for it.
             return
         if self._queued + len(line) > QUEUED_OCTETS:
-            raise Busy("the server does not read its input")
+            self._pour()
+            if self._paused and self._queued + len(line) > QUEUED_OCTETS:
+                raise Busy("the server does not read its input")
         self._queue.append(line)
         self._queued += len(line)
+        if not self._paused and not self._pouring:
+            self._pouring = True
+            self._clock.callLater(0, self._turn_over)
 
     def close(self) -> Deferred[None]:
         """End the process in order: close its input, TERM, KILL."""
@@ -185,6 +191,7 @@ class StdioLink(ProcessProtocol):
         self._closers.append(closed)
         if self._reason is None:
             self._reason = "the host ended the process"
+            self._pour()
             self._close_input()
             if self._exit is None:
                 self._schedule(INPUT_CLOSED, self._terminate)
@@ -269,10 +276,7 @@ class StdioLink(ProcessProtocol):
         """The server read what was written: send what is queued."""
         self._paused = False
         self._watch.taken()
-        while self._queue and not self._paused:
-            line = self._queue.popleft()
-            self._queued -= len(line)
-            self._put(line)
+        self._pour()
 
     def stopProducing(self) -> None:
         """The server closed its input: nothing can be asked of it any more."""
@@ -281,6 +285,22 @@ class StdioLink(ProcessProtocol):
             self._schedule(MUTE, self._deaf)
 
     # Behind these.
+
+    def _turn_over(self) -> None:
+        """What was to be sent during a turn of the reactor is written at once: each writing wakes the server."""
+        self._pouring = False
+        self._pour()
+
+    def _pour(self) -> None:
+        """Write what is queued, as far as the pipe takes it."""
+        queue = self._queue
+        while queue and not self._paused:
+            lines, octets = [], 0
+            while queue and octets < PIECE:
+                lines.append(queue.popleft())
+                octets += len(lines[-1])
+            self._queued -= octets
+            self._put(b"".join(lines))
 
     def _put(self, line: bytes) -> None:
         """Write at once what the pipe takes: a turn of the reactor costs more. It writes the rest, in its time."""

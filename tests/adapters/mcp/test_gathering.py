@@ -1,4 +1,4 @@
-"""Which answers of a process are read together, and that nobody waits for long, or in vain."""
+"""What of a process is read together, and what is written together; and that nobody waits for long, or in vain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.gathering import LEAST, LONGEST, MOST_SKIPPED, PART, Gathering
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
-from agtphost.adapters.mcp.stdio import READ, StdioLink
+from agtphost.adapters.mcp.stdio import PIECE, QUEUED_OCTETS, READ, StdioLink
+from agtphost.upstream.failures import Busy
 from agtphost.upstream.log import UpstreamLog
 
 QUICK = 0.012
@@ -29,9 +30,13 @@ class Process(Clock):
     def __init__(self) -> None:
         super().__init__()
         self.reading, self.writing = os.pipe()
-        self.nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.set_blocking(self.reading, False)
-        self.pipes: dict[int, Any] = {0: Input(self.nowhere), 1: self}
+        self.input, self.asking = os.pipe()
+        for each in (self.reading, self.input, self.asking):
+            os.set_blocking(each, False)
+        self.pipes: dict[int, Any] = {0: Input(self.asking), 1: self}
+        self.pending = b""
+        """What the pipe did not take."""
+
         self.read = True
         """Whether the reactor reads its output."""
 
@@ -43,7 +48,7 @@ class Process(Clock):
         return self.link
 
     def close(self) -> None:
-        for each in (self.reading, self.writing, self.nowhere):
+        for each in (self.reading, self.writing, self.input, self.asking):
             os.close(each)
 
     # The reactor and the transport
@@ -57,6 +62,9 @@ class Process(Clock):
     def registerProducer(self, producer: object, streaming: bool) -> None: ...
 
     def unregisterProducer(self) -> None: ...
+
+    def write(self, octets: bytes) -> None:
+        self.pending += octets
 
     def closeChildFD(self, number: int) -> None: ...
 
@@ -72,9 +80,28 @@ class Process(Clock):
 
     # The test
 
-    def ask(self, count: int) -> None:
+    def ask(self, count: int, padding: int = 0) -> None:
         for _ in range(count):
-            self.peer.request("tools/call", {}, 60.0).addBoth(self.done.append)
+            self.peer.request("tools/call", {"x": "x" * padding}, 60.0).addBoth(self.done.append)
+
+    def asked(self) -> list[int]:
+        """Whose requests lie in its input."""
+        try:
+            return [json.loads(line)["id"] for line in os.read(self.input, 1 << 20).splitlines()]
+        except BlockingIOError:
+            return []
+
+    def taken(self) -> bytes:
+        """All that it is sent, which it reads as fast as it comes."""
+        found = b""
+        while True:
+            try:
+                found += os.read(self.input, 1 << 20)
+            except BlockingIOError:
+                if not self.pending:
+                    return found
+                found, self.pending = found + self.pending, b""
+                self.link.resumeProducing()
 
     def answer(self, *call_ids: int, padding: int = 0) -> None:
         """Write answers, and let the reactor read them if it does."""
@@ -192,6 +219,48 @@ def test_what_was_written_before_an_exit_is_read_at_once(process: Process) -> No
     process.link.processExited(Reason())  # type: ignore[arg-type]
     process.turn()
     assert process.done == [1, 2, 3] and process.read
+
+
+def test_requests_of_one_turn_are_written_at_once(process: Process) -> None:
+    """In order, at its end; one that no other is in flight with does not wait for that."""
+    process.asked()
+    process.ask(2)
+    process.answer(*range(2, 10))
+    process.ask(1)
+    assert process.asked() == []
+    process.advance(0)
+    assert process.asked() == [10, 11, 12]
+    process.answer(10, 11, 12)
+    process.ask(1)
+    assert process.asked() == [13]
+
+
+def test_what_the_pipe_does_not_take_follows_in_order(process: Process) -> None:
+    """Long requests and short ones of one turn, beyond what it holds."""
+    process.asked()
+    process.ask(3, padding=PIECE)
+    process.ask(2)
+    process.advance(0)
+    assert process.pending
+    assert [json.loads(line)["id"] for line in process.taken().splitlines()] == [10, 11, 12, 13, 14]
+
+
+def test_what_one_turn_sends_is_bounded(process: Process) -> None:
+    """As what waits for a server that does not read: what is too much is refused, and nothing of it is sent."""
+    process.asked()
+    for _ in range(12):
+        process.ask(1, padding=QUEUED_OCTETS // 10)
+    assert process.pending and [type(getattr(each, "value", each)) for each in process.done] == [int, Busy, Busy]
+    assert [json.loads(line)["id"] for line in process.taken().splitlines()] == list(range(10, 20))
+
+
+def test_what_was_sent_before_the_end_is_written(process: Process) -> None:
+    """The host ends the process in the turn in which it asked."""
+    process.asked()
+    process.ask(2)
+    process.link.close()
+    assert process.asked() == [10, 11]
+    process.link.processEnded(None)  # type: ignore[arg-type]
 
 
 def test_gathering_is_bounded() -> None:
