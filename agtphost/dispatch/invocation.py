@@ -23,9 +23,12 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
 BOUNDS = ("AGTP-Zone-ID", "Budget-Limit")
-"""Fields that bound what is done in a request's course, and so go along with what it delegates."""
+"""Fields that bound what is done in a request's course, and so go along with every call that it makes."""
 
-COUNTERPARTY = ("Merchant-ID", "Merchant-Manifest-Fingerprint", "Intent-Assertion", "Cart-Digest", "Budget-Limit")
+_BOUNDS = tuple((name, name.lower()) for name in BOUNDS)
+
+OF_PURCHASE = ("Merchant-ID", "Merchant-Manifest-Fingerprint", "Intent-Assertion", "Cart-Digest")
+COUNTERPARTY = (*OF_PURCHASE, "Budget-Limit")
 """Fields of a purchase, which a PURCHASE made in a request's course needs as much."""
 
 MAX_DEPTH = 10
@@ -157,7 +160,7 @@ class Invocation:
         """
         _require_room(self._exchange.peer)
         inner = self._caller() if follow is None else replace(self._caller(), follow=follow)
-        kept = COUNTERPARTY if method == "PURCHASE" else ()
+        kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(method, path, input, kept=kept, stream=relay is not None, key=key)
         response = await self._dispatcher.dispatch(request, inner, relay)
         self._note(response)
@@ -253,7 +256,7 @@ class Invocation:
             approved="",
             follow=None,
         )
-        kept = (*BOUNDS, *COUNTERPARTY[:-1]) if method == "PURCHASE" else BOUNDS
+        kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(method, path, input, lineage.scope, session_id, kept)
         response = await self._dispatcher.dispatch(request, peer)
         self._note(response)
@@ -297,6 +300,9 @@ class Invocation:
         for name, value in (("Task-ID", exchange.task_id), ("Session-ID", session_id or exchange.session_id)):
             if value is not None:
                 fields.append((name, value))
+        # What bounds the request bounds what is done in its course.
+        given = exchange.request.headers.by_name
+        fields.extend((name, given[lowered]) for name, lowered in _BOUNDS if lowered in given)
         return fields
 
     def _addressed(self, path: str) -> str:

@@ -112,6 +112,21 @@ def budget_limit(exchange: Exchange) -> Mapping[str, Decimal] | None:
         raise Refusal(Reason.INVALID_BUDGET_LIMIT, f"Budget-Limit is malformed: {error}.") from None
 
 
+def require_affordable(exchange: Exchange, costs: Iterable[Mapping[str, Decimal] | None]) -> None:
+    """
+    What several calls take that one request makes is within its Budget-Limit: each of them by itself is held to it too.
+
+    :raises Refusal: 456 before the first of them; 400 for a malformed Budget-Limit.
+    """
+    total: dict[str, Decimal] = {}
+    for cost in costs:
+        for unit, amount in (cost or {}).items():
+            total[unit] = total.get(unit, Decimal(0)) + amount
+    limit = budget_limit(exchange) if total else None
+    if limit is not None and (beyond := budget.beyond(limit, total)):
+        raise budget_exceeded(total, beyond)
+
+
 def budget_exceeded(cost: Mapping[str, Any], beyond: Mapping[str, tuple[Any, Any]]) -> Refusal:
     """
     456, naming what there is too little of.

@@ -76,6 +76,9 @@ class Batch:
         partial = given.get("partial_success", False)
         if not isinstance(partial, bool):
             raise parameters.invalid("partial_success", "It is neither true nor false.", "Send true or false.")
+        calls.require_affordable(
+            self._find, context.invocation.exchange, ((each.method, each.path) for each in ordered)
+        )
         making = _Making(context, ordered, self._aside, self._clock, partial=partial)
         outcomes = await making.make(1 if mode == SEQUENTIAL else self._at_once(ordered))
         failed = sum(1 for outcome in outcomes if not outcome["ok"])

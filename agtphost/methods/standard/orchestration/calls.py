@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import Match
+from agtphost.dispatch import scope_dimensions
+from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.vocabulary.identifiers import is_opaque_id
@@ -99,6 +101,19 @@ def found(find: Find, method: str, path: str) -> Binding | None:
         path = "/" + path[len("/agents/") :].partition("/")[2]
     match = find(method, path)
     return None if match is None else match.binding
+
+
+def require_affordable(find: Find, exchange: Exchange, made: Iterable[tuple[str, str]]) -> None:
+    """
+    All calls together take no more than the request may.
+
+    :param made: method and path of each that is certainly made.
+    :raises Refusal: 456.
+    """
+    if "budget-limit" not in exchange.request.headers.by_name:
+        return
+    bindings = (found(find, method, path) for method, path in made)
+    scope_dimensions.require_affordable(exchange, (each.cost for each in bindings if each is not None))
 
 
 def repeatable(find: Find, method: str, path: str) -> bool:

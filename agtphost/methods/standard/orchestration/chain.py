@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
-from agtphost.methods.standard.orchestration import items, plan, schedule
+from agtphost.methods.standard.orchestration import calls, items, plan, schedule
 from agtphost.methods.standard.orchestration.calls import Find
 from agtphost.methods.standard.orchestration.runner import Run
 from agtphost.methods.standard.orchestration.workflows import Ending, Workflows
@@ -54,6 +54,8 @@ class Chain:
         caller, given, now = owner_of(context), context.input, self._workflows.now()
         definition = plan.definition(given)
         made = plan.read(given, self._find)
+        certain = ((each.step.method, each.step.path) for each in made.steps if each.step.when is None)
+        calls.require_affordable(self._find, context.invocation.exchange, certain)
         times = schedule.read(given, now)
         value: dict[str, Any] = {
             "workflow_id": items.new_id(),

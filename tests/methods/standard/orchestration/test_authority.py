@@ -11,7 +11,7 @@ import pytest
 from agtphost.dispatch import resumption
 from agtphost.dispatch.exchange import Exchange
 from agtphost.vocabulary import scopes as scope_words
-from tests.methods.standard.orchestration.hosts import SCOPES, Workshop, book, teas
+from tests.methods.standard.orchestration.hosts import CHANGES, SCOPES, Workshop, book, teas
 from tests.programmes import length
 
 SEED = 16
@@ -117,3 +117,26 @@ LOOSE = {
     "audit": {"refusal_records_per_agent": 1_000_000},
 }
 """Thousands of calls, none of which is too many."""
+
+
+def test_a_budget_holds_for_all_that_is_done_in_its_course() -> None:
+    """METH-056: of each call of a chain and a batch, now or later, and of all together, before any."""
+    host = Workshop()
+    host.endpoint("BOOK", "/dear", host._booked, {"room": "string"}, semantic=CHANGES, cost="USD=5")
+    dear = {**book("a"), "path": "/dear"}
+    asked: list[tuple[str, dict[str, Any], str, int]] = [
+        ("BATCH", {"calls": [dear]}, "USD=4", 456),
+        ("BATCH", {"calls": [dear, book("b"), dear]}, "USD=9", 456),
+        ("BATCH", {"calls": [dear, dear]}, "USD=10", 200),
+        ("CHAIN", {"steps": [dear]}, "USD=4", 456),
+        ("CHAIN", {"steps": [dear, dear]}, "USD=9", 456),
+        ("CHAIN", {"steps": [dear, {**dear, "when": "`false`"}], "context_propagation": True}, "USD=9", 200),
+        ("CHAIN", {"steps": [{**dear, "when": "`true`"}], "context_propagation": True}, "USD=4", 422),
+        ("CHAIN", {"steps": [dear, dear]}, "tokens=1", 200),
+        ("CHAIN", {"steps": [dear]}, "much", 400),
+        ("CHAIN", {"steps": [dear], "every": 60}, "USD=4", 456),
+    ]
+    for method, given, limit, status in asked:
+        before = len(host.rooms())
+        answer = host.ask(method, given, headers={"Budget-Limit": limit})
+        assert (answer.status, len(host.rooms()) > before) == (status, status == 200), (method, given, limit)
