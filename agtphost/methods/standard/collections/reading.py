@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import chain
 from typing import Any
 
 from zope.interface import implementer
@@ -43,12 +43,14 @@ RECORDS = 1_000
 """Records of the caller that are searched: the newest."""
 
 STEP = 100
-"""Agents that are looked at in one go."""
+"""Agents that are looked at, and rows that are let go, in one go."""
 
 CARDS = 200
 """Cards that are searched."""
 
 Predicate = Callable[[Any], bool]
+Ranks = tuple[tuple[int, Any], ...]
+"""For each member that is sorted by: of which kind its value is, and the value."""
 
 
 def predicate(wanted: Any, name: str) -> Predicate:
@@ -71,12 +73,19 @@ class Order:
             raise _unsortable()
         self._keys = [_key(each) for each in listed]
 
-    def apply(self, rows: list[dict[str, Any]]) -> None:
-        """In place; what lacks a member comes last, and equal ones stay as they are."""
-        for place, descending in reversed(self._keys):
-            rows.sort(key=partial(_rank, place), reverse=descending)
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def ranks(self, data: Any) -> Ranks:
+        """What one record is sorted by."""
+        return tuple(_rank(at(data, place)) for place, _ in self._keys)
+
+    def apply(self, rows: list[tuple[Ranks, Any]]) -> None:
+        """In place, by their ranks; what lacks a member comes last, and equal ones stay as they are."""
+        for number, (_, descending) in reversed([*enumerate(self._keys)]):
+            rows.sort(key=lambda row: row[0][number], reverse=descending)
             if descending:
-                rows.sort(key=lambda row: at(row["data"], place) is MISSING)
+                rows.sort(key=lambda row: row[0][number][0] == _MISSING)
 
 
 def _key(said: Any) -> tuple[str, bool]:
@@ -100,14 +109,16 @@ def _unsortable() -> Refusal:
     )
 
 
-def _rank(place: str, row: Mapping[str, Any]) -> tuple[int, Any]:
+_MISSING = 4
+
+
+def _rank(value: Any) -> tuple[int, Any]:
     """Numbers before texts before truth values; what is none of these, or missing, at the end."""
-    value = at(row["data"], place)
     if isinstance(value, bool):
         return 2, value
     if isinstance(value, (int, float)):
         return 0, value
-    return (1, value) if isinstance(value, str) else (4 if value is MISSING else 3, 0)
+    return (1, value) if isinstance(value, str) else (_MISSING if value is MISSING else 3, 0)
 
 
 def page(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
@@ -135,9 +146,22 @@ def _found(
     sources: Iterable[Iterable[Any]], holds: Predicate, order: Order, offset: int, limit: int
 ) -> tuple[int, Any]:
     """How many rows follow the criteria, and the part that is wanted: off the reactor."""
-    rows = [shown for source in sources for row in source if holds((shown := _shown(row))["data"])]
+    # Of all that follows them, only what is sorted by is kept: a hundred thousand items at length are half a gigabyte.
+    every = chain.from_iterable(sources)
+    if not order:
+        total, part = 0, list[Any]()
+        for row in every:
+            if holds((shown := _shown(row))["data"]):
+                if offset <= total < offset + limit:
+                    part.append(shown)
+                total += 1
+        return total, page(part, limit)
+    rows = [(order.ranks(shown["data"]), row) for row in every if holds((shown := _shown(row))["data"])]
     order.apply(rows)
-    return len(rows), page(rows[offset:], limit)
+    total, part = len(rows), [_shown(row) for _, row in rows[offset : offset + limit]]
+    while rows:
+        del rows[-STEP:]  # Not all in one go: nobody else has the interpreter meanwhile.
+    return total, page(part, limit)
 
 
 @implementer(IBuiltInHandler)
