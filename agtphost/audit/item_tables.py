@@ -6,6 +6,7 @@ Nothing here goes through all of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,9 @@ class ItemTable:
     items: dict[str, StateItem] = field(default_factory=dict)
     owned: dict[str, dict[str, StateItem]] = field(default_factory=dict)
     found: dict[tuple[str, Any], dict[str, StateItem]] = field(default_factory=dict)
+    found_open: Counter[tuple[str, Any]] = field(default_factory=Counter)
+    """How many of :attr:`found` have not finished."""
+
     finished: SortedBlocks[StateItem] = field(default_factory=SortedBlocks)
     """What may go where room is wanted, the oldest first: what is going already is not among them."""
 
@@ -112,7 +116,10 @@ class ItemTable:
         going = item.key in self.going
         if going:
             _add(self.gone, item, 1)
-        if self.is_finished(item):
+        if not self.is_finished(item):
+            for member in self.holding.indexed:
+                self.found_open[member, item.brief.get(member)] += 1
+        else:
             _add(self.done, item, 1)
             self.last_rank += 1
             self.ranks[item.key] = self.last_rank
@@ -136,7 +143,13 @@ class ItemTable:
             _out(self.found, (member, item.brief.get(member)), item.key)
         if item.key in self.going:
             _add(self.gone, item, -1)
-        if self.is_finished(item):
+        if not self.is_finished(item):
+            for member in self.holding.indexed:
+                place = member, item.brief.get(member)
+                self.found_open[place] -= 1
+                if not self.found_open[place]:
+                    del self.found_open[place]
+        else:
             _add(self.done, item, -1)
             self._withdraw(item)
             del self.ranks[item.key]

@@ -117,6 +117,10 @@ class StateTable:
             raise UnknownKind(f"items of the kind {kind!r} are not found by {member}")
         return self._alive(table.found.get((member, value)))
 
+    def open_by(self, kind: str, member: str, value: object) -> int:
+        """How many of these have not finished, without going through them."""
+        return self._table(kind).found_open[member, value]
+
     def owners(self, kind: str) -> list[str]:
         """Whose items of a kind there are."""
         return list(self._table(kind).owned)
@@ -128,10 +132,10 @@ class StateTable:
         load = table.load if owner is None else table.loads.get(owner)
         return 0 if load is None else load.items
 
-    def open(self, kind: str) -> int:
-        """How many items of a kind there are that have not finished."""
+    def open(self, kind: str, owner: str | None = None) -> int:
+        """How many items of a kind there are, or on their way, that have not finished: of one owner, or of all."""
         self._prune_some()
-        return self._table(kind).open_of(ALL).items
+        return self._table(kind).open_of(ALL if owner is None else owner).items
 
     def octets(self, kind: str, owner: str | None = None) -> int:
         """The octets of the same."""
@@ -161,9 +165,11 @@ class StateTable:
         return self._table(kind).items.keys()
 
     def _alive(self, items: Mapping[str, StateItem] | None) -> Iterator[StateItem]:
-        for item in list((items or {}).values()):
-            if not self._expired(item):
-                yield item
+        """Those there are at this moment, whenever and in whatever thread they are gone through."""
+        if not items:
+            return iter(())
+        now = self._now() * 1000
+        return (item for item in list(items.values()) if item.expires_at is None or item.expires_at > now)
 
     def _expired(self, item: StateItem) -> bool:
         return item.expires_at is not None and item.expires_at <= self._now() * 1000

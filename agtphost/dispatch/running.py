@@ -7,6 +7,8 @@ before anybody could stop their agent.
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,6 +21,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import States, StoppedAgent, refuse_stopped
 from agtphost.dispatch.standing import standing
 from agtphost.identity.peer import Withdrawable
+from agtphost.vocabulary.steps import TURN
 
 Stop = Callable[[], None]
 
@@ -112,13 +115,24 @@ class RunningCalls:
             self._clock.callLater(0, self._end, agent_id)
 
     def _end(self, agent_id: str) -> None:
-        stops = tuple(self._stops.get(agent_id, ()))
-        for stop in stops:
+        stops = deque(self._stops.get(agent_id, ()))
+        log.info("{count} running calls of {agent_id} are ended", count=len(stops), agent_id=agent_id)
+        self._go_on(agent_id, stops)
+
+    def _go_on(self, agent_id: str, stops: deque[Stop]) -> None:
+        """End those that wait still; as many as a turn of the reactor takes, and none that another has ended."""
+        began = time.thread_time()
+        while stops:
+            stop = stops.pop()
+            if stop not in self._waiting:
+                continue
             try:
                 stop()
             except Exception:
                 log.failure("a running call of {agent_id} could not be ended cleanly", agent_id=agent_id)
-        log.info("{count} running calls of {agent_id} were ended", count=len(stops), agent_id=agent_id)
+            if time.thread_time() - began > TURN / 2:
+                self._clock.callLater(0, self._go_on, agent_id, stops)
+                return
 
     def objection(self, exchange: Exchange) -> StoppedAgent | None:
         """Why an exchange may not go on: its caller or its addressee was stopped since the gates looked."""

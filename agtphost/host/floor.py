@@ -91,10 +91,10 @@ def floor_methods(
     :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility, aside)
-    escalation = Escalation(held, directory, authorization, now, continuations)
+    escalation = Escalation(held, directory, authorization, aside, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now, workflows)
-    notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses, cancel)
-    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now))
+    notices = Notification(held, directory, authorization, listed, aside, now, continuations, hosts, addresses, cancel)
+    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), aside)
     confirmation = Confirmation(held, records, authorization, decisions, now)
 
     def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:
@@ -119,11 +119,11 @@ def floor_methods(
             replace(change("CONFIRM", confirmation, Assurance.NONE), vital=True),
             change("SUSPEND", suspension),
             change("RESUME", suspension),
-            change("NOTIFY", notification),
-            read("QUERY", "/notifications", notification, Assurance.NONE),
+            change("NOTIFY", notices),
+            read("QUERY", "/notifications", notices, Assurance.NONE),
         ),
         gate=SessionGate(sessions, suspensions),
-        notification=notification,
+        notification=notices,
         confirmation=confirmation,
         sessions=sessions,
         suspensions=suspensions,

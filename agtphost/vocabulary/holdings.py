@@ -143,7 +143,7 @@ _KINDS: Final = (
         state="status",
         finished=frozenset({"delivered", "acknowledged"}),
         indexed=("sender",),
-        brief=("status", "urgency", "sender_owner", "places"),
+        brief=("status", "urgency", "sender_owner", "places", "sent_at"),
         reason=Reason.INBOX_FULL,
     ),
     _of_agents("attestation", "the receipt that a repeated CONFIRM is answered with", 500, lives=7 * DAY, finished=ANY),

@@ -7,8 +7,8 @@ but for what ``show`` leaves out; its caller sees the same, and never decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, takewhile
 from typing import Any
 
 from zope.interface import implementer
@@ -21,7 +21,9 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
+from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
@@ -57,7 +59,9 @@ class ApprovalDecisions:
         approvals: Approvals,
         authorization: Authorization,
         continuations: Continuations,
+        aside: Aside,
     ) -> None:
+        self._aside = aside
         self._held = held
         self._approvals = approvals
         self._authorization = authorization
@@ -65,42 +69,48 @@ class ApprovalDecisions:
 
     # QUERY /approvals
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    def handle(self, context: BuiltInContext) -> Any:
         self._authorization.actor(context)
         given = context.input
         state = parameters.choice(given, "state", (*STATES, "all"), "all")
         approval_id = parameters.text(given, "id")
         limit = parameters.count(given, "limit", 50, PAGE)
-        listed = [
-            item
-            for item in self._found(context, approval_id, parameters.text(given, "agent"))
-            if state in ("all", self._approvals.state(item))
-        ]
-        listed.sort(key=_place)
-        limit = min(limit, _fitting(listed))
-        part = self._continuations.part(context, listed, limit, _place)
-        return Answer(
-            result={
-                "approvals": [self._shown(item) for item in part.items],
-                "count": len(listed),
-                "decides": self._authorization.approves(context, self._approvals.policy.by),
-            },
-            headers=part.headers,
-        )
-
-    def _found(self, context: BuiltInContext, approval_id: str | None, agent: str | None) -> Iterator[StateItem]:
-        """Those that the caller may see: its own, and where it decides, those of all."""
         decides = self._authorization.approves(context, self._approvals.policy.by)
+        found = self._found(context, decides, approval_id, parameters.text(given, "agent"))
+
+        def part() -> Answer:
+            listed = [item for item in found if state in ("all", self._approvals.state(item))]
+            listed.sort(key=_place)
+            part = self._continuations.part(context, listed, min(limit, _fitting(listed)), _place)
+            return Answer(
+                result={
+                    "approvals": [self._shown(item) for item in part.items],
+                    "count": len(listed),
+                    "decides": decides,
+                },
+                headers=part.headers,
+            )
+
+        return part() if is_little(self._held, APPROVAL) else self._aside(part)
+
+    def _found(
+        self, context: BuiltInContext, decides: bool, approval_id: str | None, agent: str | None
+    ) -> Iterator[StateItem]:
+        """Those there are now that the caller may see: its own, and where it decides, those of all."""
+        owner = context.owner
+        items: Iterable[StateItem] = ()
         if approval_id is not None:
             named = self._held.get(APPROVAL, approval_id)
-            items: list[StateItem] = [] if named is None else [named]
+            items = () if named is None else (named,)
         else:
-            owners = self._held.owners(APPROVAL) if decides else [context.owner] if context.owner else []
-            items = [item for owner in owners for item in self._held.of(APPROVAL, owner)]
-        for item in items:
-            own = bool(context.owner) and context.owner == item.owner
-            if (own or decides) and agent in (None, item.brief["caller"], item.brief["label"]):
-                yield item
+            owners = self._held.owners(APPROVAL) if decides else [owner] if owner else []
+            items = chain(*[self._held.of(APPROVAL, each) for each in owners])
+        return (
+            item
+            for item in items
+            if (decides or (owner and owner == item.owner))
+            and agent in (None, item.brief["caller"], item.brief["label"])
+        )
 
     def _shown(self, item: StateItem) -> dict[str, Any]:
         value = item.value

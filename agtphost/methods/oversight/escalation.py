@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from zope.interface import implementer
@@ -27,8 +28,10 @@ from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, hol
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.canonical import canonical
+from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
+from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
@@ -64,17 +67,19 @@ class Escalation:
         held: StateTable,
         directory: IAgentDirectory,
         authorization: Authorization,
+        aside: Aside,
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
     ) -> None:
         self._continuations = continuations or Continuations(now=now)
+        self._aside = aside
         self._held = held
         self._directory = directory
         self._authorization = authorization
         self._now = now
         self._instants = times.Instants()
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    def handle(self, context: BuiltInContext) -> Any:
         return self._list(context) if context.method == "QUERY" else self._escalate(context)
 
     # ESCALATE
@@ -117,6 +122,8 @@ class Escalation:
     def _require_share(self, whose: str, priority: str) -> None:
         """All agents of one owner together have a share of what people read, and a reserve for what is urgent."""
         most = OPEN_PER_OWNER + (URGENT_PER_OWNER if priority == "urgent" else 0)
+        if self._held.open_by(ESCALATION, "owner_id", whose) < most:
+            return
         opened = sum(
             1
             for item in self._held.by(ESCALATION, "owner_id", whose)
@@ -171,44 +178,47 @@ class Escalation:
 
     # QUERY /escalations
 
-    def _list(self, context: BuiltInContext) -> Answer:
+    def _list(self, context: BuiltInContext) -> Any:
         self._authorization.actor(context)
         given = context.input
         status = parameters.choice(given, "status", (*STATES, "all"), "all")
         wanted = {name: parameters.text(given, name) for name in ("escalation_id", "task_id")}
         limit = parameters.count(given, "limit", 50, PAGE)
-        shown = [
-            item
-            for item in self._found(context, **wanted)
-            if status in ("all", item.brief["status"])
-            and all(text is None or _member(item, name) == text for name, text in wanted.items())
-        ]
-        shown.sort(key=_place)
-        part = self._continuations.part(context, shown, limit, _place)
-        return Answer(
-            result={"escalations": [dict(item.value) for item in part.items], "count": len(shown)},
-            headers=part.headers,
-        )
+        found = self._found(context, **wanted)
+
+        def part() -> Answer:
+            shown = [
+                item
+                for item in found
+                if status in ("all", item.brief["status"])
+                and all(text is None or _member(item, name) == text for name, text in wanted.items())
+            ]
+            shown.sort(key=_place)
+            part = self._continuations.part(context, shown, limit, _place)
+            return Answer(
+                result={"escalations": [dict(item.value) for item in part.items], "count": len(shown)},
+                headers=part.headers,
+            )
+
+        return part() if is_little(self._held, ESCALATION) else self._aside(part)
 
     def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[StateItem]:
-        """Those that the caller may see: its own, and what it may decide. Asked agent by agent, not one by one."""
+        """Those there are now that the caller may see: its own, and what it may decide. Asked agent by agent."""
         if escalation_id or task_id:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
             some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
-            yield from (item for item in some if self._visible(context, item))
-            return
+            return (item for item in some if self._visible(context, item))
         caller = self._authorization.named(context)
-        seen: set[str] = set()
-        for owner in self._held.owners(ESCALATION):
-            if (caller is not None and caller.agent_id == owner) or self._authorization.manages(context, owner):
-                seen.add(owner)
-                yield from self._held.of(ESCALATION, owner)
-        if caller is None:
-            return
-        for recipient in (caller.agent_id, *([""] if holds(context, DECIDE) else [])):
-            for item in self._held.by(ESCALATION, "recipient", recipient):
-                if item.owner not in seen and self._visible(context, item):
-                    yield item
+        seen = {
+            owner
+            for owner in self._held.owners(ESCALATION)
+            if (caller is not None and caller.agent_id == owner) or self._authorization.manages(context, owner)
+        }
+        items = [self._held.of(ESCALATION, owner) for owner in seen]
+        recipients = () if caller is None else (caller.agent_id, *([""] if holds(context, DECIDE) else []))
+        others = [self._held.by(ESCALATION, "recipient", recipient) for recipient in recipients]
+        more = (item for item in chain(*others) if item.owner not in seen and self._visible(context, item))
+        return chain(*items, more)
 
     def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
         caller = self._authorization.named(context)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from zope.interface import implementer
@@ -28,9 +29,11 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
+from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
-from agtphost.vocabulary import times
+from agtphost.methods.oversight.sharing import is_little
+from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -46,6 +49,15 @@ URGENCIES = ("critical", "informational", "background")
 GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
 CONTENT = 16_384
 """Octets of a notification."""
+
+FEW = 25
+"""Notifications of one message up to which they are not worth a thread, and that are written in one go."""
+
+MOST = 1_000
+"""Inboxes that one message goes into."""
+
+MOST_TOLD = 100
+"""Of a message to a group: as many of its notifications are named in the record, which every answer carries."""
 
 INBOX = 500
 PER_SENDER = 100
@@ -112,12 +124,30 @@ def deposit(
 
 def is_full(held: StateTable, recipient: str, sender: str) -> bool:
     """Whether an inbox takes no more from a sender."""
-    unread = [item for item in _inbox(held, recipient) if item.brief["status"] == "held"]
-    return len(unread) >= INBOX or sum(1 for item in unread if item.brief["sender"] == sender) >= PER_SENDER
+    if held.open(NOTIFICATION, _reader(recipient)) < PER_SENDER:
+        return False
+    unread = [item.brief for item in _inbox(held, recipient) if item.brief["status"] == "held"]
+    return len(unread) >= INBOX or sum(1 for brief in unread if brief["sender"] == sender) >= PER_SENDER
 
 
 def _inbox(held: StateTable, recipient: str) -> Iterable[StateItem]:
-    return held.of(NOTIFICATION, "" if recipient == OPERATOR else recipient)
+    return held.of(NOTIFICATION, _reader(recipient))
+
+
+def _reader(recipient: str) -> str:
+    return "" if recipient == OPERATOR else recipient
+
+
+async def measured(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The same, of which nothing more has to be measured when they are committed: many long ones take a while."""
+    if len(changes) <= FEW:
+        return tuple(changes)
+    found: tuple[Change, ...] = await aside(_measured, changes)
+    return found
+
+
+def _measured(changes: Sequence[Change]) -> tuple[Change, ...]:
+    return tuple(replace(change, octets=jsontext.kept_length(change.value)) for change in changes)
 
 
 def _kept(value: Mapping[str, Any], until: float) -> Change:
@@ -138,6 +168,7 @@ class Notification:
     Answers NOTIFY and ``QUERY /notifications``.
 
     :param bindings: everything that can be called, for the agents' own endpoints.
+    :param aside: calls a function off the reactor.
     :param addresses: people and groups that can be written to.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     :param cancel: answers a NOTIFY that ends a subscription of MONITOR; None for every other.
@@ -151,6 +182,7 @@ class Notification:
         directory: IAgentDirectory,
         authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
+        aside: Aside,
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
@@ -158,6 +190,7 @@ class Notification:
         cancel: Callable[[BuiltInContext], Answer | None] = lambda context: None,
     ) -> None:
         self._cancel = cancel
+        self._aside = aside
         self._addresses = addresses or Addresses()
         self._hosts = frozenset(hosts)
         self._continuations = continuations or Continuations(now=now)
@@ -180,9 +213,9 @@ class Notification:
         if cancelled is not None:
             return cancelled
         named = parameters.identifier(given, "recipient")
-        members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
+        members = self._members(named)
         if members is not None:
-            return self._to_group(context, named, members, now)
+            return await self._to_group(context, named, members, now)
         recipient, agent = self._recipient(named)
         value = self._written(context, recipient, now)
         known = self._held.get(NOTIFICATION, value["notification_id"])
@@ -200,13 +233,14 @@ class Notification:
         expiry = parameters.moment(given, "expiry")
         return min(now + LONGEST, expiry if expiry is not None else now + KEPT)
 
-    def _to_group(self, context: BuiltInContext, group: str, members: Iterable[str], now: float) -> Answer:
+    async def _to_group(self, context: BuiltInContext, group: str, members: Iterable[str], now: float) -> Answer:
         """Into the inbox of each member, or of none: one transaction, one record (core v08 section 7.2.13)."""
         recipients = dict.fromkeys(self._recipient(member)[0] for member in members)
         until = self._until(context.input, now)
+        message = self._message(context, now)
         told, changes = [], []
-        for recipient in recipients:
-            value = self._written(context, recipient, now)
+        for number, recipient in enumerate(recipients, 1):
+            value = self._addressed(context, message, recipient)
             known = self._held.get(NOTIFICATION, value["notification_id"])
             if known is not None:
                 value = {**known.value, "duplicate": True}
@@ -216,34 +250,46 @@ class Notification:
                 self._require_room(value)
                 changes.append(_kept(value, until))
             told.append({name: value[name] for name in RECEIPT if name in value})
+            if not number % FEW:
+                await self._aside(bool)  # The others have their turn.
         return Answer(
             status=Status.ACCEPTED if changes else Status.OK,
             result={"recipient": group, "notifications": told},
-            changes=tuple(changes),
-            extra={"notification_ids": [each["notification_id"] for each in told], "notified": group},
+            changes=await measured(self._aside, changes),
+            extra={"notification_ids": [each["notification_id"] for each in told[:MOST_TOLD]], "notified": group},
         )
 
     def inboxes(self, named: str) -> tuple[str, ...]:
         """
         Whose inboxes a name stands for: an agent's, a person's, the operator's, or those of a group's members.
 
-        :raises Refusal: 404 for what stands for nobody.
+        :raises Refusal: 404 for what stands for nobody, 422 for too many.
         """
-        members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
+        members = self._members(named)
         found = (named,) if members is None else members
         return tuple(dict.fromkeys(self._recipient(each)[0] for each in found))
 
+    def _members(self, named: str) -> Sequence[str] | None:
+        """Those of a group; None where it is no group's name."""
+        members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
+        if members is not None and len(members) > MOST:
+            raise parameters.invalid("recipient", f"{named} has more than {MOST} members.", "Send to fewer at once.")
+        return members
+
     def _written(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
         """The notification as one recipient gets it."""
-        caller, given = owner_of(context), context.input
-        sender = caller.agent_id
+        return self._addressed(context, self._message(context, now), recipient)
+
+    def _message(self, context: BuiltInContext, now: float) -> dict[str, Any]:
+        """What all recipients get."""
+        given = context.input
         if "content" not in given:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
         guarantee = parameters.choice(given, "delivery_guarantee", GUARANTEES, "at_least_once")
         topic = parameters.text(given, "topic")
-        value: dict[str, Any] = {
-            "recipient": recipient,
-            "sender": sender,
+        return {
+            "recipient": "",
+            "sender": owner_of(context).agent_id,
             "topic": topic,
             "content": parameters.kept(given, "content", CONTENT),
             "urgency": parameters.choice(given, "urgency", URGENCIES, "informational"),
@@ -252,10 +298,14 @@ class Notification:
             "sent_at": self._instants.stamp(now),
             "status": "held",
         }
+
+    def _addressed(self, context: BuiltInContext, message: Mapping[str, Any], recipient: str) -> dict[str, Any]:
+        """A message for one of them."""
+        value = {**message, "recipient": recipient}
         if recipient == OPERATOR:
-            value["sender_owner"] = sharing.share_of(caller)
+            value["sender_owner"] = sharing.share_of(owner_of(context))
             critical = value["urgency"] == "critical"
-            value["places"] = sharing.places_of(critical=critical, host=self._is_host(context, sender))
+            value["places"] = sharing.places_of(critical=critical, host=self._is_host(context, value["sender"]))
         value["notification_id"] = f"ntf-{self._number(value)}"
         return value
 
@@ -325,7 +375,7 @@ class Notification:
 
     # QUERY /notifications
 
-    def _read(self, context: BuiltInContext) -> Answer:
+    def _read(self, context: BuiltInContext) -> Any:
         self._authorization.actor(context)
         given, caller = context.input, self._authorization.named(context)
         box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
@@ -336,32 +386,38 @@ class Notification:
             items = self._held.by(NOTIFICATION, "sender", caller.agent_id)
         elif box == "inbox":
             items = self._unread(context, caller)
-        shown = [_shown(item) for item in items if urgency in ("all", item.brief["urgency"])]
-        shown.sort(key=_place)
-        part = self._continuations.part(context, shown, limit, _place)
-        return Answer(
-            result={"notifications": [dict(value) for value in part.items], "count": len(shown)}, headers=part.headers
-        )
+
+        def part() -> Answer:
+            shown = sorted((item for item in items if urgency in ("all", item.brief["urgency"])), key=_place)
+            part = self._continuations.part(context, shown, limit, _place)
+            return Answer(
+                result={"notifications": [_shown(item) for item in part.items], "count": len(shown)},
+                headers=part.headers,
+            )
+
+        return part() if is_little(self._held, NOTIFICATION) else self._aside(part)
 
     def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[StateItem]:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
+        own: list[Iterable[StateItem]] = []
         if caller is None and (person := self._authorization.person(context)):
-            yield from (item for item in _inbox(self._held, person) if item.brief["status"] == "held")
+            own.append(_inbox(self._held, person))
         if caller is not None:
-            yield from (item for item in _inbox(self._held, caller.agent_id) if item.brief["status"] == "held")
+            own.append(_inbox(self._held, caller.agent_id))
+        every: Iterable[StateItem] = ()
         if caller is None or self._authorization.operates(context):
-            for item in _inbox(self._held, OPERATOR):
-                if item.brief["status"] == "held" and self._authorization.manages(context, item.brief["sender"]):
-                    yield item
+            every = _inbox(self._held, OPERATOR)
+        managed = (item for item in every if self._authorization.manages(context, item.brief["sender"]))
+        return (item for item in chain(*own, managed) if item.brief["status"] == "held")
 
 
-def _shown(item: StateItem) -> Mapping[str, Any]:
+def _shown(item: StateItem) -> dict[str, Any]:
     return {name: value for name, value in item.value.items() if name != "places"}
 
 
-def _place(value: Mapping[str, Any]) -> list[Any]:
+def _place(item: StateItem) -> list[Any]:
     """Where a notification stands in the list."""
-    return [URGENCIES.index(value["urgency"]), value["sent_at"], value["notification_id"]]
+    return [URGENCIES.index(item.brief["urgency"]), item.brief["sent_at"], item.key]
 
 
 def _receipt(value: Mapping[str, Any], *changes: Change) -> Answer:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agtphost.audit.state import StateItem
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary.reasons import Reason
@@ -31,6 +31,16 @@ OF_HOSTS = 200
 """Places for what the hosts in ``[lifecycle] hosts`` tell, besides."""
 
 OF_A_HOST = 100
+
+
+LITTLE = 200
+LITTLE_OCTETS = 131_072
+"""Items of a kind, and octets, of which a list is made without others having their turn."""
+
+
+def is_little(held: StateTable, kind: str) -> bool:
+    """Whether a list of what there is of a kind is made at once; else not in the reactor's thread."""
+    return held.count(kind) <= LITTLE and held.octets(kind) <= LITTLE_OCTETS
 
 
 def share_of(sender: Agent) -> str:

@@ -25,7 +25,7 @@ from agtphost.methods.oversight.confirmation import acknowledged
 from agtphost.methods.oversight.notification import CONTENT, LONGEST, NOTIFICATION
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.due import Due
-from agtphost.methods.standard.messages.delivery import Delivered, deliver
+from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ALERT
@@ -55,7 +55,7 @@ class Alerting:
         parts.confirmation.also(self.confirm)
         Due(parts, ALERT, _due, self._late)
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """:raises Refusal: 404 for a recipient that is nobody's, 422, 429 where no inbox takes it."""
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         severity = parameters.choice(given, "severity", tuple(SEVERITIES))
@@ -87,7 +87,7 @@ class Alerting:
         shown["acknowledge_by"] = given.get("acknowledge_by")
         return Answer(
             result={**shown, "delivered": len(delivered.reached), "notification_ids": delivered.notification_ids},
-            changes=(*delivered.changes, self._kept(value, context.owner, 0)),
+            changes=await measured(self._parts, (*delivered.changes, self._kept(value, context.owner, 0))),
             extra={"alert": {**shown, "notification_ids": delivered.notification_ids[:16]}},
         )
 
@@ -206,7 +206,8 @@ class Alerting:
             event = UNACKNOWLEDGED
         changes.append(self._kept(value, item.owner, item.version))
         events = (StreamEvent(chain=HOST_CHAIN, event_type=event, fields=said),)
-        await self._parts.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=events))
+        kept = await measured(self._parts, changes)
+        await self._parts.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=kept, events=events))
 
     # CANCEL
 

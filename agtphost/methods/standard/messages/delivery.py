@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.methods.oversight import notification
+from agtphost.methods.oversight.notification import MOST as MOST
 from agtphost.methods.standard.parts import Parts
-from agtphost.vocabulary import jsontext
-
-MOST = 1_000
-"""Inboxes that one message goes into."""
-
-FEW = 25
-"""Messages up to which they are not worth a thread."""
 
 
 @dataclass(kw_only=True)
@@ -79,12 +73,5 @@ def deliver(
 
 
 async def measured(parts: Parts, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The same, of which nothing more has to be measured when they are committed: many long ones take a while."""
-    if len(changes) <= FEW:
-        return tuple(changes)
-    found: tuple[Change, ...] = await parts.aside(_measured, changes)
-    return found
-
-
-def _measured(changes: Sequence[Change]) -> tuple[Change, ...]:
-    return tuple(replace(change, octets=jsontext.kept_length(change.value)) for change in changes)
+    """The same, measured off the reactor where they are many."""
+    return await notification.measured(parts.aside, changes)

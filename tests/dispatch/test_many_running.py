@@ -1,0 +1,66 @@
+"""
+However many calls of an agent wait when it is revoked, they end in turns of the reactor that hold nobody up.
+
+What counts is the CPU time of one turn of the reactor's thread, as in :mod:`tests.methods.standard.test_turns`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from agtphost.dispatch import running
+from tests.audit.drafting import transition
+from tests.methods.standard.test_turns import most
+from tests.methods.standard.turns import TurnHost
+from tests.programmes import length
+
+WAITING = length(900, 5_000)
+
+
+async def _wait(context: object) -> dict[str, object]:
+    await Deferred()  # type: ignore[misc]
+    return {}
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[TurnHost]:
+    made = TurnHost({"limits": {"connections": 3 * WAITING, "connections_per_address": 3 * WAITING}})
+    made.endpoint("QUERY", "/wait", _wait)
+    made.settle()
+    gc.disable()  # Collections of all objects are none of what ends.
+    yield made
+    gc.enable()
+    made.close()
+
+
+def revoked(host: TurnHost, name: str) -> float:
+    """Seconds of the longest turn from the revocation to the last answer, each of which is 410."""
+    caller = host.agent(name)
+    answers: list[Any] = []
+    for _ in range(WAITING):
+        host.begin("QUERY", "/wait", caller=caller, connection=host.connect(caller)).addCallback(answers.append)
+    host.settle()
+    host.turns.taken.clear()
+    done = host.core.on.evidence.ledger.submit(transition(None, "retired", agent_id=caller.agent.agent_id))
+    host.turns.until(lambda: done.called and len(answers) == WAITING)
+    host.settle()
+    assert {answer.status for answer in answers} == {410}
+    return max(host.turns.taken)
+
+
+@pytest.mark.programme
+def test_they_end_in_turns(host: TurnHost) -> None:
+    seconds = revoked(host, "caller")
+    print(f"{seconds * 1000:.1f} ms")
+    assert seconds < most()
+
+
+def test_all_at_once_is_too_long(host: TurnHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    monkeypatch.setattr(running, "TURN", 1e9)
+    assert revoked(host, "other") > most()
