@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, succeed
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -22,7 +22,8 @@ from agtphost.contract.recipes.expression import INPUT, ExpressionError
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, Step
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
-from agtphost.handlers.steps import StepCall, StepFailed
+from agtphost.handlers.steps import Aside, StepCall, StepFailed
+from agtphost.vocabulary.jsonslices import HEAVY, weight
 
 log = Logger()
 
@@ -37,17 +38,19 @@ class Composition:
 
     :param recipe: the version that runs for as long as this handler lives (AGTP-API section 10.5).
     :param clock: counts the steps' timeouts and pauses.
+    :param aside: calls a function off the reactor: what expressions say of much is worked out there.
     """
 
     kind = "composition"
 
-    def __init__(self, recipe: Recipe, clock: IReactorTime) -> None:
+    def __init__(self, recipe: Recipe, clock: IReactorTime, aside: Aside | None = None) -> None:
         self.recipe = recipe
         self._clock = clock
+        self._aside = aside
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
         """Run the recipe for one caller."""
-        return Run(self.recipe, context, self._clock).start()
+        return Run(self.recipe, context, self._clock, self._aside).start()
 
 
 class Run:
@@ -57,11 +60,17 @@ class Run:
     :param context: of the endpoint that the recipe answers.
     """
 
-    def __init__(self, recipe: Recipe, context: EndpointContext, clock: IReactorTime) -> None:
+    def __init__(
+        self, recipe: Recipe, context: EndpointContext, clock: IReactorTime, aside: Aside | None = None
+    ) -> None:
         self._recipe = recipe
         self._context = context
         self._clock = clock
         self._scope: dict[str, Any] = {INPUT: context.input}
+        self._aside = aside
+        self._much = aside is not None and weight(context.input) > HEAVY
+        """Whether expressions see so much that the others wait for them."""
+
         self._calls: list[StepCall] = []
         self._ended = False
         self._last: Any = None
@@ -76,7 +85,7 @@ class Run:
         chain: Deferred[Any] = succeed(None)
         for stage in self._recipe.stages:
             chain.addCallback(self._stage, stage)
-        chain.addCallback(self._output)
+        chain.addCallback(lambda _: ensureDeferred(self._output()))
         result: Deferred[Any] = Deferred(self._cancel)
         chain.addBoth(self._finish, result)
         return result
@@ -102,7 +111,7 @@ class Run:
         if self._ended:
             raise CancelledError
         self._calls = [StepCall(step, self._context, self._clock) for step in stage]
-        running = [call.run(self._scope) for call in self._calls]
+        running = [call.run(dict(self._scope), self._aside if self._much else None) for call in self._calls]
         if len(running) == 1:
             return running[0].addCallback(self._single, stage[0])
         gathered: Deferred[Any] = DeferredList(running, consumeErrors=True)
@@ -129,12 +138,15 @@ class Run:
     def _keep(self, step: Step, value: Any) -> None:
         if step.capture:
             self._scope[step.capture] = value
+            self._much |= self._aside is not None and weight(value) > HEAVY
 
-    def _output(self, _: Any) -> Any:
+    async def _output(self) -> Any:
         output = self._recipe.output
         if output is None:
             return self._last
         try:
+            if self._aside is not None and self._much:
+                return await self._aside(output.fill, dict(self._scope))
             return output.fill(self._scope)
         except ExpressionError as error:
             log.error("recipe {recipe}: output: {why}", recipe=self._recipe.identifier, why=str(error))
@@ -151,7 +163,7 @@ class Run:
             "recipe_version": self._recipe.version,
             "captured": captured,
         }
-        if len(repr(captured)) > MAX_CAPTURES:
+        if weight(captured, MAX_CAPTURES) > MAX_CAPTURES or len(repr(captured)) > MAX_CAPTURES:
             facts["captured"] = {}
             facts["captured_names"] = sorted(captured)
         return facts

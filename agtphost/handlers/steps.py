@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred, fail, succeed
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -31,6 +31,9 @@ PASSING_ERRORS = frozenset({"upstream_timeout", "upstream_connection_error", "up
 
 MAX_SEGMENT = 1_024
 """Characters of a value in a path."""
+
+Aside = Callable[..., Awaitable[Any]]
+"""Calls a function off the reactor."""
 
 log = Logger()
 
@@ -88,25 +91,36 @@ class StepCall:
         self._waiting: Deferred[Any] | None = None
         self._cancelled = False
 
-    def run(self, scope: Mapping[str, Any]) -> Deferred[Any]:
+    def run(self, scope: Mapping[str, Any], aside: Aside | None = None) -> Deferred[Any]:
         """
         Make the call, again where that is allowed and may help.
 
         :param scope: what expressions see.
+        :param aside: works them out off the reactor, where they may see much; None: at once.
         :return: fires with the result, or None where the step is left out or may fail; fails with :exc:`StepFailed`.
         """
-        step = self._step
-        try:
-            if step.when is not None and not step.when.holds(scope):
-                return succeed(None)
-            path, given = self._path(scope), self._input(scope)
-        except StepFailed as failed:
-            outcome: Deferred[Any] = fail(failed)
+        if aside is None:
+            outcome: Deferred[Any] = maybeDeferred(self._ready, scope)
         else:
-            outcome = self._try(path, given)
-        if step.proceed:
+            outcome = ensureDeferred(_waited(aside(self._ready, scope)))
+        outcome.addCallback(self._go)
+        if self._step.proceed:
             outcome.addErrback(self._passed_over)
         return outcome
+
+    def _ready(self, scope: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+        """The path and the input of the call; None where the step is left out."""
+        step = self._step
+        if step.when is not None and not step.when.holds(scope):
+            return None
+        return self._path(scope), self._input(scope)
+
+    def _go(self, ready: tuple[str, Mapping[str, Any]] | None) -> Any:
+        if ready is None:
+            return None
+        if self._cancelled:
+            raise CancelledError
+        return self._try(*ready)
 
     def cancel(self) -> None:
         """End it: the call that is running is cancelled, and no further one is made."""
@@ -197,3 +211,7 @@ class StepCall:
         """``on_error = "continue"``."""
         if self._cancelled or not isinstance(failure.value, StepFailed):
             failure.raiseException()
+
+
+async def _waited(waiting: Awaitable[Any]) -> Any:
+    return await waiting

@@ -14,6 +14,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.filters import CHECKS
+from agtphost.methods.standard import results
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -105,7 +106,7 @@ class Finding:
         if wanted or namespace == AGENTS or METHODS in exact:
             asked["filter"] = wanted | ({"kinds": ["agent"]} if METHODS in exact or namespace == AGENTS else {})
         try:
-            answer = await context.invoke("DISCOVER", "/", asked)
+            answer = await results.invoke(context, self._parts.aside, "DISCOVER", "/", asked)
         except Refusal as refusal:
             if refusal.status == Status.UNPROCESSABLE:
                 refusal.details = {"parameter": "criteria", **refusal.details}
@@ -114,10 +115,10 @@ class Finding:
         listed = [methods] if isinstance(methods, str) else methods
         if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
             raise parameters.invalid("criteria", "criteria.methods is no list of methods.", 'Send ["VALIDATE"].')
-        results = answer["results"]
+        found = answer["results"]
         if listed is not None:
-            results = await in_turns(self._offering(context, results, frozenset(listed)), self._parts.reactor)
-        return [{"namespace": AGENTS if each["kind"] == "agent" else LOCAL, **each} for each in results]
+            found = await in_turns(self._offering(context, found, frozenset(listed)), self._parts.reactor)
+        return [{"namespace": AGENTS if each["kind"] == "agent" else LOCAL, **each} for each in found]
 
     def _offering(
         self, context: BuiltInContext, found: Sequence[Mapping[str, Any]], methods: frozenset[str]
@@ -160,7 +161,7 @@ class Finding:
         if exact:
             asked["filters"] = dict(exact)
         try:
-            answer = await context.invoke("FIND", "/cards", asked)
+            answer = await results.invoke(context, self._parts.aside, "FIND", "/cards", asked)
         except Refusal as refusal:
             if strict or refusal.status != 422:
                 raise

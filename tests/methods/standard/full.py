@@ -57,6 +57,26 @@ input = {{ value = "=input.value" }}
 capture = "found{number}"
 """
 
+CHOICE = """
+[[recipe]]
+name = "choice"
+version = "1"
+description = "Chooses of much."
+output = { dear = "=found.items[?n > `19000`].t", all = "=found.items" }
+
+[[recipe.step]]
+method = "QUERY"
+path = "/much"
+capture = "found"
+
+[[recipe.step]]
+method = "EVALUATE"
+path = "/same-again"
+when = "found.items[?t == `x19999`]"
+input = { value = "=found.items[?n < `500`].t" }
+"""
+"""Another, whose expressions see much."""
+
 STEPS = 32
 """Of a recipe."""
 
@@ -66,7 +86,7 @@ def recipes(folder: Path) -> str:
     captures = ", ".join(f'"=found{number}"' for number in range(STEPS))
     steps = "".join(STEP.format(number=number) for number in range(STEPS))
     file = folder / "recipes.toml"
-    file.write_text(RECIPE.format(captures=captures) + steps, encoding="utf-8")
+    file.write_text(RECIPE.format(captures=captures) + steps + CHOICE, encoding="utf-8")
     return str(file)
 
 
@@ -89,7 +109,7 @@ def settings(folder: Path) -> Mapping[str, Any]:
         "notify": {"groups": {"everybody": [f"hosted{n}" for n in range(min(AGENTS, 200))]}},
         "methods": {
             "standard": "*",
-            "procedures": {"copies": "copies"},
+            "procedures": {"copies": "copies", "choice": "choice"},
             "pdf": "EVALUATE /pdf",
             "formulas": {"gross": {"op": "multiply", "args": [{"var": "net"}, {"var": "tax"}]}},
             "send": [{"channel": "email", "through": "NOTIFY /mail"}],
@@ -158,6 +178,7 @@ class Full(TurnHost):
         self.endpoint("NOTIFY", "/far", lambda context: {}, {"items": {}})
         self.endpoint("QUERY", "/long", self._long)
         many = {"items": [{"n": n, "t": f"x{n}"} for n in range(20_000)]}
+        self.answer: Mapping[str, Any] = {}
         self.endpoint("QUERY", "/much", lambda context: many)
         for n in range(500):
             self.endpoint("QUERY", f"/things/t{n}", lambda context: {})
@@ -187,8 +208,9 @@ class Full(TurnHost):
         self.endpoint("QUERY", "/same", lambda context: {"items": self.same})
         self.same: list[dict[str, Any]] = []
         self.endpoint("EVALUATE", "/same-again", lambda context: {"value": context.input["value"]}, {"value": {}})
-        self.endpoint("NOTIFY", "/mail", lambda context: {"sent": context.input["content"]}, MAIL)
-        self.endpoint("EVALUATE", "/pdf", lambda context: {"document": "p" * 60_000}, {"html": "string"})
+        self.endpoint("NOTIFY", "/mail", lambda context: {"sent": 1, **self.answer}, MAIL)
+        self.endpoint("EVALUATE", "/pdf", lambda context: {"document": "p" * 60_000, **self.answer}, {"html": "string"})
+        self.endpoint("NORMALIZE", "/address", lambda context: {"values": [], **self.answer}, {"data": {}})
         self.endpoint("EVALUATE", "/dear", lambda context: {}, {"rows": {}}, cost="tokens=5", output_schema=ANSWER)
         self.endpoint("QUERY", "/breaking", self._breaking, {"value": {}})
         self.endpoint("BOOK", "/stay", lambda context: {"value": context.input["value"]}, {"value": {}}, **changes)

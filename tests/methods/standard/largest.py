@@ -390,6 +390,14 @@ ENTERED: Mapping[str, Large] = {
             "format": "jsonl",
         },
     ),
+    "500 long ones that are there": made(
+        "IMPORT",
+        lambda host: {
+            "source": [{"id": name.partition("/")[2], "n": 1} for name in kept(host, ITEM - 100)],
+            "target": "lists",
+            "conflict_policy": "merge",
+        },
+    ),
     "500 that are there": made(
         "IMPORT",
         lambda host: {
@@ -452,9 +460,10 @@ ENTERED: Mapping[str, Large] = {
 }
 
 
-def kept(host: Full) -> list[str]:
+def kept(host: Full, octets: int = 8_000) -> list[str]:
     """Five hundred of the writer's."""
-    return [placed(host, "lists", {"text": "l" * (8_000 // SHARE)}) for _ in range(500)]
+    host.clear()
+    return [placed(host, "lists", {"text": "l" * (octets // SHARE)}) for _ in range(500)]
 
 
 def differing(host: Full, octets: int = 8_000) -> dict[str, Any]:
@@ -482,6 +491,16 @@ def granting(host: Full, there: int) -> Given:
     return {"subject": host.other.agent_id, "resource": resource, "scope": [*SCOPES[1:2], *SCOPES[3:]], "ttl": 86_400}
 
 
+def answered(**given: Any) -> Callable[[Full], Given]:
+    """A call whose provider answers with much besides."""
+
+    def ready(host: Full) -> Given:
+        host.answer = {"more": ROWS * 4}
+        return given
+
+    return ready
+
+
 TOLD: Mapping[str, Large] = {
     "a group": made(
         "ALERT",
@@ -504,6 +523,9 @@ TOLD: Mapping[str, Large] = {
     ),
     "a mail": call("SEND", recipient="a@b.test", channel="email", content={"text": KEPT}),
     "a mail of many values": call("SEND", recipient="a@b.test", channel="email", content=DENSE[:5_500]),
+    "a mail that is much confirmed": made("SEND", answered(recipient="a@b.test", channel="email", content="c")),
+    "a PDF and more": made("REPORT", answered(report_type="t", scope="told", recipient="operator", format="pdf")),
+    "addresses": made("NORMALIZE", answered(data=["a street"] * (10_000 // SHARE), type="address")),
     "a notification": made("REPLY", lambda host: {"in_reply_to": notified(host), "content": "r" * 15_000}),
     "a report": call("REPORT", report_type="t" * 128, scope="told", recipient="everybody", format="html"),
     "a PDF": call("REPORT", report_type="t", scope="told", recipient="operator", format="pdf"),
@@ -568,6 +590,7 @@ CALLED: Mapping[str, Large] = {
     "a procedure": call("RUN", procedure_id="copies", input={"value": KEPT[:64_000]}),
     "a procedure of many values": call("RUN", procedure_id="copies", input={"value": DENSE[:5_500]}),
     "a procedure with many texts": call("RUN", procedure_id="copies", input={"value": ["text"] * 8_000}),
+    "a procedure of much": call("RUN", procedure_id="choice"),
     "a pause": made("PAUSE", lambda host: {"workflow_id": later(host), "reason": "r" * 1_000}),
     "the end of a pause": made("RESUME", paused),
     "a checkpoint": made("RESUME", lambda host: checkpoint(host), statuses=(200, 202)),
@@ -687,6 +710,9 @@ class Provided(TurnHost):
         self.endpoint(
             "PURCHASE", "/", lambda context: {"order": "o", "item": context.input["item"]}, input_schema=schema
         )
+        named = {"procedure_id": {"type": "string", "enum": ["p"]}, "input": {"type": "object"}}
+        schema = {**anything, "properties": named, "required": ["procedure_id"]}
+        self.endpoint("RUN", "/", self._provided, input_schema=schema)
         self.writer = self.agent("writer", scopes=SCOPES)
         self.shop = self.agent("shop", hosted=True, members={"role": "merchant"})
         self.answer: Mapping[str, Any] = {}
@@ -713,6 +739,9 @@ def answering(answer: Given, **given: Any) -> Callable[[Provided], Given]:
 BOUGHT = {"principal_id": "p", "amount": {"value": "1", "currency": "EUR"}}
 OFFERS = [{"item": {"id": n, "price": n % 90, "category": f"c{n % 9}"}, "score": 0.5} for n in range(10_000 // SHARE)]
 CODE = "\n" * (4 * MIB // SHARE)
+
+MANY_TEXTS = [f"a{n}" for n in range(45_000 // SHARE)]
+CALLED_AGAIN = "x = 1\n" * (140_000 // SHARE)
 
 PROVIDED: Mapping[str, Large] = {
     "TRANSLATE a text": made("TRANSLATE", answering({"content": LONG}, content=LONG, target_language="de")),
@@ -745,6 +774,10 @@ PROVIDED: Mapping[str, Large] = {
             },
         ),
     ),
+    "RUN with many texts": made(
+        "RUN", answering({}, procedure_id="p", input={"value": [f"a{n}" for n in range(45_000 // SHARE)]})
+    ),
+    "RUN with code": made("RUN", answering({}, procedure_id="p", input={"value": CALLED_AGAIN})),
     "PURCHASE": made(
         "PURCHASE",
         answering({}, item=ROWS, **BOUGHT),

@@ -9,6 +9,8 @@ import pytest
 
 from agtphost.errors import ConfigurationError
 from agtphost.testing import Answer, MemoryHost, TestAgent
+from agtphost.vocabulary import jsontext
+from tests.rows import each_row
 
 READING = ("contracts:read",)
 WRITING = ("contracts:read", "contracts:write")
@@ -275,12 +277,14 @@ class Warehouse:
     def __init__(self) -> None:
         self.items: Any = [{"id": "bolt", "data": {"n": 5}}, {"id": "nut", "data": {"n": 7}}]
         self.taken: list[Any] = []
+        self.calls: list[Any] = []
 
     def pull(self, context: Any) -> Any:
         return {"items": self.items}
 
     def push(self, context: Any) -> Any:
         self.taken = context.input["items"]
+        self.calls.append(self.taken)
         return {}
 
 
@@ -314,6 +318,21 @@ def test_an_inventory_is_brought_together_with_its_warehouse() -> None:
     assert warehouse.taken == [{"id": "bolt", "data": {"n": 5}}, {"id": "gear", "data": {"id": "gear", "n": 1}}]
     kept.done("SYNC", **given)
     assert kept.done("FETCH", resource_id="orders/bolt")["content"] == {"n": 6}
+
+
+@each_row("data", [{"text": "x" * 60_000}, {"numbers": [1] * 9_000}])
+def test_what_is_much_is_pushed_in_parts(data: dict[str, Any]) -> None:
+    """METH-032: each part is a call that holds nobody up, and a body that is read; together they are all."""
+    warehouse = Warehouse()
+    kept = synced(warehouse)
+    warehouse.items = []
+    names = [f"i{n:02}" for n in range(20)]
+    for at in range(0, 20, 5):
+        kept.done("IMPORT", target="orders", source=[{"id": name, **data} for name in names[at : at + 5]])
+    told = kept.done("SYNC", resource="orders", remote="warehouse", direction="push")
+    assert told["changes"]["pushed"] == 20 and len(warehouse.calls) > 1
+    assert [each["id"] for part in warehouse.calls for each in part] == names
+    assert max(len(jsontext.encode(part)) for part in warehouse.calls) <= 1_048_576
 
 
 def test_a_remote_that_is_none_or_gone() -> None:

@@ -14,6 +14,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
+from agtphost.methods.standard.messages.delivery import measured
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import formats
 from agtphost.vocabulary import jsontext
@@ -131,7 +132,7 @@ class Importing:
                 "conflict_policy": policy,
                 "conflicts": merged.conflicts,
             },
-            changes=tuple(merged.changes.values()),
+            changes=await measured(self._parts, tuple(merged.changes.values())),
             extra={"imported": {"collection": collection.name, "records": rows, **merged.counts}},
         )
 

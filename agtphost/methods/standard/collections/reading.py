@@ -20,6 +20,7 @@ from agtphost.iagtp import Search
 from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
 from agtphost.methods.inspection.calls import brief
+from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.store import Collection, Item
 from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.parts import Parts
@@ -224,7 +225,8 @@ class Searching:
         """The cards that the registry shows to the caller."""
         if self._parts.find("FIND", "/cards") is None:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "scope"})
-        found = await context.invoke("FIND", "/cards", {"top": CARDS, "include_metadata": True})
+        asked = {"top": CARDS, "include_metadata": True}
+        found = await results.invoke(context, self._parts.aside, "FIND", "/cards", asked)
         return [{"collection": "cards", "id": str(card.get("id")), "data": card} for card in found["results"]]
 
 

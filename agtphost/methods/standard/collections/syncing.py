@@ -16,11 +16,16 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.entering import RECORDS
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
+from agtphost.methods.standard.messages.delivery import measured
 from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason
 
 DIRECTIONS = ("pull", "push", "bidirectional")
 POLICIES = ("remote_wins", "local_wins", "manual")
+PART, VALUES = 1_048_576, 20_000
+"""Octets and values of the items that a remote is told of in one call: of more, there are several."""
 
 
 @implementer(IBuiltInHandler)
@@ -30,6 +35,7 @@ class Syncing:
     kind = "built_in"
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._collections = parts.collections
         self._aside = parts.aside
 
@@ -51,10 +57,10 @@ class Syncing:
         if plan.undecided:
             raise Refusal(Reason.SYNC_CONFLICT, details={"conflicts": plan.undecided})
         collection.require_room(plan.new, taken=False)
-        if plan.push:
-            await self._call(context, remote, remote.push, {"items": plan.push})
+        for part in await self._aside(plan.parts):
+            await self._call(context, remote, remote.push, {"items": part})
         collection.require_room(plan.new)
-        changes = await self._aside(plan.changes)
+        changes = await measured(self._parts, await self._aside(plan.changes))
         told = {
             "resource": collection.name,
             "remote": remote.name,
@@ -166,6 +172,19 @@ class Plan:
             if push:
                 self.push.append({"id": item_id, "data": own})
             self.conflicts.append({"id": item_id, "resolution": "local_wins"})
+
+    def parts(self) -> list[list[dict[str, Any]]]:
+        """What is pushed, in calls of some milliseconds each: off the reactor."""
+        found: list[list[dict[str, Any]]] = []
+        octets = values = 0
+        for each in self.push:
+            long, many = len(jsontext.encode(each)), weight(each, VALUES)
+            if not found or octets + long > PART or values + many > VALUES:
+                found.append([])
+                octets = values = 0
+            found[-1].append(each)
+            octets, values = octets + long, values + many
+        return found
 
     def changes(self) -> tuple[Change, ...]:
         """

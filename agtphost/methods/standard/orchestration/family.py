@@ -25,5 +25,5 @@ def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
         "RETRY": Retry(workflows, parts.find),
         "PAUSE": Pause(workflows),
         "MONITOR": Monitoring(monitors, parts.visibility, parts.authorization),
-        "RUN": Procedures(parts.config.methods.procedures, parts.recipes, parts.reactor),
+        "RUN": Procedures(parts.config.methods.procedures, parts.recipes, parts.reactor, parts.aside),
     }

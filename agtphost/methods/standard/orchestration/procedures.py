@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -26,6 +27,8 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.context import EndpointError
+from agtphost.methods.cognitive.summary import Aside
+from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import plan
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
@@ -42,16 +45,18 @@ class Procedures:
     Answers RUN.
 
     :param named: recipes by procedure_id, as ``[methods.procedures]`` has them.
+    :param aside: calls a function off the reactor.
     """
 
     kind = "built_in"
     timeout = 120.0
 
-    def __init__(self, named: Mapping[str, str], book: RecipeBook, clock: IReactorTime) -> None:
+    def __init__(self, named: Mapping[str, str], book: RecipeBook, clock: IReactorTime, aside: Aside) -> None:
         found = ((name, book.find(reference)) for name, reference in named.items())
         self._procedures: dict[str, Recipe] = {name: recipe for name, recipe in found if recipe is not None}
         self._book = book
         self._clock = clock
+        self._aside = aside
 
     @property
     def parameters(self) -> Mapping[str, Mapping[str, Any]]:
@@ -103,7 +108,8 @@ class Procedures:
         authority.require_assurance(exchange, whole)
 
     async def _run(self, recipe: Recipe, context: BuiltInContext, seconds: float | None) -> Any:
-        running: Deferred[Any] = Composition(recipe, self._clock).handle(context)
+        asking = replace(context, invoke=partial(results.invoke, context, self._aside))
+        running: Deferred[Any] = Composition(recipe, self._clock, self._aside).handle(asking)
         if seconds is not None:
             running.addTimeout(seconds, self._clock)
         try:

@@ -14,6 +14,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive.summary import Aside
+from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import (
@@ -249,7 +250,8 @@ class Normalize:
         call = context.input
         if call.get("type") == "address" and self._parts.find(context.method, self.ADDRESSES) is not None:
             normalizing.locale_of(call)
-            return context.invoke(context.method, self.ADDRESSES, {k: v for k, v in call.items() if k != "type"})
+            given = {name: value for name, value in call.items() if name != "type"}
+            return results.invoke(context, self._parts.aside, context.method, self.ADDRESSES, given)
         if call.get("type") == "date" and small(call):
             return normalizing.normalized(call)
         return self._parts.aside(normalizing.normalized, call)
