@@ -18,6 +18,7 @@ from agtphost.agis.passes.completeness import ACTORS, CAPABILITIES, LONGEST, SUR
 from agtphost.agis.passes.contracts import error_names, resolved
 from agtphost.contract.openapi.importing import SUFFIX, Imported, ImportedEndpoint
 from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
+from agtphost.vocabulary import scopes
 from agtphost.vocabulary.catalog import Catalog, is_method_name
 
 ORIGIN = "AGIS"
@@ -75,6 +76,8 @@ def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
         "output": _schema(entry.get("output_schema")),
         "errors": list(entry.get("errors", ())),
     }
+    if entry.get("required_scopes"):
+        found["required_scopes"] = list(entry["required_scopes"])
     if entry.get("deprecated"):
         found["deprecated"] = dict(entry["deprecated"])
     if entry.get("proposed"):
@@ -172,13 +175,13 @@ class _Import:
         semantic = self._semantic()
         function = "_".join(re.findall(r"[a-z0-9]+", f"{method} {endpoint.path}".lower()))
         self.reviews.append(f"[handler] nothing answers yet: {function} is to be written, or name another")
-        self.reviews.append("[required_scopes] none: name what a caller has to be allowed")
+        required = self._scopes()
         table = {
             "method": method,
             "path": endpoint.path,
             "description": semantic["intent"],
             "errors": self._errors(),
-            "required_scopes": [],
+            "required_scopes": required,
             **self._deprecated(),
             "handler": {"type": "registered_function", "function": f"{MODULE}.{function}"},
             "semantic": semantic,
@@ -239,6 +242,18 @@ class _Import:
         self.reviews.append(f"[input_schema] {', '.join(missing)} stands in the path, and was not declared: text")
         properties |= {name: {"type": "string"} for name in missing}
         return {**schema, "properties": properties, "required": [*schema.get("required", ()), *missing]}
+
+    def _scopes(self) -> list[str]:
+        """AGIS has no word for them; documents of hosts say them nevertheless, and others may."""
+        given = self.endpoint.members.get("required_scopes")
+        told = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+        odd = [each for each in told if not scopes.is_token(each)]
+        if odd:
+            self.reviews.append(f"[required_scopes] no scope of AGTP, and left out: {_line(', '.join(odd))[:200]}")
+        found = [*dict.fromkeys(each for each in told if each not in odd)]
+        said = "as the document has them: look whether they are this host's" if found else "none"
+        self.reviews.append(f"[required_scopes] {said}{'' if found else ': name what a caller has to be allowed'}")
+        return found
 
     def _errors(self) -> list[str]:
         names = error_names(self.endpoint.members["errors"]) or []

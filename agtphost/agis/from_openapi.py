@@ -154,9 +154,8 @@ class _Reading:
         contracts = {name: dict(given[name]) for name in CONTRACTS.values()}
         errors = given.get("errors")
         endpoint = {"method": given["method"], "path": path, "semantic": dict(given["semantic"]), **contracts}
-        self._made.add(
-            {**endpoint, "errors": errors if isinstance(errors, list) else []}, [("source", line_of(source))]
-        )
+        endpoint |= {"errors": errors if isinstance(errors, list) else [], **_scopes(given)}
+        self._made.add(endpoint, [("source", line_of(source))])
 
     def _add(self, http: str, source: str, item: Mapping[str, Any]) -> None:
         placed = named_path(http, source, self._catalog)
@@ -191,6 +190,7 @@ class _Reading:
             "input": dict(read.input_schema),
             "output": dict(table["output_schema"]),
             "errors": errors,
+            **_scopes(own),
         }
         self._made.add(endpoint, notes)
 
@@ -279,6 +279,12 @@ def _named(own: Mapping[str, Any]) -> tuple[str, str] | None:
     """Method and path of what was exported from AGIS."""
     method, path = own.get("method"), own.get("path")
     return (method, path) if isinstance(method, str) and isinstance(path, str) else None
+
+
+def _scopes(own: Mapping[str, Any]) -> dict[str, Any]:
+    """What a caller has to be allowed, where the document was exported from one that says so."""
+    given = own.get("required_scopes")
+    return {"required_scopes": given} if isinstance(given, list) and given else {}
 
 
 def _several(operation: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -72,7 +72,7 @@ def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[di
 
 def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[str, Any]:
     """An endpoint as operations are made of."""
-    block = dict(endpoint.semantic)
+    block, required = dict(endpoint.semantic), endpoint.members.get("required_scopes")
     return {
         "method": endpoint.verb,
         "path": endpoint.path,
@@ -82,6 +82,7 @@ def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[s
         "input_schema": {"properties": {}, **resolved(endpoint.members["input"], shared, closed=True)},
         "output_schema": resolved(endpoint.members["output"], shared, closed=False),
         "errors": error_names(endpoint.members["errors"]) or [],
+        **({"required_scopes": required} if required else {}),
     }
 
 

@@ -28,7 +28,7 @@ def taken(document: Any) -> Imported:
 
 
 def test_there_and_back() -> None:
-    """AGIS-074: an endpoint's document, imported and loaded, is the endpoint, but for its handler and its scopes."""
+    """AGIS-074: an endpoint's document, imported and loaded, is the endpoint, but for its handler."""
     hints = 'mcp_tool_name = "make_reservation"\nparameter_hints = { nights = ["for N nights"] }\n'
     text = SOUND.replace("[semantic]\n", f"[semantic]\n{hints}").replace('actor = "patient"', 'actor = "agent"')
     (endpoint,), _ = read_endpoints(text, "rooms.toml", Rules(catalog=CATALOG))
@@ -38,10 +38,19 @@ def test_there_and_back() -> None:
     (back,), problems = read_endpoints(one.text("Rooms"), one.file, Rules(catalog=CATALOG))
     assert not problems
     assert back.semantic == endpoint.semantic
-    for name in ("method", "path", "errors", "deprecated"):
+    assert endpoint.required_scopes and any("[required_scopes] as the document" in each for each in one.reviews)
+    for name in ("method", "path", "errors", "deprecated", "required_scopes"):
         assert getattr(back, name) == getattr(endpoint, name)
     assert back.input_schema.schema == endpoint.input_schema.schema
     assert back.output_schema.schema == endpoint.output_schema.schema
+
+
+def test_what_is_no_scope_is_told() -> None:
+    """It is left out, and a person looks at it: nothing is opened in silence."""
+    scopes = ["rooms:book", "rooms:book", "a b\n", 7]
+    (one,) = taken(changed(("endpoints.0.required_scopes", scopes))).endpoints
+    assert one.table["required_scopes"] == ["rooms:book"]
+    assert "[required_scopes] no scope of AGTP, and left out: a b" in one.reviews
 
 
 def test_every_category_has_a_capability() -> None:

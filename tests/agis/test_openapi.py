@@ -144,6 +144,7 @@ def test_many_methods_of_one_path_come_back() -> None:
                 "properties": {verb.lower(): {"$ref": "#/schemas/A"}},
             },
             "errors": [f"{verb}_impossible".lower()],
+            "required_scopes": [f"rooms:{verb}".lower()],
         }
         for verb in VERBS
     ]
@@ -161,6 +162,7 @@ def test_many_methods_of_one_path_come_back() -> None:
     assert len(again.document["endpoints"]) == len(VERBS)
     for each in again.document["endpoints"]:
         assert each["input"]["required"] == [each["method"].lower()], each
+        assert each["required_scopes"] == [f"rooms:{each['method']}".lower()], each
     # What claims to be ours, and is not, is read as anybody's.
     operation = next(each for each in exported["paths"]["/reservation"].values() if isinstance(each["x-agis"], list))
     del operation["x-agis"][0]["input"]

@@ -248,7 +248,7 @@ def test_yaml_and_json_are_one() -> None:
 @each_row(
     ("verb", "intent", "expected"),
     [
-        # What the draft's appendix A says of its verbs.
+        # What the draft's list of starter verbs says of them.
         ("RECONCILE", "Identify and resolve discrepancies", []),
         ("EXTRACT", "Pull specific data from a document or record", []),
         ("BOOK", "Finds and books a table", []),
