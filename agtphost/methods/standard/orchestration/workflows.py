@@ -304,21 +304,37 @@ class Workflows:
         if due is None or due > self.now() + 0.001:
             self._found(key, item)
             return
+        Deferred.fromCoroutine(self._woken(key, item))
+
+    async def _woken(self, key: str, item: StateItem) -> None:
+        """Its time has come: take it up, or say why nobody does."""
+        if item.brief["state"] == items.SCHEDULED and (why := await self._unwanted(item.value)):
+            stop = Stop(state=items.FAILED, why=why)
+            return await self.settle(self._ended(stop, item.value, item.owner, {}), item.owner)
         try:
             self.change(key)
         except Refusal:
             self._agenda.at(key, SOON)
-            return
+            return None
         value = schedule.begun(item.value, self.now())
-        changes = [items.changed(value, item.owner, self.now(), expected=item.version)]
-        Deferred.fromCoroutine(self._woken(value, tuple(changes), key))
-
-    async def _woken(self, value: Mapping[str, Any], changes: tuple[Change, ...], key: str) -> None:
+        changes = (items.changed(value, item.owner, self.now(), expected=item.version),)
         try:
             await self.journal(value, {"state": value["state"], "cause": "its time has come"}, changes)
         except Unkept as error:
             log.error("the workflow {key} is not taken up yet: {why}", key=key, why=str(error))
             self._agenda.at(key, RETRY_SECONDS)
+
+    async def _unwanted(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Why its owner could not order it any more; empty: it could."""
+        authority = value["authority"]
+        if authority is None or self._objection is None:
+            return {}
+        steps = {"steps": value["definition"]["steps"]}
+        method, given = ("RETRY", {"original_task_id": "t"}) if value["kind"] == "retry" else ("CHAIN", steps)
+        refusal = await self.objection(authority, method, "/", given)
+        if refusal is None:
+            return {}
+        return {"status": int(refusal.status), "reason": str(refusal.reason), "explanation": refusal.explanation}
 
     def _again(self, key: str) -> None:
         self._found(key, self.held.get(items.WORKFLOW, key))

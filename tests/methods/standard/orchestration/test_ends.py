@@ -8,10 +8,12 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import Draft, Sealed
+from agtphost.contract.grants import Grant
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.workflows import Unkept, Workflows
 from agtphost.testing.ledger import PromptLedger
 from tests.methods.standard.orchestration.hosts import Workshop, book, wait
+from tests.methods.standard.orchestration.mortal import MortalStore
 from tests.rows import each_row
 
 
@@ -139,3 +141,23 @@ def test_nothing_goes_on_for_whoever_is_revoked() -> None:
     assert [each["state"] for each in states] == ["scheduled", "scheduled", "failed"]
     assert [each.get("why", {}).get("reason", "") for each in states] == ["agent-suspended", "", "agent-retired"]
     assert host.rooms() == ["a", "a"]
+
+
+def test_who_may_not_order_a_workflow_any_more_has_none_begun() -> None:
+    """A schedule, whatever its steps are: CHAIN was granted no longer for one run, and is turned off in the end."""
+    store = MortalStore()
+    host = Workshop(store=store)
+    workflow = host.result("CHAIN", {"steps": [book("a")], "every": 60})["workflow_id"]
+    host.turn(0.1)
+    for allow, rooms in (("BOOK *", 1), ("*", 2)):
+        host.core.on.rights.configure([Grant(agent_id=host.caller.agent_id, allow=allow)])
+        host.turn(61)
+        assert len(host.rooms()) == rooms
+    host.core.on.rights.configure([])
+    notes = host.result("QUERY", {}, "/notifications")["notifications"]
+    assert [note["content"].get("why", {}).get("reason") for note in notes] == [None, "grant-required", None]
+    without = Workshop(store=store, standard=["CANCEL", "FETCH"])
+    assert without.core
+    without.turn(host.clock.seconds() + 121)
+    kept = without.core.on.evidence.held.get(items.WORKFLOW, workflow).value
+    assert (kept["why"]["reason"], kept["state"], without.rooms()) == ("method-not-allowed", "scheduled", [])
