@@ -45,12 +45,12 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
-def whole(hashes: Sequence[bytes]) -> bytes:
-    """The root over a power of two of hashes."""
-    row = list(hashes)
-    while len(row) > 1:
-        row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row), 2)]
-    return row[0]
+def whole(hashes: bytes | bytearray) -> bytes:
+    """The root over a power of two of hashes, which stand one after the other."""
+    row = bytes(hashes)
+    while len(row) > HASH:
+        row = b"".join([sha256(b"\x01" + row[at : at + 2 * HASH]).digest() for at in range(0, len(row), 2 * HASH)])
+    return row
 
 
 class Growth:
@@ -93,7 +93,7 @@ class Growth:
             tile = self._changed[level, number] = bytearray(before)
         tile += digests
         if len(tile) == WIDTH * HASH:
-            self._put(level + 1, number, whole(_split(tile)))
+            self._put(level + 1, number, whole(tile))
 
 
 def root_of(entries: Iterable[bytes]) -> bytes:
@@ -103,10 +103,6 @@ def root_of(entries: Iterable[bytes]) -> bytes:
         growth.add(entry)
     shelf = growth.changed()
     return Tree(lambda level, number: shelf.get((level, number), b""), growth.size).root()
-
-
-def _split(tile: bytes | bytearray) -> list[bytes]:
-    return [bytes(tile[at : at + HASH]) for at in range(0, len(tile), HASH)]
 
 
 class Tree:
@@ -179,8 +175,8 @@ class Tree:
             tile_level, inside = divmod(level, HEIGHT)
             tile_number, offset = divmod(number << inside, WIDTH)
             tile = self._tiles(tile_level, tile_number)
-            hashes = _split(tile[offset * HASH : (offset + (1 << inside)) * HASH])
-            if len(hashes) != 1 << inside:
+            hashes = tile[offset * HASH : (offset + (1 << inside)) * HASH]
+            if len(hashes) != HASH << inside:
                 raise ProofError(f"tile {tile_number} of level {tile_level} is too short")
             known = self._known[level, number] = whole(hashes)
         return known

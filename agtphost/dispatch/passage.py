@@ -22,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
@@ -50,10 +50,14 @@ _MEMBERS = tuple(name for name in Exchange.__slots__ if name not in ("request", 
 class _Kept:
     """What was found of one kind of request."""
 
-    __slots__ = ("bound", "caller", "checks", "conditions", "fields", "found", "method", "named", "path", "peer")
+    __slots__ = (
+        *("__weakref__", "bound", "caller", "checks", "conditions", "fields", "found", "method", "named", "passage"),
+        *("path", "peer"),
+    )
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, passage: Passage) -> None:
         request = exchange.request
+        self.passage = passage
         self.peer: Peer = exchange.peer
         self.method, self.path = request.method, request.path
         # Not the headers themselves: they refer to what this is kept under, and would keep it alive.
@@ -109,12 +113,11 @@ class Passage:
         common = request.headers.common
         if common is None or not self._learns:
             return self._pass(exchange, self._checks)
-        kept = self._kept.get(common, 0)
-        tries = 0
-        if isinstance(kept, int):
-            tries = kept
-        elif self._again(exchange, kept):
+        kept: _Kept | None = None if common.found is None else common.found()
+        if kept is not None and kept.passage is self and self._again(exchange, kept):
             return self._pass(exchange, kept.checks)
+        before = self._kept.get(common, 0)
+        tries = before if isinstance(before, int) else 0
         self._kept[common] = tries + 1
         return self._pass(exchange, self._checks) if tries & (tries - 1) else self._learn(exchange, common)
 
@@ -195,7 +198,7 @@ class Passage:
 
     def _learn(self, exchange: Exchange, common: Common) -> Awaitable[None] | None:
         """Have every gate look, and keep what need not be looked at again."""
-        kept = _Kept(exchange)
+        kept = _Kept(exchange, self)
         conditions: list[Condition] = []
         checks: list[_Check] = []
         found: dict[str, Any] = {}
@@ -233,7 +236,9 @@ class Passage:
         checks: Sequence[_Check],
     ) -> None:
         kept.conditions, kept.found, kept.checks = tuple(conditions), tuple(found.items()), tuple(checks)
-        self._kept[common] = kept
+        # By the connection for whoever looks, and by this for as long as it is there: a host that has reloaded is not
+        # held by connections that say nothing.
+        self._kept[common], common.found = kept, ref(kept)
 
 
 def _members(exchange: Exchange) -> dict[str, Any]:

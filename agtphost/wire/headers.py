@@ -8,7 +8,8 @@ repeated, so that whoever needs exactly one can refuse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 _NONE: frozenset[str] = frozenset()
 
@@ -16,7 +17,11 @@ _NONE: frozenset[str] = frozenset()
 class Common:
     """Stands for what the heads of some requests of a connection have in common: :mod:`agtphost.wire.heads`."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "found")
+
+    def __init__(self) -> None:
+        self.found: Callable[[], Any] | None = None
+        """A weak reference to what a layer above worked out of it; that layer's alone."""
 
 
 class Headers:

@@ -133,13 +133,15 @@ def _told(minute: _Minute) -> Mapping[str, Any]:
 
 
 def _count(minute: _Minute, record: ObservedRecord) -> None:
-    if record.status == 0:
+    members = record.members
+    if not members.get("status", 0):
         return
     minute.calls += 1
-    if record.reason:
+    reason = members.get("reason", "")
+    if reason:
         minute.refused += 1
-        known = record.reason in minute.reasons or len(minute.reasons) < MOST_REASONS
-        minute.reasons[record.reason if known else OTHERS] += 1
+        known = reason in minute.reasons or len(minute.reasons) < MOST_REASONS
+        minute.reasons[reason if known else OTHERS] += 1
     if record.seconds is not None:
         minute.timed += 1
         minute.durations[bisect(_ENDS, record.seconds)] += 1
