@@ -34,10 +34,17 @@ FLOOR = Assurance.HEADER
 
 
 def callable_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
-    """The tools that the caller of ``context`` could call now: what every list of tools shows."""
-    if context.assurance < FLOOR:
-        return []
-    return [tool for adapter in adapters for tool in adapter.tools() if context.admits(tool)]
+    """
+    The tools that the caller of ``context`` could call now: what every list of tools shows.
+
+    For thousands that takes a while: they are :func:`offered`, and looked at off the reactor.
+    """
+    return list(filter(context.admits, offered(adapters, context)))
+
+
+def offered(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
+    """Every tool, if the caller is known well enough to call any: which of them it could call, its authority says."""
+    return [] if context.assurance < FLOOR else [tool for adapter in adapters for tool in adapter.tools()]
 
 
 @implementer(IBuiltInHandler)

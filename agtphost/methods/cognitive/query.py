@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
-from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
@@ -29,8 +28,6 @@ from agtphost.methods.cognitive.relevance import Question
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.search.words import terms
 from agtphost.vocabulary import scopes
-
-T = TypeVar("T")
 
 DOMAINS = ("agents", "endpoints", "tools", "documents")
 FORMATS = ("structured", "natural", "raw")
@@ -81,20 +78,12 @@ class Corpus:
         visibility: Visibility,
         aside: Callable[..., Awaitable[Any]],
     ) -> None:
-        self._aside = aside
-        # One question at a time: however many are asked, they leave the other threads to others.
-        self._turn = DeferredLock()
+        self.aside = aside
         self._visibility = visibility
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
         self.library = library
-
-    async def aside(self, work: Callable[..., T], *given: Any) -> T:
-        """Call something that looks at all that there is off the reactor, when its turn comes."""
-        async with self._turn:
-            done: T = await self._aside(work, *given)
-        return done
 
     def agents(self, context: BuiltInContext) -> Iterator[Holding]:
         """The hosted agents, where the caller may see them."""

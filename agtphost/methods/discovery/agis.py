@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from agtphost.contract.binding import Binding
@@ -21,6 +20,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
+from agtphost.identity.agents import Agent
 from agtphost.methods import execution
 from agtphost.methods.discovery.kept_documents import KeptDocuments
 from agtphost.methods.discovery.openapi import Entry, Run, projected, reached, tool_operation
@@ -111,8 +111,6 @@ class AgisFace:
         self._run = run
         self._version = version
         self._documents = KeptDocuments()
-        # One document at a time: however many are asked for, they leave the other threads to others.
-        self._turn = DeferredLock()
 
     async def answer(self, context: BuiltInContext, form: str) -> Answer:
         """
@@ -123,7 +121,7 @@ class AgisFace:
         """
         addressed = context.agent if context.invocation.addressed else None
         prefix = "" if addressed is None else f"/agents/{addressed.name}"
-        bindings, tools = list(self._bindings()), execution.callable_tools(self._adapters, context)
+        bindings, tools = list(self._bindings()), execution.offered(self._adapters, context)
         agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
         built_ins = context.input.get("built_ins") in (True, "true")
         known_reader = self._visibility.proven(context)
@@ -132,6 +130,28 @@ class AgisFace:
         known = self._documents.known(key, current)
         if known is not None:
             return known
+        about = {
+            "agent_id": None if context.caller is None else context.caller.agent_id,
+            "assurance": context.assurance.label,
+        }
+        # Made where it is written, too: the first of them reads a dictionary of verbs.
+        facts = partial(self._facts, self._version(), known_reader, about)
+        answer: Answer = await self._run(self._made, context, bindings, tools, agents, built_ins, facts, prefix, form)
+        self._documents.keep(key, current, answer)
+        return answer
+
+    def _made(
+        self,
+        context: BuiltInContext,
+        bindings: Sequence[Binding],
+        offered: Sequence[Binding],
+        agents: Sequence[Agent],
+        built_ins: bool,
+        facts: Callable[[], Any],
+        prefix: str,
+        form: str,
+    ) -> Answer:
+        tools = list(filter(context.admits, offered))
         own: list[Entry] = []
         basic: list[Entry] = []
         for binding in bindings:
@@ -139,20 +159,10 @@ class AgisFace:
             entries.extend((projected(binding, self._catalog), at) for at in reached(binding, context, prefix, agents))
         # Whoever may call nothing of the operator's is told what everybody may call: there is such a thing.
         listed = [*own, *(basic if built_ins or not (own or tools) else ())]
-        about = {
-            "agent_id": None if context.caller is None else context.caller.agent_id,
-            "assurance": context.assurance.label,
-        }
-        # Made where it is written, too: the first of them reads a dictionary of verbs.
-        facts = partial(self._facts, self._version(), known_reader, about)
-        async with self._turn:
-            octets = await self._run(self._written, facts, listed, tools, prefix, form)
+        octets = self._written(facts, listed, tools, prefix, form)
         label = media_types.AGIS if form == AGIS else media_types.AGIS_YAML
-        answer = validated(
-            Answer(body=octets, content_type=f"{label}; version={VERSION}", headers=(DEPRECATED,)), "Accept, Agent-ID"
-        )
-        self._documents.keep(key, current, answer)
-        return answer
+        answer = Answer(body=octets, content_type=f"{label}; version={VERSION}", headers=(DEPRECATED,))
+        return validated(answer, "Accept, Agent-ID")
 
     def _written(
         self,

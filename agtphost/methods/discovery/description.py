@@ -15,11 +15,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.lifecycle import LifecycleState
+from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.identity import refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -118,8 +118,6 @@ class Description:
         self._publisher = publisher or DocumentPublisher("", None)
         self._status = status or StatusDocuments("", lambda: times.stamp(time.time()))
         self._aside = aside
-        # One namespace at a time: however many are asked for, they leave the other threads to others.
-        self._turn = DeferredLock()
 
     def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         if context.path == "/agents":
@@ -131,11 +129,10 @@ class Description:
         accept = context.headers.get("accept") if context.headers is not None else None
         if accept is not None and (form := accepted(accept, "", IDENTITY)):
             return self._agent(context, form)
-        return Answer(result=self._capabilities(context))
+        return self._capable(context)
 
     async def _all(self, sees: Sees, form: str) -> Answer:
-        async with self._turn:
-            answer: Answer = await self._aside(self._named, sees, form)
+        answer: Answer = await self._aside(self._named, sees, form)
         return answer
 
     def _named(self, sees: Sees, form: str) -> Answer:
@@ -143,8 +140,17 @@ class Description:
 
     # Capabilities
 
-    def _capabilities(self, context: BuiltInContext) -> Mapping[str, Any]:
+    def _capable(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         wanted = self._domains(context.input)
+        if "tools" in wanted and (tools := execution.offered(self._adapters, context)):
+            return self._with_tools(context, wanted, tools)
+        return Answer(result=self._capabilities(context, wanted, []))
+
+    async def _with_tools(self, context: BuiltInContext, wanted: Sequence[str], offered: Sequence[Binding]) -> Answer:
+        tools = await self._aside(lambda: [tool.name for tool in offered if context.admits(tool)])
+        return Answer(result=self._capabilities(context, wanted, tools))
+
+    def _capabilities(self, context: BuiltInContext, wanted: Sequence[str], tools: Sequence[str]) -> Mapping[str, Any]:
         version_min = parameters.text(context.input, "version_min")
         if version_min is not None and not _VERSION.fullmatch(version_min):
             raise parameters.invalid("version_min", "version_min is not a version.", "Send 1.0.")
@@ -152,7 +158,6 @@ class Description:
         if agent is not None and not self._visibility.documents_of(context, agent):
             agent = None
         score = agent.document.get("trust_score") if agent is not None else None
-        tools = [tool.name for tool in execution.callable_tools(self._adapters, context)]
         satisfied = version_min is None or version_key(version_min) <= version_key(PROTOCOL_VERSION)
         zone = agent.governance_zone if agent is not None else None
         sections: dict[str, Mapping[str, Any]] = {

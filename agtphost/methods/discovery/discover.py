@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
@@ -48,6 +47,9 @@ data classes are told in full.
 Listing = Callable[[BuiltInContext], Any]
 """What DISCOVER answers with, for one caller."""
 
+
+Fields = tuple[tuple[str, str], ...]
+Admits = Callable[[Binding], bool]
 
 ROOTS = dict.fromkeys((media_types.MANIFEST_JSON, media_types.AGTP_JSON, media_types.JSON, "*/*"), "")
 """What else Accept may prefer at the root."""
@@ -113,8 +115,6 @@ class Discovery:
     ) -> None:
         self._agis = face
         self._aside = aside
-        # One list of agents at a time: however many are asked for, they leave the other threads to others.
-        self._turn = DeferredLock()
         self._face = openapi
         self._merchants = merchants
         self._candidates = candidates
@@ -127,10 +127,13 @@ class Discovery:
         self._bindings = bindings
         self._adapters = adapters
         self._manifest = manifest
-        self._documents: dict[str, Callable[[BuiltInContext], Answer]] = {
-            "/genesis": self._genesis,
+        self._long: dict[str, Callable[[BuiltInContext, Fields], Awaitable[Answer]]] = {
+            "/agents": self._agents,
             "/methods": self._methods,
             "/tools": self._tools,
+        }
+        self._documents: dict[str, Callable[[BuiltInContext], Answer]] = {
+            "/genesis": self._genesis,
             "/apis": lambda context: document([dict(entry) for entry in apis]),
             "/patterns": lambda context: document(patterns(context)),
             "/contracts": lambda context: document(contracts(context)),
@@ -149,18 +152,18 @@ class Discovery:
             if not form and context.input.get("format", "json") != "json":
                 raise parameters.invalid("format", "That format is not served.", "Use agis, agis-yaml or json.")
             return self._root(context) if self._agis is None or not form else self._agis.answer(context, form)
-        if path in ("/", "/agents"):
-            return self._agents(context, warning)
+        if (long := self._long.get("/agents" if path == "/" else path)) is not None:
+            return long(context, warning)
         answer = self._documents[path](context)
         return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
 
-    async def _overridden(self, path: str, context: BuiltInContext, warning: tuple[tuple[str, str], ...]) -> Answer:
+    async def _overridden(self, path: str, context: BuiltInContext, warning: Fields) -> Answer:
         body = await self._overrides.answer(path, context, self._directory.by_id)
         return Answer(body=body, content_type=media_types.AGTP_JSON, headers=warning)
 
     # The body-keyed form (AGTP-API section 5.10)
 
-    def _path(self, context: BuiltInContext) -> tuple[str, tuple[tuple[str, str], ...]]:
+    def _path(self, context: BuiltInContext) -> tuple[str, Fields]:
         """Which built-in is meant, and what is said about the way of asking."""
         target = context.input.get("target")
         if target is None:
@@ -178,7 +181,7 @@ class Discovery:
             )
         return meant, self._deprecation(context, meant)
 
-    def _deprecation(self, context: BuiltInContext, meant: str) -> tuple[tuple[str, str], ...]:
+    def _deprecation(self, context: BuiltInContext, meant: str) -> Fields:
         """The warning, once for each agent that asks this way."""
         peer = context.peer.address if context.peer is not None else ""
         who = context.caller.agent_id if context.caller is not None else peer
@@ -197,20 +200,19 @@ class Discovery:
         visible = self._visibility
         return self._manifest(visible.in_manifest(context, self._directory.hosted()), visible.proven(context))
 
-    def _methods(self, context: BuiltInContext) -> Answer:
+    async def _methods(self, context: BuiltInContext, warning: Fields = ()) -> Answer:
         """Every binding that the caller could call, kept for the next caller of the same authority."""
         bindings = list(self._bindings())
-        tools = self._callable_tools(context)
+        tools = execution.offered(self._adapters, context)
         key = context.authority()
         known = self._lists.get(key)
         current: list[Any] = [*bindings, *tools]
         if known is None or not _same(known[0], current):
-            listed = [method_entry(binding) for binding in bindings if context.admits(binding)]
-            known = current, jsontext.encode(listed + [tool_method(tool) for tool in tools])
+            known = current, await self._aside(_listed_methods, context.admits, bindings, tools)
             self._keep(key, known)
         else:
             self._lists.move_to_end(key)
-        return Answer(body=known[1], content_type=media_types.AGTP_JSON)
+        return Answer(body=known[1], content_type=media_types.AGTP_JSON, headers=warning)
 
     def _openapi(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         """The same for clients of HTTP."""
@@ -228,20 +230,18 @@ class Discovery:
         while len(self._lists) > MOST_LISTS or self._listed_octets > MOST_LISTED:
             self._listed_octets -= len(self._lists.popitem(last=False)[1][1])
 
-    def _tools(self, context: BuiltInContext) -> Answer:
-        return document([tool_entry(tool) for tool in self._callable_tools(context)])
-
-    def _callable_tools(self, context: BuiltInContext) -> list[Binding]:
-        return execution.callable_tools(self._adapters, context)
-
-    async def _agents(self, context: BuiltInContext, warning: tuple[tuple[str, str], ...]) -> Answer:
-        kind, sees = result_type(context.input), self._visibility.in_lists(context)
-        accepted = frozenset(binding.method for binding in self._bindings())
-        async with self._turn:
-            listed = await self._aside(self._listed, kind, sees, accepted)
+    async def _tools(self, context: BuiltInContext, warning: Fields) -> Answer:
+        tools = execution.offered(self._adapters, context)
+        listed = await self._aside(_listed_tools, context.admits, tools)
         return replace(document(Encoded(listed)), headers=warning)
 
-    def _listed(self, kind: str, sees: Sees, accepted: frozenset[str]) -> bytes:
+    async def _agents(self, context: BuiltInContext, warning: Fields) -> Answer:
+        kind, sees = result_type(context.input), self._visibility.in_lists(context)
+        accepted = frozenset(binding.method for binding in self._bindings())
+        listed = await self._aside(self._listed_agents, kind, sees, accepted)
+        return replace(document(Encoded(listed)), headers=warning)
+
+    def _listed_agents(self, kind: str, sees: Sees, accepted: frozenset[str]) -> bytes:
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
         hosted = filter(sees, self._directory.hosted())
         return jsontext.encode(
@@ -274,6 +274,19 @@ class Discovery:
 def _same(one: list[Any], other: list[Any]) -> bool:
     """Whether two lists hold the very same objects."""
     return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def _listed_methods(admits: Admits, bindings: Iterable[Binding], tools: Iterable[Binding]) -> bytes:
+    return jsontext.encode(
+        [
+            *(method_entry(binding) for binding in bindings if admits(binding)),
+            *(tool_method(tool) for tool in tools if admits(tool)),
+        ]
+    )
+
+
+def _listed_tools(admits: Admits, tools: Iterable[Binding]) -> bytes:
+    return jsontext.encode([tool_entry(tool) for tool in tools if admits(tool)])
 
 
 def method_entry(binding: Binding) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from twisted.internet.defer import DeferredLock
-
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import COMMON
 from agtphost.contract.manifest import project_binding
@@ -83,8 +81,6 @@ class OpenAPIFace:
         self._server_url = server_url
         self._stream = stream
         self._documents = KeptDocuments()
-        # One document at a time: however many are asked for, they leave the other threads to others.
-        self._turn = DeferredLock()
 
     async def answer(self, context: BuiltInContext, *, built_ins: bool) -> Answer:
         """
@@ -94,41 +90,51 @@ class OpenAPIFace:
         """
         addressed = context.agent if context.invocation.addressed else None
         prefix = "" if addressed is None else f"/agents/{addressed.name}"
-        bindings, tools = list(self._bindings()), execution.callable_tools(self._adapters, context)
+        bindings, tools = list(self._bindings()), execution.offered(self._adapters, context)
         agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
         current: list[Any] = [*bindings, *tools, *agents]
         key = (context.authority(), prefix, built_ins, self._version())
         known = self._documents.known(key, current)
         if known is not None:
             return known
-        entries: list[Entry] = []
-        for binding in bindings:
-            if built_ins or binding.tier != "A" or (binding.method == "FETCH" and not prefix):
-                entries.extend(
-                    (projected(binding, self._catalog), before) for before in reached(binding, context, prefix, agents)
-                )
         about = {
             "server_id": self._title,
             "agent_id": None if context.caller is None else context.caller.agent_id,
             "assurance": context.assurance.label,
         }
         anonymous = context.assurance < Assurance.GATEWAY
-        async with self._turn:
-            octets = await self._run(self._written, entries, tools, prefix, about, anonymous)
-        answer = validated(Answer(body=octets, content_type=media_types.OPENAPI), "Authorization")
+        answer: Answer = await self._run(
+            *(self._made, context, bindings, tools, agents, built_ins, self._version(), prefix, about, anonymous)
+        )
         self._documents.keep(key, current, answer)
         return answer
 
-    def _written(
-        self, entries: Sequence[Entry], tools: Sequence[Binding], prefix: str, about: Mapping[str, Any], anonymous: bool
-    ) -> bytes:
+    def _made(
+        self,
+        context: BuiltInContext,
+        bindings: Sequence[Binding],
+        tools: Sequence[Binding],
+        agents: Sequence[Agent],
+        built_ins: bool,
+        version: str,
+        prefix: str,
+        about: Mapping[str, Any],
+        anonymous: bool,
+    ) -> Answer:
+        entries: list[Entry] = []
+        for binding in bindings:
+            if built_ins or binding.tier != "A" or (binding.method == "FETCH" and not prefix):
+                entries.extend(
+                    (projected(binding, self._catalog), before) for before in reached(binding, context, prefix, agents)
+                )
         operations = Operations(self._verbs, anonymous=anonymous, stream=self._stream)
         for endpoint, before in entries:
             operations.add(endpoint, before)
-        for tool in tools:
+        for tool in filter(context.admits, tools):
             operations.add_tool(tool_operation(tool, self._catalog), prefix)
-        document = callable_openapi(self._title, self._version(), operations, server_url=self._server_url, about=about)
-        return jsontext.encode(document)
+        document = callable_openapi(self._title, version, operations, server_url=self._server_url, about=about)
+        answer = Answer(body=jsontext.encode(document), content_type=media_types.OPENAPI)
+        return validated(answer, "Authorization")
 
 
 def reached(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]) -> Iterable[str]:
