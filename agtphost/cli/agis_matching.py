@@ -23,48 +23,70 @@ MOST = 50
 
 
 @click.command("map")
-@click.argument("source", metavar="URI|-|FILE", type=DOCUMENT)
+@click.argument("sources", metavar="URI|-|FILE...", type=DOCUMENT, nargs=-1, required=True)
 @connection_options
-def map_(source: str, where: Connection, as_json: bool) -> None:
+def map_(sources: tuple[str, ...], where: Connection, as_json: bool) -> None:
     """
-    Show what a service can do, by its AGIS document.
+    Show what services can do, by their AGIS documents.
 
-    The document is that of a host, - being the configured one, or a FILE. It is examined before any of it is used:
+    A document is that of a host, - being the configured one, or a FILE. It is examined before any of it is used:
     of one that does not conform nothing is shown, and the exit status is not 0. The verbs that the vocabulary declares
-    come first, then every endpoint with its intent, its consequences and how sure a caller should be.
+    come first, then every endpoint with its intent, its consequences and how sure a caller should be. Where there are
+    several services, methods have their namespace: logistics.DISPATCH.
 
     \b
     Examples:
       agtp agis map -
       agtp agis map agtp://agents.example.com --json
       agtp agis map service.agis
+      agtp agis map logistics.agis workflow.agis
     """
-    found = _map(source, where)
-    members, vocabulary = found.document.members, found.document.vocabulary
-    classes = [str(each["class"]) for each in found.document.data_classes]
+    found = [_map(source, where) for source in sources]
     if as_json:
-        print_json(
-            {
-                "service": members["service"],
-                "agtp": members["agtp"],
-                "domain": vocabulary.get("domain"),
-                "namespace": vocabulary.get("namespace"),
-                "negotiable": vocabulary.get("negotiable", False),
-                "data_classes": classes,
-                "verbs": {verb: [each.path for each in using] for verb, using in found.verbs.items()},
-                "endpoints": [_members(found, each) for each in found.document.endpoints],
-            }
-        )
+        told = [_told(each) for each in found]
+        print_json(told if len(told) > 1 else told[0])
         return
+    for number, each in enumerate(found):
+        if number:
+            click.echo()
+        _show(each, qualified=len(found) > 1)
+
+
+def _told(found: ServiceMap) -> dict[str, Any]:
+    """A service's map, for machines."""
+    members, vocabulary = found.document.members, found.document.vocabulary
+    return {
+        "service": members["service"],
+        "agtp": members["agtp"],
+        "domain": vocabulary.get("domain"),
+        "namespace": vocabulary.get("namespace"),
+        "negotiable": vocabulary.get("negotiable", False),
+        "data_classes": _classes(found),
+        "verbs": {verb: [each.path for each in using] for verb, using in found.verbs.items()},
+        "endpoints": [_members(found, each) for each in found.document.endpoints],
+    }
+
+
+def _classes(found: ServiceMap) -> list[str]:
+    return [str(each["class"]) for each in found.document.data_classes]
+
+
+def _show(found: ServiceMap, *, qualified: bool) -> None:
+    """
+    The same for people.
+
+    :param qualified: with the namespace of each method.
+    """
+    members, vocabulary = found.document.members, found.document.vocabulary
     fields: list[tuple[str, Any]] = [("service", members["service"]), ("agtp", members["agtp"])]
     fields += [(name, vocabulary[name]) for name in ("domain", "namespace") if name in vocabulary]
     fields.append(("verbs", ", ".join(found.verbs)))
     if vocabulary.get("negotiable") is True:
-        fields.append(("negotiable", ", ".join(classes)))
+        fields.append(("negotiable", ", ".join(_classes(found))))
     print_fields(fields)
     rows = [
         (
-            each.verb,
+            found.qualified(each) if qualified else each.verb,
             each.path,
             str(each.semantic.get("impact_tier", "")),
             _number(each.semantic.get("confidence_guidance")),

@@ -156,6 +156,19 @@ def test_the_commands(files: Path) -> None:
         assert done.exit_code == 1 and "AGIS-P3-http-method" in done.output
 
 
+def test_two_services_are_told_apart(files: Path) -> None:
+    """By the namespaces of their methods (AGIS v01 section 8.2); of one service methods stand alone."""
+    for name in ("logistics", "workflow"):
+        document = changed(("vocabulary.namespace", name), ("service", name))
+        (files / f"{name}.agis").write_text(json.dumps(document))
+    said = agis("map", "logistics.agis", "workflow.agis").output
+    assert "\nlogistics.BOOK  /reservation" in said and "\nworkflow.BOOK  /reservation" in said
+    assert "logistics.BOOK" not in agis("map", "logistics.agis").output
+    told = json.loads(agis("map", "logistics.agis", "workflow.agis", "--json").output)
+    assert [each["endpoints"][0]["qualified"] for each in told] == ["logistics.BOOK", "workflow.BOOK"]
+    assert agis("map", "logistics.agis", "broken.agis").exit_code == 1
+
+
 def test_intents_are_found_by_meaning(files: Path) -> None:
     """With the static vectors of the extra, what has no word of the instruction has a score all the same."""
     said = "get rid of the gathering"
