@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 LEAST = 4
 """Calls without an answer among which the next answers may gather."""
 
-PART = 3
+PART = 2
 """
 One in so many parts of what a quick call takes is as long as answers gather.
 

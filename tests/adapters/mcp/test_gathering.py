@@ -145,7 +145,7 @@ def process() -> Iterator[Process]:
 
 
 def test_answers_that_come_one_by_one_are_read_together(process: Process) -> None:
-    """The first at once; what comes in a third of the time that calls take, when it is over."""
+    """The first at once; what comes in half the time that calls take, when it is over."""
     process.answer(2)
     assert process.done == [1, 2] and not process.read
     process.advance(REST / 2)
