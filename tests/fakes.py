@@ -29,6 +29,7 @@ from agtphost.identity.agents import Agent
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import ITEM_KINDS, Holding
+from agtphost.vocabulary.steps import finished
 
 NOW = "2026-11-21T00:00:00.000Z"
 
@@ -94,7 +95,7 @@ class FakeLedger:
             body = draft.render(self._sealed(f"event {len(self.drafts)}"))
         submission = Submission(draft)
         submission.outcome = sealed = self._sealed(f"record {len(self.drafts)}", body)
-        self._watchers.committed([submission], self.now(), 0.0)
+        finished(self._watchers.committed([submission], self.now(), 0.0))
         return succeed(sealed)
 
     def submit_undurable(self, draft: Draft) -> Sealed:

@@ -45,11 +45,11 @@ class Settling:
         self.door = Door(later)
         """Where calls wait while something is taken over in more than one turn."""
 
-    def settle(self, entries: Sequence[Entry], told: Callable[[], None]) -> None:
+    def settle(self, entries: Sequence[Entry], told: Callable[[], Steps]) -> None:
         """
         Fire the Deferreds of a group, once its effects are in force.
 
-        :param told: called at the end.
+        :param told: what is done at the end.
         """
         self._begin(self._steps(entries, told))
 
@@ -101,7 +101,7 @@ class Settling:
         if self.door.shut:
             self.door.open()
 
-    def _steps(self, entries: Sequence[Entry], told: Callable[[], None]) -> Steps:
+    def _steps(self, entries: Sequence[Entry], told: Callable[[], Steps]) -> Steps:
         changing = 0
         for entry in entries:
             # Most records change nothing.
@@ -118,7 +118,7 @@ class Settling:
                 entry.deferred.callback(entry.outcome)
             if not number % AT_ONCE:
                 yield
-        told()
+        yield from told()
 
     def _take_effect(self, entry: Submission) -> None:
         """Its transitions and its changed state items are in force."""

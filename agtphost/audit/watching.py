@@ -6,15 +6,19 @@ Nothing is made for them where there are none, so that a host without them pays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import Draft, Sealed
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.audit.writer import Entry, Submission
+from agtphost.vocabulary.steps import finished
 
 Watcher = Callable[[ObservedGroup], object]
+"""Takes a group; one that does much for each record is a generator, and others have their turn where it yields."""
+
+Steps = Generator[None, None, None]
 
 log = Logger()
 
@@ -33,9 +37,9 @@ class Watchers:
         """Tell it no longer."""
         self._watchers = tuple(each for each in self._watchers if each != watcher)
 
-    def committed(self, entries: Sequence[Entry], now: float, seconds: float) -> None:
+    def committed(self, entries: Sequence[Entry], now: float, seconds: float) -> Steps:
         """
-        A group is on disk.
+        A group is on disk: steps, between which others may have their turn.
 
         :param now: when the reactor learned of it, in seconds since the Unix epoch.
         :param seconds: how long the transaction took.
@@ -50,17 +54,19 @@ class Watchers:
             # Of state items alone there is nothing to tell, nor of what could not be written.
             if isinstance(sealed, Sealed) and sealed.audit_id:
                 records.append(_observed(entry.draft, sealed, now, entry.draft.chain, True))
-        self._tell(ObservedGroup(records, seconds))
+        yield from self._tell(ObservedGroup(records, seconds))
 
     def undurable(self, draft: Draft, sealed: Sealed, now: float) -> None:
         """A record was signed that is in no chain."""
         if self._watchers:
-            self._tell(ObservedGroup((_observed(draft, sealed, now, "", False),), None))
+            finished(self._tell(ObservedGroup((_observed(draft, sealed, now, "", False),), None)))
 
-    def _tell(self, group: ObservedGroup) -> None:
+    def _tell(self, group: ObservedGroup) -> Steps:
         for watcher in self._watchers:
             try:
-                watcher(group)
+                going = watcher(group)
+                if isinstance(going, Generator):
+                    yield from going
             except Exception:
                 self.discard(watcher)
                 log.failure(

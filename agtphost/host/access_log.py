@@ -8,7 +8,7 @@ operator asked for, line by line, and so none is left out: :mod:`agtphost.host.l
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from twisted.logger import Logger
 
@@ -18,6 +18,8 @@ from agtphost.audit.watching import Watcher
 from agtphost.http.access import LONGEST_PATH
 
 NAMESPACE = "agtphost.access"
+AT_ONCE = 16
+"""Lines, until others may have their turn."""
 
 
 def access_log() -> Callable[[Mapping[str, object]], None]:
@@ -34,8 +36,10 @@ def access_log() -> Callable[[Mapping[str, object]], None]:
 def of_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
     """What watches the ledger and tells of each call as it ends, whether its record could be stored or not."""
 
-    def saw(group: ObservedGroup) -> None:
-        for record in group.records:
+    def saw(group: ObservedGroup) -> Iterator[None]:
+        for number, record in enumerate(group.records):
+            if number and not number % AT_ONCE:
+                yield
             if record.seconds is None:
                 continue
             write(

@@ -20,6 +20,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.audit.takeover import Door
 from agtphost.audit.writer import Submission
+from agtphost.host.access_log import of_calls
 from agtphost.stores import MemoryStore
 from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, BOB, KEY, draft, group_writer, sealed, sqlite_store, transition
@@ -282,6 +283,36 @@ def test_a_group_that_fails_and_what_recovers_hold_nobody_up(pairs: Pairs) -> No
     pairs.settle()
     print(f"{max(pairs.turns.taken) * 1000:.1f} ms")
     assert max(pairs.turns.taken) < most()
+
+
+@pytest.mark.programme
+def test_a_line_for_each_of_many_holds_nobody_up(pairs: Pairs) -> None:
+    """The access log tells of a large group in turns; the control, a watcher that does as much by itself, does not."""
+    ledger = pairs.evidence.ledger
+
+    def longest(watcher: Any) -> float:
+        ledger.watch(watcher)
+        pairs.settle()
+        pairs.turns.taken.clear()
+        lines.clear()
+        for _ in range(1_000):
+            made = draft()
+            made.began = 0.0
+            ledger.submit(made)
+        pairs.turns.until(lambda: len(lines) == 1_000)
+        pairs.settle()
+        ledger.unwatch(watcher)
+        return max(pairs.turns.taken)
+
+    def write(line: Any) -> None:
+        lines.append(line)
+        pairs._followed("", None)
+
+    lines: list[Any] = []
+    found = longest(of_calls(write))
+    print(f"{found * 1000:.1f} ms")
+    assert found < most()
+    assert longest(lambda group: [write(record) for record in group.records]) > most()
 
 
 def test_what_stops_an_agent_is_in_force_before_anything_else(beside: Beside) -> None:

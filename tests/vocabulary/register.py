@@ -205,6 +205,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "audit.settling:Settling._groups",
             "audit.takeover:Takeover._unsettled",
             "methods.standard.agenda:Agenda._now",
+            "methods.standard.agenda:Agenda._queue",
             "methods.standard.agenda:Agenda._times",
             "methods.standard.claims:Claims._until",
             "methods.standard.collections.index:QueueOrder._claimed",

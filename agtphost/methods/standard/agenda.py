@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -29,7 +30,8 @@ class Agenda:
     def __init__(self, clock: IReactorTime, act: Callable[[str], object]) -> None:
         self._clock = clock
         self._act = act
-        self._now: dict[str, None] = {}
+        self._now: set[str] = set()
+        self._queue: deque[str] = deque()  # What is to be done at once, and what no longer is.
         self._times: dict[str, float] = {}
         self._order: SortedBlocks[str] = SortedBlocks()
         self._call: IDelayedCall | None = None
@@ -48,12 +50,14 @@ class Agenda:
 
     def soon(self, keys: Iterable[str]) -> None:
         """Act on these in the order in which they come, but not within this call."""
-        self._now.update(dict.fromkeys(keys))
+        new = [key for key in keys if key not in self._now]
+        self._now.update(new)
+        self._queue.extend(new)
         self._arm()
 
     def drop(self, key: str) -> None:
         """Do not act on it."""
-        self._now.pop(key, None)
+        self._now.discard(key)
         when = self._times.pop(key, None)
         if when is not None:
             self._order.drop((when, key))
@@ -68,6 +72,7 @@ class Agenda:
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._now.clear()
+        self._queue.clear()
         self._times.clear()
         self._order = SortedBlocks()
 
@@ -100,8 +105,10 @@ class Agenda:
 
     def _next(self) -> str | None:
         """What is due, and is taken from the agenda with that."""
-        if self._now:
-            key = next(iter(self._now))
+        while self._queue:
+            key = self._queue.popleft()
+            if key in self._now:
+                break
         else:
             first = self._order.first()
             if first is None or first[0][0] > self._clock.seconds():
