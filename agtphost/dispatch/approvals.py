@@ -32,6 +32,7 @@ from agtphost.dispatch.release import ACCEPTED, OPEN, REJECTED, RUNNING, Release
 from agtphost.errors import Refusal
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.jsonslices import HEAVY, weight
 from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 
@@ -105,10 +106,18 @@ class Approvals:
     :param held: where approvals are.
     :param policy: ``[approvals]``.
     :param now: seconds since the Unix epoch.
+    :param aside: calls a function off the reactor; None: digests of much are worked out at once.
     """
 
-    def __init__(self, held: StateTable, policy: ApprovalsSection, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        held: StateTable,
+        policy: ApprovalsSection,
+        now: Callable[[], float] = time.time,
+        aside: Callable[..., Awaitable[Any]] | None = None,
+    ) -> None:
         self._held = held
+        self._aside = aside
         self.policy = policy
         self.now = now
         self._running: set[str] = set()
@@ -118,18 +127,30 @@ class Approvals:
 
     # What the gate asks
 
-    def require(self, exchange: Exchange) -> None:
+    def require(self, exchange: Exchange) -> Awaitable[None] | None:
         """
         Let a call pass that is approved, and have it marked for :meth:`use`.
 
+        :return: to be waited for where the input is much.
         :raises Refusal: 202 while it waits, 403 where it was rejected, 409 while it runs, 429 where too many wait.
         """
         approved, binding = exchange.peer.approved, exchange.binding
         # Of what EXECUTE calls the recipe's definition says nothing: that needs an approval of its own.
         if approved and binding is not None and binding.definition:
             exchange.approval = Release(approval_id=approved, running=self._running, now=self.now)
-            return
-        document, digest = self._bound(exchange)
+            return None
+        document = self._document(exchange)
+        if self._aside is not None and weight(exchange.input) > HEAVY:
+            return self._require_much(exchange, document, self._aside)
+        self._judge(exchange, document, digest_of(document))
+        return None
+
+    async def _require_much(
+        self, exchange: Exchange, document: Mapping[str, Any], aside: Callable[..., Awaitable[Any]]
+    ) -> None:
+        self._judge(exchange, document, await aside(digest_of, document))
+
+    def _judge(self, exchange: Exchange, document: Mapping[str, Any], digest: str) -> None:
         item = self._latest(digest)
         if item is None:
             raise self._proposed(exchange, document, digest)
@@ -162,7 +183,7 @@ class Approvals:
         doubt = item.key if value["status"] == RUNNING else ""
         raise self._proposed(exchange, document, digest, doubt)
 
-    def _bound(self, exchange: Exchange) -> tuple[Mapping[str, Any], str]:
+    def _document(self, exchange: Exchange) -> Mapping[str, Any]:
         binding = exchange.binding
         if binding is not None and binding.unknown is not None:
             raise Unlisted(binding.unknown)
@@ -173,8 +194,7 @@ class Approvals:
             )
         if len(exchange.request.body) > LONGEST:
             raise Refusal(Reason.TOO_LONG_TO_SHOW, details={"limit": LONGEST, "unit": "octets"})
-        document = call_document(exchange, self.policy)
-        return document, digest_of(document)
+        return call_document(exchange, self.policy)
 
     def _latest(self, digest: str) -> StateItem | None:
         found = self._held.by(APPROVAL, "digest", digest)
@@ -233,7 +253,8 @@ class Approvals:
     def again(self, exchange: Exchange) -> Refusal | None:
         """Another call has asked for the same meanwhile: what both wait for; None where there is nothing such."""
         try:
-            self.require(exchange)
+            document = self._document(exchange)
+            self._judge(exchange, document, digest_of(document))
         except AwaitsApproval as held:
             return None if held.changes else held
         except Refusal:

@@ -105,12 +105,12 @@ class Lasting:
         states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
         directory = StandingDirectory(loaded.directory)
-        aside = partial(deferToThreadPool, reactor, reactor.getThreadPool())
+        aside, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), Computing(reactor)
         return cls(
             directory=directory,
-            computing=Computing(reactor),
+            computing=computing,
             continuations=Continuations(now=seconds),
-            approvals=Approvals(held, config.approvals, seconds),
+            approvals=Approvals(held, config.approvals, seconds, computing),
             sessions=sessions,
             suspensions=Suspensions(held, seconds),
             running=running,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from zope.interface import implementer
 
@@ -24,9 +24,10 @@ class ApprovalGate:
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
 
-    def check(self, exchange: Exchange) -> None:
+    def check(self, exchange: Exchange) -> Awaitable[None] | None:
         if exchange.binding.approval:  # type: ignore[union-attr]
-            self._approvals.require(exchange)
+            return self._approvals.require(exchange)
+        return None
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """What needs no approval needs none later."""

@@ -212,6 +212,7 @@ class Full(TurnHost):
         self.endpoint("EVALUATE", "/pdf", lambda context: {"document": "p" * 60_000, **self.answer}, {"html": "string"})
         self.endpoint("NORMALIZE", "/address", lambda context: {"values": [], **self.answer}, {"data": {}})
         self.endpoint("EVALUATE", "/dear", lambda context: {}, {"rows": {}}, cost="tokens=5", output_schema=ANSWER)
+        self.endpoint("BOOK", "/approved", lambda context: {}, {"value": {}}, approval="required", **changes)
         self.endpoint("QUERY", "/breaking", self._breaking, {"value": {}})
         self.endpoint("BOOK", "/stay", lambda context: {"value": context.input["value"]}, {"value": {}}, **changes)
 

@@ -37,7 +37,7 @@ def rows(count: int, octets: int, **members: Any) -> list[dict[str, Any]]:
     return [{"id": f"r{n}", "n": n, "text": text[:each], **members} for n in range(count)]
 
 
-ROWS = rows(6_990 // SHARE, BODY // SHARE)
+ROWS = rows(6_700 // SHARE, BODY // SHARE)
 """As many octets as a body may have, and nearly as many values."""
 
 NUMBERS = [{f"m{k}": (n * 31 + k * 17) % 997 for k in range(10)} for n in range(2_300 // SHARE)]
@@ -562,6 +562,8 @@ CALLED: Mapping[str, Large] = {
     ),
     "large methods": made("BATCH", lambda host: {"calls": mixed(400), "partial_success": True}),
     "large methods as steps": made("CHAIN", lambda host: {"steps": mixed(40)[:20], "on_failure": "skip"}),
+    "fifty long answers": call("CHAIN", steps=[{"method": "QUERY", "path": "/much"}] * (50 // SHARE)),
+    "a hundred long answers": call("BATCH", calls=[{"method": "QUERY", "path": "/much"}] * (100 // SHARE)),
     "rules": call(
         "ROUTE",
         payload={"text": KEPT[:60_000]},
@@ -605,6 +607,47 @@ CALLED: Mapping[str, Large] = {
     "the host": call("CHECK", target="host", depth="deep"),
     "an agent": call("CHECK", target="hosted1", depth="deep"),
 }
+
+KEYED: Mapping[str, Large] = {
+    "rows under a key": made("FILTER", lambda host: {"data": ROWS, "criteria": CONDITIONS}, headers=lambda host: key()),
+    "records under a key": made(
+        "IMPORT",
+        lambda host: {"source": [{"id": new(), "text": "y" * (1_900 // SHARE)} for _ in range(500)], "target": "lists"},
+        headers=lambda host: key(),
+    ),
+    "what fails": made(
+        "QUERY",
+        lambda host: {"value": ROWS, **failing(host)},
+        path="/breaking",
+        statuses=(500,),
+        headers=lambda host: {"Task-ID": new()},
+    ),
+    "what is wrong": made("QUERY", lambda host: {"values": ROWS}, path="/breaking", bound="invalid-input"),
+    "what a person approves": made(
+        "BOOK",
+        lambda host: {"value": [new(), *[n % 10 for n in range(15_000 // SHARE)]]},
+        path="/approved",
+        statuses=(202,),
+    ),
+    "what is too long to be approved": made(
+        "BOOK",
+        lambda host: {"value": [new(), *[n % 10 for n in range(49_000 // SHARE)]]},
+        path="/approved",
+        bound="too-long-to-show",
+    ),
+}
+
+
+def key() -> Mapping[str, str]:
+    """Under which a call is made once."""
+    return {"Idempotency-Key": new()}
+
+
+def failing(host: Full) -> Given:
+    """Nothing, but it fails."""
+    host.broken = True
+    return {}
+
 
 ENDED: Mapping[str, Large] = {
     "a booking": made(
@@ -673,7 +716,7 @@ def watching(host: Full) -> Given:
 
 LARGE: Mapping[str, Large] = {
     f"{row.method} {name}": row
-    for table in (FETCHED, FOUND, COMPUTED, ENTERED, TOLD, CALLED, ENDED)
+    for table in (FETCHED, FOUND, COMPUTED, ENTERED, TOLD, CALLED, KEYED, ENDED)
     for name, row in table.items()
 }
 """By what the input is."""
@@ -713,6 +756,7 @@ class Provided(TurnHost):
         named = {"procedure_id": {"type": "string", "enum": ["p"]}, "input": {"type": "object"}}
         schema = {**anything, "properties": named, "required": ["procedure_id"]}
         self.endpoint("RUN", "/", self._provided, input_schema=schema)
+        self.endpoint("QUOTE", "/cart", self._provided, {"cart": "object"})
         self.writer = self.agent("writer", scopes=SCOPES)
         self.shop = self.agent("shop", hosted=True, members={"role": "merchant"})
         self.answer: Mapping[str, Any] = {}
@@ -740,6 +784,10 @@ BOUGHT = {"principal_id": "p", "amount": {"value": "1", "currency": "EUR"}}
 OFFERS = [{"item": {"id": n, "price": n % 90, "category": f"c{n % 9}"}, "score": 0.5} for n in range(10_000 // SHARE)]
 CODE = "\n" * (4 * MIB // SHARE)
 
+CART = {
+    "lines": [{"sku": f"s{n}", "qty": 1, "unit_price": "1.00"} for n in range(500)],
+    "currency": "EUR",
+}
 MANY_TEXTS = [f"a{n}" for n in range(45_000 // SHARE)]
 CALLED_AGAIN = "x = 1\n" * (140_000 // SHARE)
 
@@ -778,6 +826,16 @@ PROVIDED: Mapping[str, Large] = {
         "RUN", answering({}, procedure_id="p", input={"value": [f"a{n}" for n in range(45_000 // SHARE)]})
     ),
     "RUN with code": made("RUN", answering({}, procedure_id="p", input={"value": CALLED_AGAIN})),
+    "QUOTE a cart": made("QUOTE", answering({"cart": CART}, cart=CART), path="/agents/shop/cart"),
+    "PURCHASE a cart": made(
+        "PURCHASE",
+        answering({}, item=CART, **BOUGHT),
+        path="/agents/shop/",
+        headers=lambda host: {
+            "Merchant-ID": host.shop.agent_id,
+            "Merchant-Manifest-Fingerprint": host.fingerprint(),
+        },
+    ),
     "PURCHASE": made(
         "PURCHASE",
         answering({}, item=ROWS, **BOUGHT),
