@@ -21,6 +21,9 @@ from agtphost.methods.standard.pure.transforming import callers_schema
 from agtphost.vocabulary.reasons import Reason
 
 OUTPUTS = ("text", "code", "json", "html", "markdown")
+WISHES = ("format", "length", "style")
+"""Parameters that say how the content is to be, besides its type: templates and documents are as they are."""
+
 MAX_TEMPLATE = 65_536
 MAX_OUTPUT = 262_144
 MAX_OPERATIONS = 300
@@ -61,7 +64,9 @@ def generated(call: Mapping[str, Any]) -> dict[str, Any]:
         )
     if isinstance(content, str) and len(content) > MAX_OUTPUT:
         raise parameters.invalid("source", f"It comes to more than {MAX_OUTPUT} characters.", "Send less.")
-    return {"content": content, "output_type": kind}
+    # What only a provider could keep to is said not to be kept to.
+    left = [name for name in WISHES if name in call]
+    return {"content": content, "output_type": kind, **({"not_applied": left} if left else {})}
 
 
 def _filled(source: Mapping[str, Any], kind: str) -> str:
