@@ -62,7 +62,7 @@ class Core:
         self.shown.publication.announce_to(self.admission.sealer.announce)
         admission = self.admission
         self.on.lasting.workflows.turn_to(admission.dispatcher, self.on.registry.match, admission.objection)
-        observe(self.on, self.connected)
+        observe(self.on, self.connected, admission.objection)
 
 
 def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:

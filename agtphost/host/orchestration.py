@@ -9,6 +9,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.decision import Objecting
 from agtphost.host.foundation import Foundation
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.peer import Assurance
@@ -85,7 +86,7 @@ def orchestration_service(on: Foundation, connected: Callable[[], Upstreams]) ->
     )
 
 
-def observe(on: Foundation, connected: Upstreams) -> None:
+def observe(on: Foundation, connected: Upstreams, objection: Objecting) -> None:
     """From now on, subscriptions look at what is in force with this configuration."""
 
     def upstreams() -> Iterable[tuple[str, str]]:
@@ -97,7 +98,8 @@ def observe(on: Foundation, connected: Upstreams) -> None:
             directory=on.loaded.directory,
             states=on.evidence.states.state_of,
             upstreams=upstreams,
-        )
+        ),
+        objection,
     )
 
 

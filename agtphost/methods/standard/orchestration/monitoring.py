@@ -13,6 +13,7 @@ from typing import Any, Final
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
+from agtphost.dispatch.resumption import standing
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, owner_of
@@ -24,6 +25,7 @@ from agtphost.methods.standard.orchestration import items, observing
 from agtphost.methods.standard.orchestration.monitors import MONITOR, Monitors
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.status import Status
 
 PATH: Final = "/monitors"
 CANCEL: Final = "monitor_cancel"
@@ -83,11 +85,14 @@ class Monitoring:
             "agents": [],
             "threshold": _threshold(given),
             "interval": self._interval(given),
+            "authority": standing(context.invocation.exchange),
             "created_at": items.stamp(self._monitors.now()),
             "told": 0,
             "missed": 0,
         }
         self._aim(context, caller, target, value)
+        if value["authority"] is None:
+            raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
         value["seen"] = observing.remembered(self._monitors.observed.now(value, {}))
         if notification.is_full(self._monitors.held, caller.agent_id, caller.agent_id):
             raise Refusal(Reason.INBOX_FULL, remedy="Read and confirm what is there, and subscribe again.")

@@ -4,7 +4,7 @@ Subscriptions of MONITOR, and what their subscribers are told: methods v01 secti
 Theory of operation. A subscription is a state item that has in it how the target stood when its subscriber was last
 told. Whatever may have changed it, a change of an item or of a lifecycle or the time that it asks for, leads to one
 look; what is different goes into the inbox in the very transaction that says so in the item. So nothing is told twice,
-and after a restart one look at each tells what happened meanwhile.
+and after a restart one look at each tells what happened meanwhile. Who may not subscribe any more is told nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.decision import Objecting
+from agtphost.dispatch.resumption import resumed
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
 from agtphost.methods.standard.agenda import Agenda
 from agtphost.methods.standard.orchestration import observing
 from agtphost.methods.standard.orchestration.observing import Observed
+from agtphost.vocabulary.reasons import Reason
 
 MONITOR: Final = "monitor"
 """The kind of state item."""
@@ -51,6 +54,7 @@ class Monitors:
         self._ledger = ledger
         self._clock = clock
         self._observed: Observed | None = None
+        self._objection: Objecting | None = None
         self._timers = Agenda(clock, self._at_its_time)
         self._looks = Agenda(clock, self._look)
         self._aims: dict[str, tuple[str, ...]] = {}
@@ -60,9 +64,9 @@ class Monitors:
         self._started = False
         self._stopping = False
 
-    def turn_to(self, observed: Observed) -> None:
-        """Look at these from now on."""
-        self._observed = observed
+    def turn_to(self, observed: Observed, objection: Objecting) -> None:
+        """Look at these from now on, and tell of them whom nothing speaks against."""
+        self._observed, self._objection = observed, objection
 
     @property
     def observed(self) -> Observed:
@@ -140,6 +144,15 @@ class Monitors:
         Deferred.fromCoroutine(self._tell(item, now, changed))
 
     async def _tell(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
+        why = await self._refused(item.value)
+        if why and why != Reason.AGENT_RETIRED:
+            # Looked at again when its time comes: what is different by then is told to whoever may know it again.
+            self._busy.discard(item.key)
+            self._again.discard(item.key)
+            return
+        if why:
+            await self._end(item)
+            return
         value = item.value
         told = [each for each in changed if worth_telling(each)]
         content: dict[str, Any] = {"subscription_id": item.key, "changes": told[:MOST_TOLD]}
@@ -163,7 +176,28 @@ class Monitors:
             changes.append(note)
         fields = {"subscription_id": item.key, "agent_id": value["agent_id"], "delivered": note is not None}
         event = StreamEvent(chain=HOST_CHAIN, event_type="monitor", fields={**fields, "changes": len(told)})
-        draft = Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=(event,), performed=True)
+        await self._keep(item, tuple(changes), event)
+        if item.key in self._again:
+            self._again.discard(item.key)
+            self._look(item.key)
+
+    async def _refused(self, value: Mapping[str, Any]) -> str:
+        """Why its owner could not subscribe any more; empty: it could."""
+        authority = value.get("authority")
+        if authority is None or self._objection is None:
+            return ""
+        given = {**{name: value[name] for name in ("target", "events")}, "callback": "inbox"}
+        refusal = await self._objection(*resumed(authority, "MONITOR", "/", given))
+        return "" if refusal is None else str(refusal.reason)
+
+    async def _end(self, item: StateItem) -> None:
+        """Whoever was revoked is told nothing any more, for good."""
+        gone = Change(kind=MONITOR, key=item.key, value=None, owner=item.owner, expected=item.version)
+        fields = {"subscription_id": item.key, "agent_id": item.value["agent_id"], "ended": str(Reason.AGENT_RETIRED)}
+        await self._keep(item, (gone,), StreamEvent(chain=HOST_CHAIN, event_type="monitor", fields=fields))
+
+    async def _keep(self, item: StateItem, changes: tuple[Change, ...], event: StreamEvent) -> None:
+        draft = Draft(chain=HOST_CHAIN, payload={}, changes=changes, events=(event,), performed=True)
         try:
             await self._ledger.submit(draft)
         except (LedgerUnavailable, StaleChange) as error:
@@ -171,9 +205,6 @@ class Monitors:
             self._clock.callLater(AGAIN, self._looks.soon, (item.key,))
         finally:
             self._busy.discard(item.key)
-        if item.key in self._again:
-            self._again.discard(item.key)
-            self._look(item.key)
 
 
 def worth_telling(change: Mapping[str, Any]) -> bool:

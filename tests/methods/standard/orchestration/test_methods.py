@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.contract.grants import Grant
 from agtphost.dispatch import generated_code
 from agtphost.methods.standard.orchestration import batch, items
 from tests.methods.standard.orchestration.hosts import RECIPES, Workshop, book, teas, wait
@@ -453,6 +454,31 @@ def test_only_the_own_inbox_and_what_one_may_see(given: dict[str, Any], status: 
     answer = host.ask("MONITOR", asked)
     assert answer.status == status, answer.document
     assert host.result("QUERY", {}, "/monitors")["count"] == 0
+
+
+def test_who_may_not_subscribe_any_more_is_told_nothing() -> None:
+    """METH-044: narrowed, it is told when it may know again; revoked, the subscription is gone."""
+    host = Workshop()
+    given = {"target": "own", "events": ["workflow"], "callback": "inbox"}
+    key = host.result("MONITOR", given)["subscription_id"]
+    rights = host.core.on.rights
+
+    def told() -> int:
+        found = host.core.on.evidence.held.get("monitor", key)
+        return -1 if found is None else int(found.value["told"])
+
+    rights.configure([Grant(agent_id=host.caller.agent_id, allow=allow) for allow in ("CHAIN", "QUERY *")])
+    host.result("CHAIN", {"steps": [teas()], "start_at": items.stamp(host.seconds() + 900)})
+    host.turn(200)
+    assert told() == 0
+    rights.configure([])
+    host.turn(61)
+    assert told() == 1
+    registrar = host.identities.of_key(host.identities.registrar)
+    revoked = {"agent_id": host.caller.agent_id, "reason": "planned"}
+    assert host.call("REVOKE", "/", revoked, caller=registrar).status == 200
+    host.turn(1_000)
+    assert told() == -1
 
 
 def test_a_threshold_is_told_when_it_is_crossed() -> None:
