@@ -31,6 +31,9 @@ MEMBER = "suppressions"
 _KINDS = ("AGIS-P1-suppression", "AGIS-P1-unused-suppression")
 """What is said of suppressions cannot be suppressed."""
 
+MOST_GUESSES = 20
+"""Suppressions of a document of which is looked for what was meant."""
+
 _Key = tuple[str, str]
 """A rule and an endpoint; an empty one is every place of the document."""
 
@@ -49,7 +52,7 @@ def suppressed(document: Document, found: Sequence[Finding]) -> tuple[tuple[Find
     told: list[Finding] = []
     reasons: dict[_Key, tuple[int, str]] = {}
     for index, entry in enumerate(given if isinstance(given, list) else [given]):
-        fault = _fault(entry)
+        fault = _fault(entry, guess=len(told) < MOST_GUESSES)
         if fault is None:
             key = entry["rule"], place_of(entry.get("endpoint", ""))
             if key in reasons:
@@ -83,13 +86,17 @@ def unused(found: Sequence[Finding]) -> Iterator[int]:
             yield int(finding.place.removeprefix(f"{MEMBER}[").removesuffix("]"))
 
 
-def _fault(entry: Any) -> tuple[str, str] | None:
-    """What is wrong with a suppression, and what to write instead; None of one that counts."""
+def _fault(entry: Any, *, guess: bool) -> tuple[str, str] | None:
+    """
+    What is wrong with a suppression, and what to write instead; None of one that counts.
+
+    :param guess: whether a rule is looked for that is like one that is none.
+    """
     if not isinstance(entry, Mapping):
         return "it is not a mapping of rule, endpoint and reason", "{rule: AGIS-P3-borderline, reason: why it is right}"
     rule, reason, endpoint = entry.get("rule"), entry.get("reason"), entry.get("endpoint", "")
     if not isinstance(rule, str) or rule not in RULES:
-        near = difflib.get_close_matches(str(rule)[:64], RULES, 1)
+        near = difflib.get_close_matches(str(rule)[:64], RULES, 1) if guess else []
         return f"{str(rule)[:64]!r} is no rule; each finding names its own", near[
             0
         ] if near else "the rule of a warning"

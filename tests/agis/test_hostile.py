@@ -81,6 +81,31 @@ TEXTS: dict[str, Callable[[], bytes]] = {
     "a transition of arrows": lambda: _place(f"{SEMANTIC}.state_transition", f"a: x{_times('->', MOST_OF_IT)}"),
     "a tool's name": lambda: _place(f"{SEMANTIC}.mcp_tool_name", _times("a_", MOST_OF_IT)),
     "hints": lambda: _place(f"{SEMANTIC}.parameter_hints", {f"a{each}": ["x"] for each in range(OCTETS // 20)}),
+    "hints at many parameters": lambda: _fields(
+        endpoints=[
+            {
+                **ENDPOINT,
+                "semantic": {
+                    **ENDPOINT["semantic"],
+                    "parameter_hints": {f"partysize{n}": [] for n in range(OCTETS // 60)},
+                },
+                "input": {"type": "object", "properties": {f"party_size_{n}": {} for n in range(OCTETS // 60)}},
+            }
+        ]
+    ),
+    "hints of long names": lambda: _fields(
+        endpoints=[
+            {
+                **ENDPOINT,
+                "semantic": {**ENDPOINT["semantic"], "parameter_hints": {_times("ab", OCTETS // 3): []}},
+                "input": {"type": "object", "properties": {_times("ba", OCTETS // 3): {}}},
+            }
+        ]
+    ),
+    "parameters of a shorthand": lambda: _place(INPUT, {"required": [f"aB{each} (x)" for each in range(OCTETS // 20)]}),
+    "suppressions": lambda: _fields(
+        suppressions=[{"rule": f"AGIS-P3-borderlin{each}", "reason": "x"} for each in range(OCTETS // 60)]
+    ),
     "verbs": lambda: _place("vocabulary.declared_verbs", ["BOOK"] * (OCTETS // 10)),
     "errors": lambda: _place("endpoints.0.errors", ["error"] * (OCTETS // 12)),
     "one error": lambda: _place("endpoints.0.errors", [_times("aB", MOST_OF_IT)]),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from agtphost.agis.document import Endpoint
@@ -33,6 +34,15 @@ MOST = 10
 MOST_VALUES = 200_000
 """Of the shared schemas that contracts refer to, counted for each contract: they are examined with it every time."""
 
+MOST_GUESSES = 20
+"""Names of a document that others are looked for of which are like them: each is compared with all."""
+
+MOST_KNOWN = 500
+"""The others."""
+
+LONGEST_GUESS = 64
+"""Characters of each."""
+
 
 @dataclass(kw_only=True)
 class _Shared:
@@ -45,6 +55,17 @@ class _Shared:
 
     told: dict[tuple[Role, str], Sequence[SchemaFault]] = field(default_factory=dict)
     """The faults of each schema: endpoints of one service have many in common."""
+
+    guesses: int = MOST_GUESSES
+    """How many names may still be looked for among others."""
+
+    def near(self, name: str, known: Collection[str]) -> str:
+        """The one that was meant, as far as a few looks tell; empty where none is like it."""
+        if not self.guesses or len(name) > LONGEST_GUESS:
+            return ""
+        self.guesses -= 1
+        short = (each for each in islice(known, MOST_KNOWN) if len(each) <= LONGEST_GUESS)
+        return next(iter(difflib.get_close_matches(name, short, 1)), "")
 
     def outside(self, name: str) -> tuple[str, Place] | None:
         """What one of the schemas refers to outside of the document."""
@@ -74,7 +95,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for endpoint in subject.document.endpoints:
         for name in ("input", "output"):
             yield from _contract(subject, endpoint, name, shared)
-        yield from _parameters(subject, endpoint)
+        yield from _parameters(subject, endpoint, shared)
         yield from _errors(subject, endpoint)
 
 
@@ -160,8 +181,9 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
     if short:
         message = f"{name} is written in the draft's shorthand; it is read as a JSON Schema"
         yield subject.finding("8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
+        declared = _declarations(contract)
         for item, doubt in doubts(contract):
-            where, fix = (*at, *_declared(contract, item)), "party_size (integer, minimum: 1)"
+            where, fix = (*at, *declared(item)), "party_size (integer, minimum: 1)"
             yield subject.finding("8-shorthand", endpoint.name, where, doubt, fix, Severity.WARNING)
     if shared.left < 0:
         return
@@ -237,7 +259,7 @@ def _remote(contract: Any, at: Place) -> tuple[str, Place] | None:
     return None
 
 
-def _parameters(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _parameters(subject: Subject, endpoint: Endpoint, shared: _Shared) -> Iterator[Finding]:
     contract = endpoint.members.get("input")
     if not isinstance(contract, (dict, list)):
         return
@@ -252,11 +274,12 @@ def _parameters(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             message = f"input requires {name[:64]}, and does not declare it"
             fix = f"properties: {{{name[:64]}: {{type: string}}}}"
             yield subject.finding("8-required", endpoint.name, (*at, "required", index), message, fix)
+    declared = _declarations(contract)
     for name in known:
         if _SNAKE.fullmatch(name) is None:
             fix = snake(name) or "a name of letters, digits and underscores"
             message = f"the parameter {name[:64]!r} is not in snake_case"
-            where = (*at, *_declared(contract, name))
+            where = (*at, *declared(name))
             yield subject.finding("8-snake-case", endpoint.name, where, message, fix)
     for name in dict.fromkeys(_PARAMETER.findall(endpoint.path)):
         if name not in known and known:
@@ -267,22 +290,23 @@ def _parameters(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         if name not in known and known:
             where = endpoint.place("semantic", "parameter_hints", name)
             message = f"{str(name)[:64]} is hinted at, and no parameter of the input"
-            near = difflib.get_close_matches(str(name), known, 1)
-            fix = near[0] if near else "name a parameter of the input, or take the hint out"
+            fix = shared.near(str(name), known) or "name a parameter of the input, or take the hint out"
             yield subject.finding("5-unknown-hint", endpoint.name, where, message, fix)
 
 
-def _declared(contract: Any, name: str) -> Place:
-    """Where an input declares a parameter."""
+def _declarations(contract: Any) -> Callable[[str], Place]:
+    """Where an input declares its parameters."""
     if not is_shorthand(contract):
-        return "properties", name
+        return lambda name: ("properties", name)
+    found: dict[str, Place] = {}
     groups = [((), contract)] if isinstance(contract, list) else [((key,), given) for key, given in contract.items()]
     for place, items in groups:
         for index, item in enumerate(items if isinstance(items, list) else ()):
-            written = [*item] if isinstance(item, Mapping) else [item]
-            if any(isinstance(each, str) and name in (each, each.partition("(")[0].strip()) for each in written):
-                return *place, index
-    return (name,)
+            for each in [*item] if isinstance(item, Mapping) else [item]:
+                if isinstance(each, str):
+                    found.setdefault(each, (*place, index))
+                    found.setdefault(each.partition("(")[0].strip(), (*place, index))
+    return lambda name: found.get(name, (name,))
 
 
 def error_names(value: Any) -> list[str] | None:
