@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ AUTHORITY_DAYS = 3650
 
 CLOCK_SKEW = timedelta(minutes=5)
 """How far a certificate's start lies before its issue, for clocks that run behind."""
+
+MOST_CERTIFICATES = 1_024
+"""Certificates of clients that are remembered as they were read."""
+
+LONGEST_CERTIFICATE = 4_096
+"""Octets of one that is remembered; usual ones have 600."""
 
 UNREADABLE = "unreadable"
 """What :func:`refused_critical_extensions` names in a certificate whose extensions cannot be read."""
@@ -85,6 +92,11 @@ def refused_critical_extensions(der: bytes) -> tuple[str, ...]:
         handles; ``("unreadable",)`` if the extensions cannot be read; empty
         if the certificate may pass.
     """
+    return _refused(der) if len(der) <= LONGEST_CERTIFICATE else _refused.__wrapped__(der)
+
+
+@lru_cache(maxsize=MOST_CERTIFICATES)
+def _refused(der: bytes) -> tuple[str, ...]:
     try:
         found = list(x509.load_der_x509_certificate(der).extensions)
     except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):

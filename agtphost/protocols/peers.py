@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
+from OpenSSL import crypto
 
 from agtphost.identity.authorities import digest_of
-from agtphost.identity.certificates import parse_peer_certificate
-from agtphost.identity.peer import Peer
+from agtphost.identity.certificates import MOST_CERTIFICATES, parse_peer_certificate
+from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.protocols.admission import is_loopback
+
+LONGEST_CHAIN = 8_192
+"""Octets of a client's certificate and of those above it that are remembered: usual ones have 600 each."""
 
 
 def peer_of(connection: Any, address: str) -> Peer:
@@ -22,25 +26,38 @@ def peer_of(connection: Any, address: str) -> Peer:
     :param address: canonical.
     :raises agtphost.identity.certificates.CertificateError: if the certificate cannot be read.
     """
-    certificate = connection.get_peer_certificate()
-    chain = () if certificate is None else _chain(connection)
+    shown = connection.get_peer_certificate()
     name = connection.get_servername()
     return Peer(
         address=address,
-        certificate=None
-        if certificate is None
-        else parse_peer_certificate(
-            certificate.to_cryptography().public_bytes(Encoding.DER),
-            # Between the client's own and the authority's, which is trusted as it is.
-            chain[1:-1],
-            # One that is trusted itself has no other above it.
-            map(digest_of, chain[1:] or chain),
-        ),
+        certificate=None if shown is None else _read(_octets(shown), _chain(connection)),
         server_name=None if not name else name.decode("ascii", "replace").lower(),
         loopback=is_loopback(address),
     )
 
 
-def _chain(connection: Any) -> list[x509.Certificate]:
-    """The client's certificate and everyone above it, as TLS verified them."""
-    return [certificate.to_cryptography() for certificate in connection.get_verified_chain() or ()]
+def _chain(connection: Any) -> tuple[bytes, ...]:
+    """The client's certificate and everyone above it, as TLS verified them: DER."""
+    return tuple(map(_octets, connection.get_verified_chain() or ()))
+
+
+def _octets(certificate: crypto.X509) -> bytes:
+    return crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate)
+
+
+def _read(own: bytes, chain: tuple[bytes, ...]) -> PeerCertificate:
+    read = _certificate if sum(map(len, chain)) <= LONGEST_CHAIN else _certificate.__wrapped__
+    return read(own, chain)
+
+
+@lru_cache(maxsize=MOST_CERTIFICATES)
+def _certificate(own: bytes, chain: tuple[bytes, ...]) -> PeerCertificate:
+    """What a certificate says: whoever connects once more shows the same."""
+    found = [x509.load_der_x509_certificate(octets) for octets in chain]
+    return parse_peer_certificate(
+        own,
+        # Between the client's own and the authority's, which is trusted as it is.
+        found[1:-1],
+        # One that is trusted itself has no other above it.
+        map(digest_of, found[1:] or found),
+    )

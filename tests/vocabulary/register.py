@@ -57,6 +57,8 @@ CACHES: Final = (
         )
     ),
     _cache("dispatch.gates.limits:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
+    _cache("identity.certificates:_refused", "certificates that TLS was shown", 1_024, 5 * MIB),
+    _cache("protocols.peers:_certificate", "certificates of clients, as they were read", 1_024, 12 * MIB),
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
     _cache("http.exchange:_phrase", "the text beside a status", 1_024, MIB),
     _cache("mcp.streamable:_accepted", "what MCP clients take, as they say it", 256, 8 * MIB),
