@@ -58,7 +58,7 @@ def cards_of(
     if section is None:
         return None, ()
     directory, kept, terms = on.loaded.directory, on.lasting.cards, _terms(on, section)
-    shown = ShowCards()
+    shown = ShowCards(on.aside)
     url = None if section.url is None else f"{section.url.rstrip('/')}{section.path}"
     hosted = HostedCards(
         *(directory, endpoints, adapters, visibility, on.config.host.server_id), url=url, now=on.seconds

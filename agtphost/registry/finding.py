@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -111,8 +111,7 @@ class FindCards:
         if not isinstance(asked, dict):
             raise parameters.invalid("filters", "filters is not an object.", "Send filters by name.")
         filters = read_filters(asked, prefix="filters.")
-        cards = [each for each in self._cards.all(context) if each.entry.status != WITHDRAWN]
-        known = self._of(cards)
+        cards, known = await self._engine.aside(self._gathered, self._cards.all(context))
 
         def admits(number: int) -> bool:
             listed = cards[known.places[number].card]
@@ -120,7 +119,9 @@ class FindCards:
 
         wanted = Wanted(text=text, admits=admits, limit=MOST_HITS)
         found = await self._engine.search(known.index, wanted)
-        results = list(self._results(found, known, cards, ranked=ranked and text is not None, whole=whole))
+        results = await self._engine.aside(
+            lambda: list(self._results(found, known, cards, ranked=ranked and text is not None, whole=whole))
+        )
         told: dict[str, Any] = {
             "results": results[skip : skip + top],
             "count": len(results),
@@ -133,6 +134,10 @@ class FindCards:
         if found.degraded:
             told["degraded"] = found.degraded[:256]
         return Answer(result=told, extra={"search": self._noted(query)})
+
+    def _gathered(self, listed: Iterable[Listed]) -> tuple[list[Listed], Known]:
+        cards = [each for each in listed if each.entry.status != WITHDRAWN]
+        return cards, self._of(cards)
 
     def _noted(self, query: str) -> Mapping[str, Any]:
         """What the record says of a search: not what somebody looked for, unless the operator wants that."""

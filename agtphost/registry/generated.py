@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
 from agtphost.contract.binding import Binding
@@ -29,8 +30,13 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
 
 AGENT = "agent"
-MOST_KEPT = 1_024
+MOST_KEPT = 4_096
 """Cards that are kept: one for each thing and what different callers may call of it."""
+
+MOST_SETS = 64
+"""Sets of operations that are kept: what agents have in common is written once."""
+
+Operations = tuple[tuple[str, Binding], ...]
 
 _UP = frozenset({"up", "idle"})
 
@@ -48,7 +54,7 @@ class Subject:
 
     provider: str
     version: str
-    operations: tuple[tuple[str, Binding], ...]
+    operations: Operations
     state: str = LIVE
     tier: int | None = None
     agent: Agent | None = None
@@ -59,23 +65,48 @@ class Subject:
         return f"{self.kind}:{self.name}"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Offered:
+    """Operations that a caller may call, of one thing or of many."""
+
+    admitted: Operations
+    by_name: Mapping[str, Binding]
+    written: bytes
+    """As a card has them."""
+
+    open_to_all: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Generated:
     """A card that was made, and what it was made of."""
 
     entry: Entry
-    octets: bytes
-    operations: Mapping[str, Binding]
-    """Those that the caller may call, by name; the first is what is meant where none is named."""
+    ends: tuple[bytes, bytes]
+    """The card's text before and behind its operations."""
 
+    offered: Offered
     state: str
     tier: int | None
     agent: Agent | None
+
+    @property
+    def octets(self) -> bytes:
+        """The card."""
+        return b"".join((self.ends[0], self.offered.written, self.ends[1]))
+
+    @property
+    def operations(self) -> Mapping[str, Binding]:
+        """Those that the caller may call, by name; the first is what is meant where none is named."""
+        return self.offered.by_name
 
 
 class HostedCards:
     """
     Makes the cards of what is hosted.
+
+    With thousands of agents and endpoints that takes seconds: it is done in any thread, and what agents have in common
+    once for all of them.
 
     :param endpoints: the operator's endpoints.
     :param adapters: what carries payloads to servers and agents behind this host.
@@ -99,23 +130,41 @@ class HostedCards:
         self._server_id = server_id
         self._url = url
         self._now = now
-        self._made: OrderedDict[tuple[Any, ...], Generated] = OrderedDict()
+        self._lock = Lock()
+        self._made: OrderedDict[tuple[str, str, Offered], Generated] = OrderedDict()
+        self._sets: OrderedDict[tuple[tuple[str, int], ...], Offered] = OrderedDict()
         names = distinct_tool_names(
             NamedEndpoint(method=each.method, path=each.path, declared=declared(each)) for each in endpoints
         )
         self._endpoints = tuple((names[f"{each.method} {each.path}"], each) for each in endpoints)
+        self._common = tuple(each for each in self._endpoints if not each[1].agents)
+        self._apart = frozenset[str]().union(*(each.agents for each in endpoints))
 
     @staticmethod
     def is_of_host(card_id: str, adapters: Iterable[str] = ()) -> bool:
         """Whether an identifier is one of those that no card can be registered under."""
         return card_id.partition(":")[0].lower() in (AGENT, "mcp", "a2a", "acp", *adapters)
 
-    def all(self, context: BuiltInContext) -> Iterator[Generated]:
-        """Those of which the caller may call something."""
-        for subject in (*self._agents(context), *self._upstreams(context)):
-            found = self._shown(subject, context)
-            if found is not None:
-                yield found
+    def all(self, context: BuiltInContext, after: str = "") -> Iterator[Generated]:
+        """
+        Those of which the caller may call something, in the order of their ids, each made when it is asked for.
+
+        :param after: those with a greater id.
+        """
+        # Servers come and go in the reactor's thread.
+        return self._all(context, list(self._upstreams(context)), after)
+
+    def _all(self, context: BuiltInContext, upstreams: list[Subject], after: str) -> Iterator[Generated]:
+        subjects = [each for each in (*self._agents(context), *upstreams) if each.id > after]
+        subjects.sort(key=lambda each: each.id)
+        judged: dict[int, Offered | None] = {}
+        for subject in subjects:
+            which = id(subject.operations)
+            if which not in judged:
+                judged[which] = self._offered(subject.operations, context)
+            offered = judged[which]
+            if offered is not None:
+                yield self._shown(subject, offered)
 
     def get(self, context: BuiltInContext, card_id: str) -> Generated | None:
         """One of them; None also where the caller may call nothing of it."""
@@ -123,7 +172,8 @@ class HostedCards:
         subjects = self._agents(context, name) if kind == AGENT else self._upstreams(context, kind, name)
         for subject in subjects:
             if subject.name == name:
-                return self._shown(subject, context)
+                offered = self._offered(subject.operations, context)
+                return None if offered is None else self._shown(subject, offered)
         return None
 
     # What there is
@@ -132,12 +182,12 @@ class HostedCards:
         sees = self._visibility.in_lists(context)
         for agent in self._directory.hosted():
             if (name is None or agent.name == name) and sees(agent):
-                offered = tuple(
-                    (called, each)
-                    for called, each in self._endpoints
-                    if not each.agents or agent.agent_id in each.agents
-                )
-                yield _of_agent(agent, offered)
+                yield _of_agent(agent, self._of(agent))
+
+    def _of(self, agent: Agent) -> Operations:
+        if agent.agent_id not in self._apart:
+            return self._common
+        return tuple(each for each in self._endpoints if not each[1].agents or agent.agent_id in each[1].agents)
 
     def _upstreams(
         self, context: BuiltInContext, kind: str | None = None, name: str | None = None
@@ -157,29 +207,46 @@ class HostedCards:
 
     # What is shown of it
 
-    def _shown(self, subject: Subject, context: BuiltInContext) -> Generated | None:
-        admitted = tuple((name, each) for name, each in subject.operations if _admits(context, each))
+    def _offered(self, operations: Operations, context: BuiltInContext) -> Offered | None:
+        """Those that the caller may call; None where there are none."""
+        admitted = tuple((name, each) for name, each in operations if _admits(context, each))
         if not admitted:
             return None
-        key = (subject.id, subject.state, tuple(id(each) for _, each in admitted))
-        made = self._made.get(key)
-        if made is None or made.agent is not subject.agent or not _same(made, admitted, subject):
-            made = self._card(subject, admitted)
-            keep(self._made, key, made, MOST_KEPT)
-        else:
-            self._made.move_to_end(key)
-        return made
+        key = tuple((name, id(each)) for name, each in admitted)
+        with self._lock:
+            known = self._sets.get(key)
+            if known is not None:
+                self._sets.move_to_end(key)
+                return known
+        made = Offered(
+            admitted,
+            dict(admitted),
+            jsontext.encode([_operation(name, each) for name, each in admitted]),
+            any(each.min_assurance is Assurance.NONE and not each.required_scopes for _, each in admitted),
+        )
+        with self._lock:
+            return keep(self._sets, key, made, MOST_SETS)
 
-    def _card(self, subject: Subject, admitted: Sequence[tuple[str, Binding]]) -> Generated:
+    def _shown(self, subject: Subject, offered: Offered) -> Generated:
+        key = subject.id, subject.state, offered
+        with self._lock:
+            made = self._made.get(key)
+            if made is not None and made.agent is subject.agent and made.entry.description == subject.description:
+                self._made.move_to_end(key)
+                return made
+        made = self._card(subject, offered)
+        with self._lock:
+            return keep(self._made, key, made, MOST_KEPT)
+
+    def _card(self, subject: Subject, offered: Offered) -> Generated:
         capabilities, tags, languages = subject.words
-        open_to_all = any(each.min_assurance is Assurance.NONE and not each.required_scopes for _, each in admitted)
-        authentication, endpoint = NONE if open_to_all else MTLS, self._endpoint(subject)
+        authentication, endpoint = NONE if offered.open_to_all else MTLS, self._endpoint(subject)
         document: dict[str, Any] = {
             "id": subject.id,
             "name": subject.title,
             "description": subject.description,
             "capabilities": list(capabilities),
-            "operations": [_operation(name, each) for name, each in admitted],
+            "operations": _Here(),
             "endpoint": endpoint,
             "authentication": "mTLS" if authentication == MTLS else NONE,
             "supported_languages": list(languages),
@@ -189,7 +256,10 @@ class HostedCards:
             "provider": subject.provider,
         }
         said = {name: value for name, value in document.items() if name in REQUIRED or value not in ("", [])}
-        octets = jsontext.encode(said)
+        before, after = _around(said)
+        digest = sha256(before)
+        digest.update(offered.written)
+        digest.update(after)
         entry = Entry(
             id=subject.id,
             kind=subject.kind,
@@ -201,13 +271,13 @@ class HostedCards:
             provider=subject.provider,
             authentication=authentication,
             endpoint=endpoint,
-            digest=sha256(octets).hexdigest(),
+            digest=digest.hexdigest(),
             number=1,
             updated=self._now(),
-            public=open_to_all,
+            public=offered.open_to_all,
             owner="" if subject.agent is None else subject.agent.agent_id,
         )
-        return Generated(entry, octets, dict(admitted), subject.state, subject.tier, subject.agent)
+        return Generated(entry, (before, after), offered, subject.state, subject.tier, subject.agent)
 
     def _endpoint(self, subject: Subject) -> str:
         if self._url is not None:
@@ -223,14 +293,17 @@ def _admits(context: BuiltInContext, binding: Binding) -> bool:
     return context.admits(replace(binding, agents=frozenset()))
 
 
-def _same(made: Generated, admitted: Sequence[tuple[str, Binding]], subject: Subject) -> bool:
-    """Whether a card that was kept by what was there then is of what is there now."""
-    kept = made.operations
-    return (
-        len(kept) == len(admitted)
-        and all(kept.get(name) is each for name, each in admitted)
-        and (made.entry.description == subject.description)
-    )
+class _Here:
+    """Where a card's operations stand."""
+
+
+def _around(said: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The text of a card before and behind its operations: there are members on both sides."""
+    names = list(said)
+    at = names.index("operations")
+    before = jsontext.encode({name: said[name] for name in names[:at]})
+    after = jsontext.encode({name: said[name] for name in names[at + 1 :]})
+    return before[:-1] + b',"operations":', b"," + after[1:]
 
 
 def declared(binding: Binding) -> str | None:

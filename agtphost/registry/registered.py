@@ -77,7 +77,9 @@ class Registered:
     def after(self, card_id: str = "") -> Iterator[Entry]:
         """All of them with a greater id, in the order of ids."""
         at = bisect_left(self._ids, f"{card_id}\0") if card_id else 0
-        return (self._entries[each] for each in self._ids[at:])
+        ids = self._ids[at:]
+        # It may be gone through in another thread, while cards come and go.
+        return (entry for each in ids if (entry := self._entries.get(each)) is not None)
 
     def item(self, card_id: str) -> tuple[dict[str, Any], int]:
         """What is kept of one, to be changed, and the version that the change is decided on; nothing and 0 of none."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 from zope.interface import implementer
@@ -30,15 +32,17 @@ class ShowCards:
     """
     Answers QUERY.
 
+    :param aside: calls a function that takes its time off the reactor.
     :param cards: bound later: they ask their handler's own bindings.
     """
 
     kind = "built_in"
 
-    def __init__(self) -> None:
+    def __init__(self, aside: Callable[..., Awaitable[Any]]) -> None:
+        self._aside = aside
         self.cards: Cards = None  # type: ignore[assignment]
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         """
         Answer.
 
@@ -47,20 +51,19 @@ class ShowCards:
         card_id = context.path_parameters.get("id")
         return self._list(context) if card_id is None else self._one(context, card_id)
 
-    def _list(self, context: BuiltInContext) -> Answer:
+    async def _list(self, context: BuiltInContext) -> Answer:
         given = context.input
         filters = read_filters(given, known=_OWN)
         limit = parameters.count(given, "limit", DEFAULT, MOST)
         public = given.get("public") in (True, "true")
-        found: list[Listed] = []
-        more = False
-        for listed in self.cards.all(context, _after(given.get("cursor"))):
-            if (public and not listed.entry.public) or not filters.admits(listed):
-                continue
-            if len(found) == limit:
-                more = True
-                break
-            found.append(listed)
+        listed = self.cards.all(context, _after(given.get("cursor")))
+
+        def wanted(each: Listed) -> bool:
+            return (each.entry.public or not public) and filters.admits(each)
+
+        # One more than are shown: then there are more.
+        found = await self._aside(lambda: list(islice(filter(wanted, listed), limit + 1)))
+        more, found = len(found) > limit, found[:limit]
         result: dict[str, Any] = {"agents": [each.shown() for each in found], "count": len(found)}
         if more:
             result["next_cursor"] = cursor_of(found[-1].entry.id)

@@ -18,6 +18,7 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
+from agtphost.vocabulary import jsontext
 from tests.methods.hosts import Toolbox
 from tests.methods.standard.turns import TurnHost
 from tests.methods.test_candidates import endpoint
@@ -38,15 +39,16 @@ def most() -> float:
 class Crowded(TurnHost):
     """A host with as many agents, endpoints and tools as there are."""
 
-    def __init__(self) -> None:
-        super().__init__({"methods": {"standard": "*"}})
+    def __init__(self, agents: int, endpoints: int, **settings: Any) -> None:
+        super().__init__({"methods": {"standard": "*"}, **settings})
+        self.tools = endpoints
         self.clerk = self.agent("clerk", scopes=("activation:run", "things:read"))
         self.poor = self.agent("poor", scopes=("activation:run",))
         one = self.agent("hosted", hosted=True).agent
         self.directory.admit(
-            replace(one, agent_id=sha256(str(n).encode()).hexdigest(), name=f"hosted{n:05}") for n in range(AGENTS)
+            replace(one, agent_id=sha256(str(n).encode()).hexdigest(), name=f"hosted{n:05}") for n in range(agents)
         )
-        for n in range(ENDPOINTS):
+        for n in range(endpoints):
             self.endpoint(
                 *("QUERY", f"/things/t{n}", lambda context: {}, {"name": "string", "count": "integer"}),
                 description=f"Thing {n} of the shop, of which it tells everything",
@@ -57,7 +59,7 @@ class Crowded(TurnHost):
         tools = Toolbox(
             *(
                 endpoint(*("EXECUTE", "/mcp/files", f"Does {n}."), name=f"files.t{n}", required_scopes=("things:read",))
-                for n in range(ENDPOINTS)
+                for n in range(self.tools)
             )
         )
         return replace(super().upstreams(on), mcp=tools)
@@ -65,15 +67,15 @@ class Crowded(TurnHost):
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Crowded]:
-    made = Crowded()
+    made = Crowded(AGENTS, ENDPOINTS)
     assert len(made.core.on.loaded.directory.hosted()) == AGENTS + 1
     made.settle()
     yield made
     made.close()
 
 
-EXPECTED = ("goal-unsatisfiable",)
-"""What a plan is refused for that no endpoint of the caller's leads to."""
+EXPECTED = ("goal-unsatisfiable", "nothing-found")
+"""What some are refused for who may call nothing of it."""
 
 
 def longest(host: Crowded, caller: TestAgent | None, method: str, path: str, given: Mapping[str, Any]) -> float:
@@ -128,3 +130,38 @@ def test_a_list_that_is_made_in_the_reactor_is_found(host: Crowded, monkeypatch:
     assert found is not None
     monkeypatch.setattr(found.binding.handler, "_aside", at_once)
     assert longest(host, host.clerk, *CALLS["the namespace as YAML"]) > 2 * most()
+
+
+CARDS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "a search among cards": ("FIND", "/cards", {"query": "things of the shop"}),
+    "cards by a filter": ("FIND", "/cards", {"filters": {"provider": "nobody"}, "include_metadata": True}),
+    "a list of cards": ("QUERY", "/cards", {"limit": 200}),
+    "all that meets criteria": ("FIND", "/", {"criteria": "things of the shop"}),
+}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Crowded]:
+    """One whose agents have cards, with every endpoint in each."""
+    made = Crowded(length(40, 200), length(60, 1_000), registry={})
+    made.settle()
+    yield made
+    made.close()
+
+
+@pytest.mark.programme
+@each_row("name", CARDS)
+def test_no_card_holds_the_reactor(registry: Crowded, name: str) -> None:
+    for caller in (registry.clerk, registry.poor):
+        seconds = longest(registry, caller, *CARDS[name])
+        print(f"{name} for {caller.agent.name}: {seconds * 1000:.1f} ms")
+        assert seconds < most()
+
+
+def test_a_card_is_written_as_one(registry: Crowded) -> None:
+    """Its operations are those of many cards, and written before; the digest is of what is sent."""
+    answer, _ = registry.longest("QUERY", "/cards/agent:hosted00001", caller=registry.clerk)
+    card = jsontext.decode(answer.body)
+    assert len(card["operations"]) == registry.tools
+    assert answer.body == jsontext.encode(card)
+    assert answer.headers.get("etag") == f'"{sha256(answer.body).hexdigest()}"'

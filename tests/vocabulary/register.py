@@ -127,8 +127,14 @@ CACHES: Final = (
     _cache(
         "registry.generated:HostedCards._made",
         "cards of what is hosted, one for each set of operations that somebody may call",
-        1_024,
+        4_096,
         16 * MIB,
+    ),
+    _cache(
+        "registry.generated:HostedCards._sets",
+        "operations of what is hosted, as cards have them, for each set that somebody may call",
+        64,
+        128 * MIB,
     ),
     _cache("page.live:Lines._made", "events of live feeds, as they are sent", 200, MIB),
     _cache("page.entrance:Entrance._links", "links to the operators' page", 256, MIB, lives="ten minutes"),
