@@ -63,6 +63,9 @@ class Keeper(Protocol):
     def stands_still(self, workflow_id: str) -> bool:
         """Whether no further step may begin: it was paused, or the host stops."""
 
+    def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
+        """What is escalated of a step, and nobody has decided yet; empty for nothing."""
+
     async def journal(self, value: Mapping[str, Any], says: Mapping[str, Any], changes: tuple[Change, ...]) -> None:
         """Make changes durable by themselves."""
 
@@ -212,13 +215,19 @@ class Run:
             "context": {"workflow_id": self.workflow_id, **why},
             "priority": "normal",
         }
+        # One that a process which died has made is not made twice.
+        made_before = self._keeper.escalation_of(self._owner, self.workflow_id, step.number)
         try:
-            made = result_of(await self._ask("ESCALATE", "/", given, key="", follow=None))
+            escalation_id = made_before or await self._escalation(given)
         except Refusal as refusal:
             unheard = {"escalation": {"status": int(refusal.status), "reason": str(refusal.reason)}}
             return Stop(state=items.FAILED, why={**why, **unheard})
-        pause = {"reason": "escalated", "escalation_id": made.get("escalation_id", ""), "step": step.number}
+        pause = {"reason": "escalated", "escalation_id": escalation_id, "step": step.number}
         return Stop(state=items.PAUSED, pause=pause, why=why)
+
+    async def _escalation(self, given: Mapping[str, Any]) -> str:
+        made = result_of(await self._ask("ESCALATE", "/", given, key="", follow=None))
+        return str(made.get("escalation_id", ""))
 
     # One step
 

@@ -26,6 +26,7 @@ from agtphost.contract.table import Match
 from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.invocation import Dispatches
 from agtphost.dispatch.resumption import Resumed, resumed
+from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
@@ -127,6 +128,14 @@ class Workflows:
         """See :class:`~agtphost.methods.standard.orchestration.runner.Keeper`."""
         item = self.held.get(items.WORKFLOW, workflow_id)
         return self._stopping or item is None or item.brief["state"] != items.RUNNING
+
+    def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
+        """See :class:`~agtphost.methods.standard.orchestration.runner.Keeper`."""
+        for item in self.held.of(ESCALATION, owner):
+            about = item.value.get("context") if item.brief.get("status") == "pending" else None
+            if isinstance(about, Mapping) and (about.get("workflow_id"), about.get("step")) == (workflow_id, number):
+                return item.key
+        return ""
 
     async def journal(self, value: Mapping[str, Any], says: Mapping[str, Any], changes: tuple[Change, ...]) -> None:
         """

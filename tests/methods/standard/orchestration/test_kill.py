@@ -131,6 +131,37 @@ def test_each_step_runs_at_most_once(begin: Begin) -> None:
     assert found["finished"] and found["told finished"], found
 
 
+def test_a_failed_step_is_escalated_once_whenever_the_process_dies() -> None:
+    """METH-042: between the ESCALATE and the record that the workflow waits for it as well."""
+    given = {"steps": [book("a"), {**book("b"), "path": "/failing"}], "on_failure": "escalate"}
+
+    def begin(host: Workshop) -> None:
+        host.begin("CHAIN", "/", given, caller=host.caller).addErrback(lambda _: None)
+        host.turn(1)
+
+    counted = MortalStore()
+    host = Workshop(store=counted)
+    assert host.core
+    counted.commits = 0
+    begin(host)
+    waited = 0
+    for number in range(1, counted.commits + 1):
+        store = MortalStore()
+        first = Workshop(store=store)
+        assert first.core
+        store.dies(number, after=True)
+        begin(first)
+        store.lives()
+        second = Workshop(store=store)
+        assert second.core
+        second.turn(1)
+        states = [item.value["state"] for item in second.core.on.evidence.held.all(items.WORKFLOW)]
+        found = list(second.core.on.evidence.held.all("escalation"))
+        assert len(found) == states.count("paused"), (number, states)
+        waited += len(found)
+    assert waited >= 2, "the control: there was something to escalate after some of the deaths"
+
+
 def test_a_runner_that_forgets_what_has_begun_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: without the look at begun steps, some are taken twice."""
     restore = Run.restore
