@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from sys import getsizeof
 from typing import Protocol
 
@@ -12,6 +14,10 @@ from twisted.logger import Logger
 
 from agtphost.protocols.admission import Admission, Crowded, canonical_address
 from agtphost.protocols.limits import LAGGING_IN_ALL, UNREAD, UNREAD_IN_ALL, ConnectionLimits
+from agtphost.vocabulary.steps import TURN
+
+AT_ONCE = 8
+"""Connections whose deadlines are looked at between two looks at the clock."""
 
 log = Logger()
 
@@ -75,6 +81,7 @@ class AcceptingFactory(ServerFactory):
         self._room = room
         self._admission = Admission(limits)
         self._connections: dict[Accepted, None] = {}  # oldest first
+        self._unswept: deque[Accepted] = deque()
         self._lagging: dict[Lagging, None] = {}  # more than UNREAD waits for them, or did
         self._drained: Deferred[None] | None = None
         self._patient = True
@@ -116,10 +123,25 @@ class AcceptingFactory(ServerFactory):
         return self._admission.admit(address, now)
 
     def sweep(self) -> None:
-        """Act on every deadline that is over. To be called every now and then, once a second or so."""
-        now = self._clock.seconds()
-        unread = 0
-        for connection in tuple(self._connections):
+        """
+        Act on every deadline that is over. To be called every now and then, once a second or so.
+
+        Many that are over at the same moment are acted on in several turns of the reactor.
+        """
+        if not self._unswept:
+            self._unswept.extend(self._connections)
+        self._sweep(0)
+
+    def _sweep(self, unread: int) -> None:
+        """:param unread: octets that wait for the peers of those before."""
+        now, began, unswept = self._clock.seconds(), time.thread_time(), self._unswept
+        while unswept:
+            if not len(unswept) % AT_ONCE and time.thread_time() - began > TURN / 2:
+                self._clock.callLater(0, self._sweep, unread)
+                return
+            connection = unswept.popleft()
+            if connection not in self._connections:
+                continue
             try:
                 connection.sweep(now)
                 unread += connection.unread

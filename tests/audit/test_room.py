@@ -23,7 +23,7 @@ from tests.methods.standard.test_turns import most
 from tests.programmes import length
 
 KIND = "notification"
-MANY = length(10_000, 100_000)
+MANY = length(8_000, 100_000)
 OWNERS = [f"{n:064x}" for n in range(1_000)]
 END = 1_000_000
 

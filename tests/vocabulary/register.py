@@ -315,6 +315,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         {
             "mcp.sessions:Session._owed",
             "audit.takeover:Door._waiting",
+            "protocols.accepting:AcceptingFactory._unswept",
             "methods.inspection.feed:RecordFeed._waiting",
             "page.live:Viewing._waiting",
             "adapters.mcp.instances:Instances._by_key",
