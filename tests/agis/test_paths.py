@@ -47,6 +47,8 @@ TABLE = [
     ("FIND", "/delivery-order", []),
     ("FIND", "/transfer/{id}/report", []),
     ("BOOK", "/book", []),
+    *(("FIND", path, []) for path in ("/deal/{id}", "/ride", "/pull-request", "/spend")),
+    ("FIND", "/dealCard", ["4-case", "4-verb-in-path"]),
     ("FIND", "/", []),
 ]
 
