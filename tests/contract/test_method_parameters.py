@@ -11,6 +11,7 @@ from agtphost.contract.method_parameters import CARRIED, DEMANDED, parameter_fau
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
+from agtphost.testing import MemoryHost
 from tests.contract.declarations import SOUND, without_table
 from tests.contract.test_loading import read
 from tests.identity.issued import agent, of_agent
@@ -189,6 +190,31 @@ def test_nothing_free_form_is_run_however_it_was_bound(
     assert (response.status, handler.ran) == (status, ran), response.body
     if status == 404:
         assert body_of(response)["reason"] == "procedure-unregistered" and body_of(response)["remedy"]
+
+
+@each_row(
+    ("name", "free", "sound"),
+    [
+        ("context", "rm -rf /", {"reason": "weekly"}),
+        ("session_id", "rm -rf /", "s-1"),
+        ("task_id", {"a": 1}, "t-1"),
+    ],
+)
+def test_what_every_method_takes_is_no_way_in(name: str, free: Any, sound: Any) -> None:
+    """AGTP-326: an endpoint that declares it gets what it is by the draft, and no text of the caller's."""
+    handler, host = Procedures(), MemoryHost()
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["procedure_id"],
+        "properties": {"procedure_id": {"enum": ["reindex"]}, name: {}},
+    }
+    host.endpoint("RUN", "/procedures", handler.handle, input_schema=schema)
+    runner = host.agent("runner", scopes=("activation:run",))
+    for value, status in ((free, 422), (sound, 200)):
+        answer = host.call("RUN", "/procedures", {"procedure_id": "reindex", name: value}, caller=runner)
+        assert answer.status == status, answer.document
+    assert handler.ran == ["reindex"]
 
 
 def test_what_every_method_takes_is_what_every_built_in_takes() -> None:

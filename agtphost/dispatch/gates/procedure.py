@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
@@ -21,6 +22,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.iagtp import Condition, ILastingGate
 from agtphost.vocabulary import scopes
+from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import finished
@@ -55,6 +57,8 @@ class ProcedureGate:
             raise Refusal(Reason.PROCEDURE_UNKNOWN, details={"parameter": PROCEDURE})
         if "input" in given and not isinstance(given["input"], Mapping):
             raise parameters.invalid("input", "input is no object: RUN takes no free-form text.", "Send an object.")
+        if binding.tier != "A":
+            _require_carried(given)
         if binding.approval:
             return None
         looked_at = generated_code.require_clear(self._held, given)
@@ -65,6 +69,21 @@ class ProcedureGate:
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return () if exchange.settled and exchange.binding is not None and exchange.binding.method != "RUN" else None
+
+
+def _require_carried(given: Mapping[str, Any]) -> None:
+    """
+    What every method takes beside its parameters comes to an operator's endpoint that declares it: as what it is.
+
+    :raises Refusal: 422.
+    """
+    for name in ("session_id", "task_id"):
+        said = given.get(name)
+        if said is not None and not (isinstance(said, str) and is_opaque_id(said)):
+            explanation = f"{name} is no identifier: RUN takes no free-form text."
+            raise parameters.invalid(name, explanation, "Send 1 to 128 visible ASCII characters.")
+    if not isinstance(given.get("context", {}), Mapping):
+        raise parameters.invalid("context", "context is no object: RUN takes no free-form text.", "Send an object.")
 
 
 @implementer(ILastingGate)
