@@ -20,7 +20,8 @@ from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
-from agtphost.wire.headers import Headers
+from agtphost.wire.headers import Common, Headers
+from agtphost.wire.heads import PER_CALL
 
 BOUNDS = ("AGTP-Zone-ID", "Budget-Limit")
 """Fields that bound what is done in a request's course, and so go along with every call that it makes."""
@@ -30,6 +31,14 @@ _BOUNDS = tuple((name, name.lower()) for name in BOUNDS)
 OF_PURCHASE = ("Merchant-ID", "Merchant-Manifest-Fingerprint", "Intent-Assertion", "Cart-Digest")
 COUNTERPARTY = (*OF_PURCHASE, "Budget-Limit")
 """Fields of a purchase, which a PURCHASE made in a request's course needs as much."""
+
+MOST_HEADS = 100
+"""Heads kept of the calls of one invocation: as many as a BATCH has calls."""
+
+MOST_KINDS = 4
+"""The same of all that are made in the course of one peer's requests: as many as the wire keeps of a connection."""
+
+Fields = tuple[tuple[str, str], ...]
 
 MAX_DEPTH = 10
 """Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
@@ -75,7 +84,7 @@ class Invocation:
     authority can shrink on the way, never grow (T-SC-50).
     """
 
-    __slots__ = ("_dispatcher", "_exchange", "_headers", "_inner", "_interim")
+    __slots__ = ("_dispatcher", "_exchange", "_heads", "_inner", "_inside", "_interim", "_lasting", "_usual")
 
     def __init__(self, dispatcher: Dispatches, exchange: Exchange, interim: Interim | None) -> None:
         self._dispatcher = dispatcher
@@ -83,7 +92,10 @@ class Invocation:
         self._interim = interim
         # Alike for every call that it makes, and a BATCH makes many.
         self._inner: Peer | None = None
-        self._headers: Headers | None = None
+        self._inside: _Inside | None = None
+        self._usual: Headers | None = None
+        self._lasting: Fields = ()
+        self._heads: dict[tuple[str, str], _Head] = {}
 
     @property
     def under_way(self) -> UnderWay:
@@ -161,7 +173,9 @@ class Invocation:
         _require_room(self._exchange.peer)
         inner = self._caller() if follow is None else replace(self._caller(), follow=follow)
         kept = OF_PURCHASE if method == "PURCHASE" else ()
-        request = self._request(method, path, input, kept=kept, stream=relay is not None, key=key)
+        request = self._request(
+            method, path, input, kept=kept, stream=relay is not None, key=key, alone=follow is not None
+        )
         response = await self._dispatcher.dispatch(request, inner, relay)
         self._note(response)
         return response
@@ -179,19 +193,19 @@ class Invocation:
         """Who makes the calls: the caller of the present request, from inside this host."""
         if self._inner is None:
             exchange = self._exchange
-            self._inner = replace(
-                exchange.peer,
-                transport=INTERNAL,
-                http=None,
-                stream=False,
-                forwarded={},
-                depth=exchange.peer.depth + 1,
-                greeted=True,
-                acting_principal=exchange.acting_principal,
-                approved=self._approved(),
+            peer, approved = exchange.peer, self._approved()
+            usual = not approved and exchange.granted is None and exchange.acting_principal is None
+            inside = peer.inside
+            if usual and type(inside) is _Inside and inside.peer.link is peer.link:
+                self._inside, self._inner = inside, inside.peer
+                return inside.peer
+            self._inner = _inner(
+                exchange,
+                approved=approved,
                 granted="" if exchange.granted is None else exchange.granted.token,
-                follow=None,
             )
+            if usual:
+                peer.inside = self._inside = _Inside(self._inner)
         return self._inner
 
     @property
@@ -243,19 +257,7 @@ class Invocation:
         """
         exchange = self._exchange
         _require_room(exchange.peer)
-        peer = replace(
-            exchange.peer,
-            transport=INTERNAL,
-            http=None,
-            stream=False,
-            forwarded={},
-            depth=exchange.peer.depth + 1,
-            greeted=True,
-            delegation=lineage,
-            acting_principal=exchange.acting_principal,
-            approved="",
-            follow=None,
-        )
+        peer = _inner(exchange, delegation=lineage, approved="")
         kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(method, path, input, lineage.scope, session_id, kept)
         response = await self._dispatcher.dispatch(request, peer)
@@ -273,12 +275,13 @@ class Invocation:
         *,
         stream: bool = False,
         key: str = "",
+        alone: bool = False,
     ) -> Request:
+        """:param alone: whether its peer is that of no other call."""
         exchange = self._exchange
-        if scope is None and session_id is None and not kept and not key and exchange.call.trace is None:
-            if self._headers is None:
-                self._headers = Headers(self._fields(None, None))
-            return inner_request(method, self._addressed(path), input, self._headers, stream=stream)
+        usual = scope is None and session_id is None and not kept and not key
+        if usual and not alone and exchange.call.trace is None:
+            return self._head(method, path).request(input, stream=stream)
         fields = self._fields(scope, session_id)
         if key:
             fields.append(("Idempotency-Key", key))
@@ -289,6 +292,24 @@ class Invocation:
             if bound is not None:
                 fields.append((name, bound))
         return inner_request(method, self._addressed(path), input, Headers(fields), stream=stream)
+
+    def _head(self, method: str, path: str) -> _Head:
+        """What such a call begins with: those of one kind have it in common from the second on, as on a connection."""
+        head = self._heads.get((method, path))
+        if head is not None:
+            if head.headers.common is None and self._inside is not None:
+                head.headers.common = Common()
+            return head
+        if self._usual is None:
+            self._usual = Headers(self._fields(None, None))
+            self._lasting = tuple(each for each in self._usual.fields if each[0].lower() not in PER_CALL)
+        headers = Headers.indexed(self._usual.fields, self._usual.by_name)
+        head = _Head(method, self._addressed(path), headers)
+        if self._inside is not None:
+            head = self._inside.like(head, self._lasting)
+        if len(self._heads) < MOST_HEADS:
+            self._heads[method, path] = head
+        return head
 
     def _fields(self, scope: frozenset[str] | None, session_id: str | None) -> list[tuple[str, str]]:
         """The fields that say for whom a call is made, with which scopes, and in which task and session."""
@@ -314,6 +335,78 @@ class Invocation:
         return f"/agents/{exchange.agent.name}{path}"
 
 
+def _inner(exchange: Exchange, **more: Any) -> Peer:
+    """Who makes calls in the course of a request: its caller, from inside this host."""
+    return replace(
+        exchange.peer,
+        transport=INTERNAL,
+        http=None,
+        stream=False,
+        forwarded={},
+        depth=exchange.peer.depth + 1,
+        greeted=True,
+        acting_principal=exchange.acting_principal,
+        follow=None,
+        **more,
+    )
+
+
+class _Head:
+    """What a request of this host to itself begins with."""
+
+    __slots__ = ("headers", "line", "method", "path", "query")
+
+    def __init__(self, method: str, path: str, headers: Headers) -> None:
+        self.method, self.headers = method, headers
+        self.path, _, query = path.partition("?")
+        self.query = query or None
+        self.line = f"AGTP/1.0 {method} {self.path}{'?' + query if query else ''}\r\n".encode("ascii")
+
+    def request(self, input: Mapping[str, Any], *, stream: bool) -> Request:
+        """A request with these parameters."""
+        said = {"method": self.method, "parameters": dict(input)}
+        body = jsontext.encode({**said, "context": {"stream": True}} if stream else said)
+        return Request(
+            method=self.method, path=self.path, query=self.query, headers=self.headers, body=body, line=self.line
+        )
+
+
+class _Inside:
+    """
+    The latest kinds of calls that were made in the course of one peer's requests.
+
+    What gates found of one of them holds for the next of its kind, on the same conditions as on a connection
+    (:mod:`agtphost.dispatch.passage`): also where another request makes it.
+
+    :param peer: who makes them, where no grant, approval or principal is to be said.
+    """
+
+    __slots__ = ("_heads", "peer")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self._heads: dict[tuple[bytes, Fields], _Head] = {}
+
+    def like(self, head: _Head, lasting: Fields) -> _Head:
+        """
+        The same head; with what it has in common with an earlier one, if there was any.
+
+        :param lasting: its fields but for those that name one call.
+        """
+        kind = head.line, lasting
+        known = self._heads.get(kind)
+        if known is None:
+            if len(self._heads) >= MOST_KINDS:
+                del self._heads[next(iter(self._heads))]
+            self._heads[kind] = head
+            return head
+        if known.headers.common is None:
+            known.headers.common = Common()
+        head.headers.common = known.headers.common
+        head.method, head.path = known.method, known.path
+        return head
+
+
 def inner_request(
     method: str, path: str, input: Mapping[str, Any], headers: Headers, *, stream: bool = False
 ) -> Request:
@@ -322,11 +415,7 @@ def inner_request(
 
     :param headers: of content type JSON.
     """
-    said = {"method": method, "parameters": dict(input)}
-    body = jsontext.encode({**said, "context": {"stream": True}} if stream else said)
-    path, _, query = path.partition("?")
-    line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
-    return Request(method=method, path=path, query=query or None, headers=headers, body=body, line=line)
+    return _Head(method, path, headers).request(input, stream=stream)
 
 
 def _require_room(peer: Peer) -> None:

@@ -169,7 +169,7 @@ class Following(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Peer:
-    """One connection's other end. ``greeted`` and ``leaving`` are the only members that change."""
+    """One connection's other end. ``greeted``, ``leaving`` and ``inside`` are the only members that change."""
 
     address: str
     """IP address without port, for logs and limits."""
@@ -227,3 +227,6 @@ class Peer:
 
     leaving: set[Callable[[], None]] = field(default_factory=set, repr=False, compare=False)
     """Called once the connection is lost: whoever works for this peer alone may stop."""
+
+    inside: object = field(init=False, default=None, repr=False, compare=False)
+    """What the dispatcher keeps of the calls that this host makes in the course of its requests; never copied."""

@@ -8,7 +8,7 @@ repeated, so that whoever needs exactly one can refuse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 _NONE: frozenset[str] = frozenset()
@@ -38,13 +38,13 @@ class Headers:
         self.fields = tuple(fields)
         """As they were given."""
         # Made at the first look-up: what is written to the wire is mostly never looked up.
-        self._index: dict[str, str] | None = None
+        self._index: Mapping[str, str] | None = None
         self._repeated = _NONE
         self.common: Common | None = None
         """One object for all that differ in identifiers of single calls alone, from the second on of a connection."""
 
     @classmethod
-    def indexed(cls, fields: list[tuple[str, str]], index: dict[str, str]) -> Headers:
+    def indexed(cls, fields: Sequence[tuple[str, str]], index: Mapping[str, str]) -> Headers:
         """
         Headers whose index is built already.
 

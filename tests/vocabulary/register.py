@@ -259,6 +259,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _CALL: frozenset(
         {
+            "dispatch.invocation:Invocation._heads",
+            "dispatch.invocation:_Inside._heads",
             "host.computing:Computing._waiting",
             "methods.standard.collections.entering:Merged._values",
             "methods.standard.collections.entering:Merged.changes",
