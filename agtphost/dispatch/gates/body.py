@@ -51,6 +51,8 @@ def decode(body: bytes, content_type: str | None, *, yaml: bool = False) -> Any:
     """
     if content_type is None:
         raise Refusal(Reason.CONTENT_TYPE_MISSING, remedy=f"Send Content-Type: {media_types.AGTP_JSON}.")
+    if content_type in media_types.JSON_BODIES:
+        return _decode_json(body, jsontext.decode)
     essence = media_types.essence(content_type)
     if essence == media_types.AGTP_YAML:
         if yaml:
@@ -87,6 +89,8 @@ def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """
     if not isinstance(value, dict):
         raise Refusal(Reason.MALFORMED_BODY, "The body is not a JSON object.")
+    if len(value) == 1 and type(parameters := value.get("parameters")) is dict:
+        return parameters or _EMPTY, _EMPTY
     wrapped = "parameters" in value or "method" in value or value.keys() == {"context"}
     if not wrapped or not value.keys() <= ENVELOPE:
         # Also ``{session_id, context}``: the parameters of SUSPEND, and of every method that accepts a context.
