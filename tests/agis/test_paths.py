@@ -41,6 +41,7 @@ TABLE = [
     ("FIND", "reservation", ["4-slash"]),
     ("FIND", "/restaurant/:id", ["4-parameter"]),
     ("FIND", "/restaurant/<id>", ["4-parameter"]),
+    ("FIND", "/<id>/menu", ["4-first", "4-parameter"]),
     ("FIND", "/patient_record", ["4-case"]),
     ("FIND", "/order/submit", ["4-verb-in-path"]),
     ("FIND", "/order", []),

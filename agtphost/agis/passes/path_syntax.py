@@ -40,9 +40,10 @@ def path_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     if "//" in bare:
         message = "a segment of it is empty"
         yield subject.finding("4-case", endpoint.name, place, message, re.sub("/{2,}", "/", bare))
-    if segments and _PARAMETER.fullmatch(segments[0]):
+    if segments and _MEANT.fullmatch(segments[0]):
         message = f"it begins with {segments[0][:64]}, and its first segment is the noun that the parameter is of"
-        yield subject.finding("4-first", endpoint.name, place, message, f"/{thing(segments[0])}/{segments[0]}")
+        fix = f"/{thing(segments[0])}/{mended_segment(segments[0], {})}"
+        yield subject.finding("4-first", endpoint.name, place, message, fix)
     for segment in segments:
         if segment:
             yield from _segment(subject, endpoint, segment)
