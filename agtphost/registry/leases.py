@@ -9,9 +9,9 @@ for the host's own outage too: states stand still, and the registry says so.
 
 from __future__ import annotations
 
-import heapq
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
@@ -20,6 +20,8 @@ from twisted.logger import Logger
 from agtphost.audit.observed import ObservedGroup
 from agtphost.identity.peer import Assurance
 from agtphost.registry.entry import LATE, LIVE, LOST
+from agtphost.vocabulary.sorted_blocks import SortedBlocks
+from agtphost.vocabulary.steps import TURN
 
 SHORTEST = 60.0
 LONGEST = 86_400.0
@@ -35,16 +37,21 @@ WINDOW = 60.0
 FEWEST = 2
 """Cards that have to be lost for that: one alone is no sign of anything."""
 
+AT_ONCE = 1_000
+"""Cards that are gathered between two looks at the clock."""
+
 PROVEN = Assurance.CERTIFICATE.label
 
 Told = Callable[[str, float | None], object]
 """Takes a card's id, and when it was lost; None: it is heard of again."""
 
+Steps = Generator[None, None, None]
+
 log = Logger()
 
 
 class _Lease:
-    __slots__ = ("heard", "lifetime", "owner", "since", "state")
+    __slots__ = ("at", "heard", "lifetime", "owner", "since", "state")
 
     def __init__(self, owner: str, lifetime: float, heard: float, since: float | None) -> None:
         self.owner = owner
@@ -54,6 +61,8 @@ class _Lease:
         """When it was lost; None: it was not, or is heard of again."""
 
         self.state = LIVE
+        self.at: float | None = None
+        """When it is looked at next."""
 
 
 class Leases:
@@ -71,10 +80,11 @@ class Leases:
         self.told = told
         self._leases: dict[str, _Lease] = {}
         self._of: dict[str, dict[str, _Lease]] = {}
-        self._due: list[tuple[float, str]] = []
+        self._due: SortedBlocks[str] = SortedBlocks()
         self._lost: deque[tuple[float, str]] = deque()
         self._held_back: set[str] = set()
         self._timer: Any = None
+        self._looking: Steps | None = None
         self.frozen = False
         """Whether states stand still."""
 
@@ -107,6 +117,8 @@ class Leases:
         """A card has no lease any more."""
         lease = self._leases.pop(card_id, None)
         self._held_back.discard(card_id)
+        if lease is not None and lease.at is not None:
+            self._due.drop((lease.at, card_id))
         if lease is not None and lease.owner:
             cards = self._of[lease.owner]
             del cards[card_id]
@@ -161,23 +173,24 @@ class Leases:
         """Nothing happens by itself any more."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        self._timer = None
+        self._timer = self._looking = None
 
     def _expect(self, card_id: str, lease: _Lease) -> None:
         lifetimes = 1 if lease.state == LIVE else LOST_AFTER
-        self._at(lease.heard + lifetimes * lease.lifetime, card_id)
+        self._at(lease.heard + lifetimes * lease.lifetime, card_id, lease)
 
-    def _at(self, moment: float, card_id: str) -> None:
-        heapq.heappush(self._due, (moment, card_id))
-        if len(self._due) > 4 * len(self._leases) + 64:
-            self._due = list({(when, each) for when, each in self._due if each in self._leases})
-            heapq.heapify(self._due)
+    def _at(self, moment: float, card_id: str, lease: _Lease) -> None:
+        if lease.at is not None:
+            self._due.drop((lease.at, card_id))
+        lease.at = moment
+        self._due.put((moment, card_id), card_id)
         self._set_timer()
 
     def _set_timer(self) -> None:
-        if not self._due:
+        first = self._due.first()
+        if first is None or self._looking is not None:
             return
-        moment = self._due[0][0]
+        moment = first[0][0]
         if self._timer is not None and self._timer.active():
             if self._timer.getTime() <= moment:
                 return
@@ -185,12 +198,26 @@ class Leases:
         self._timer = self._clock.callLater(max(moment - self._clock.seconds(), 0.0), self._look)
 
     def _look(self) -> None:
-        """Something may be due: only what is silent for so long changes."""
+        """Something may be due: as much of it as a turn takes, for all may be silent since the same moment."""
+        if self._looking is None:
+            self._looking = self._looked()
+        began = time.thread_time()
+        for _ in self._looking:
+            if time.thread_time() - began > TURN / 2:
+                self._timer = self._clock.callLater(0, self._look)
+                return
+        self._looking = None
+        self._set_timer()
+
+    def _looked(self) -> Steps:
+        """Only what is silent for so long changes."""
         now, falling = self._clock.seconds(), []
-        while self._due and self._due[0][0] <= now:
-            _, card_id = heapq.heappop(self._due)
-            lease = self._leases.get(card_id)
-            if lease is None or lease.state == LOST:
+        while (first := self._due.first()) is not None and first[0][0] <= now:
+            place, card_id = first
+            self._due.drop(place)
+            lease = self._leases[card_id]
+            lease.at = None
+            if lease.state == LOST:
                 continue
             silent = now - lease.heard
             if silent >= LOST_AFTER * lease.lifetime:
@@ -200,16 +227,27 @@ class Leases:
                 self._expect(card_id, lease)
             elif lease.state == LIVE:
                 self._expect(card_id, lease)
+            yield
         if falling or self.frozen:
-            self._fall(falling, now)
-        self._set_timer()
+            yield from self._fall(falling, now)
 
-    def _fall(self, falling: list[str], now: float) -> None:
+    def _silent(self, card_ids: Iterable[str], now: float) -> Iterator[tuple[str, _Lease]]:
+        """Those of them that have a lease still, and were not heard of while the others had their turn."""
+        for card_id in card_ids:
+            lease = self._leases.get(card_id)
+            if lease is not None and now - lease.heard >= LOST_AFTER * lease.lifetime:
+                yield card_id, lease
+
+    def _fall(self, falling: list[str], now: float) -> Steps:
         """These are silent for too long: they are lost, unless too many are."""
         while self._lost and now - self._lost[0][0] > WINDOW:
             self._lost.popleft()
         recent = [card_id for _, card_id in self._lost if self.state(card_id) == LOST]
-        overdue = {*falling, *recent, *self._held_back}
+        overdue: dict[str, None] = {}
+        for card_ids in (falling, recent, list(self._held_back)):
+            for at in range(0, len(card_ids), AT_ONCE):
+                overdue.update(dict.fromkeys(card_ids[at : at + AT_ONCE]))
+                yield
         if len(overdue) >= FEWEST and len(overdue) * 3 > len(self._leases):
             if not self.frozen:
                 log.warn(
@@ -219,21 +257,20 @@ class Leases:
                     all=len(self._leases),
                 )
             self.frozen = True
-            for card_id in overdue:
-                lease = self._leases[card_id]
+            self._lost.clear()
+            for card_id, lease in self._silent(overdue, now):
+                self._held_back.add(card_id)
                 if lease.state == LOST and lease.since is not None:
                     lease.since = None
                     self.told(card_id, None)
                 lease.state = LATE
-                self._at(now + WINDOW, card_id)
-            self._held_back |= overdue
-            self._lost.clear()
+                self._at(now + WINDOW, card_id, lease)
+                yield
             return
         if self.frozen:
             self.frozen = False
             log.info("the states of registered agents change again")
-        for card_id in overdue:
-            lease = self._leases[card_id]
+        for card_id, lease in self._silent(overdue, now):
             self._held_back.discard(card_id)
             if lease.state != LOST:
                 lease.state = LOST
@@ -241,3 +278,4 @@ class Leases:
                 if lease.since is None:
                     lease.since = self._now()
                 self.told(card_id, lease.since)
+            yield

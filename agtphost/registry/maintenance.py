@@ -8,12 +8,13 @@ took over a URL does not take over what was agreed to.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredList, TimeoutError
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.web.http_headers import Headers
 
@@ -33,6 +34,9 @@ from agtphost.upstream.https import read
 
 AT_ONCE = 8
 """Fetches and probes under way."""
+
+IN_A_TURN = 2_000
+"""Cards that are looked at before others have their turn."""
 
 PROBE_TIMEOUT = 10.0
 DAY = 86_400.0
@@ -99,17 +103,26 @@ class Maintenance:
         if terms is None:
             return
         await self._forget(terms)
-        tasks = [Deferred.fromCoroutine(task) for task in self._tasks(terms)]
+        tasks = [Deferred.fromCoroutine(task) for task in await self._tasks(terms)]
         for task in tasks:
             task.addErrback(lambda failure: log.failure("a registered card was not looked after", failure=failure))
         if tasks:
             await DeferredList(tasks)
 
-    def _tasks(self, terms: Terms) -> list[Any]:
+    async def _entries(self) -> AsyncIterator[Entry]:
+        """All of them; others have their turn in between."""
+        for number, card_id in enumerate(self.registered.ids(), 1):
+            entry = self.registered.get(card_id)
+            if entry is not None:
+                yield entry
+            if not number % IN_A_TURN:
+                await deferLater(self.reactor, 0)
+
+    async def _tasks(self, terms: Terms) -> list[Any]:
         moment = self.reactor.seconds()
         found: list[Any] = []
         probing = terms.providers.probing
-        for entry in self.registered.after():
+        async for entry in self._entries():
             if len(found) >= AT_ONCE:
                 break
             if entry.source.startswith("http") and self._is_due("fetch", entry.id, terms.refetch_seconds, moment):
@@ -144,7 +157,7 @@ class Maintenance:
 
     async def _forget(self, terms: Terms) -> None:
         before = self.now() - terms.forget_days * DAY
-        for entry in [each for each in self.registered.after() if each.lost_since is not None]:
+        async for entry in self._entries():
             if entry.lost_since is not None and entry.lost_since <= before:
                 log.info("the card {id} is forgotten: nothing was heard of its agent", id=entry.id)
                 await self._written(self.registered.removal(entry.id), "card-forgotten", entry.id)

@@ -81,6 +81,10 @@ class Registered:
         # It may be gone through in another thread, while cards come and go.
         return (entry for each in ids if (entry := self._entries.get(each)) is not None)
 
+    def ids(self) -> list[str]:
+        """Of all of them there are now, in their order."""
+        return self._ids.copy()
+
     def item(self, card_id: str) -> tuple[dict[str, Any], int]:
         """What is kept of one, to be changed, and the version that the change is decided on; nothing and 0 of none."""
         item = self._held.get(CARD, card_id)
