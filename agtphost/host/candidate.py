@@ -122,8 +122,10 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
         Keys(taken=tuple(tables), waiting=tuple(waiting)),
         modules=config.endpoints.reload,
     )
+    taken = replace(loaded, tls=old.tls)
+    _ = taken.graph  # made here, where nobody waits for it
     return Candidate(
-        loaded=replace(loaded, tls=old.tls),
+        loaded=taken,
         tls=fresh[0],
         https=https,
         modules=modules,

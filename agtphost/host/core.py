@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from agtphost.contract.binding import Binding
@@ -65,9 +65,15 @@ class Core:
         observe(self.on, self.connected, admission.objection)
 
 
-def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:
+STEP = 100
+"""Endpoints that are bound in one step."""
+
+
+def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
     """
     Build what answers requests. It starts nothing, listens nowhere, and is to be told to :meth:`Core.announce`.
+
+    In steps: with thousands of endpoints it takes longer than others can wait.
 
     :param connected: MCP servers, A2A agents and ACP servers.
     :param factory: what handlers are made with.
@@ -75,15 +81,23 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Co
     :raises agtphost.errors.ConfigurationError: something is named that there is not.
     """
     held, states, lease = on.evidence.held, on.evidence.states, on.lease
+    steps = _composed(on, connected, factory)
     try:
-        with held.leasing.filling(lease), states.leasing.filling(lease):
-            return _composed(on, connected, factory)
+        while True:
+            # What others enter between two steps is theirs.
+            with held.leasing.filling(lease), states.leasing.filling(lease):
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    core: Core = end.value
+                    return core
+            yield
     except BaseException:
         lease.release()
         raise
 
 
-def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Core:
+def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
     config, loaded, reactor, evidence = on.config, on.loaded, on.reactor, on.evidence
     # Contracts: state items that stand in for endpoints nobody registered.
     negotiating = negotiator(
@@ -99,10 +113,18 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
-    offered = purchase.quoting(prepared.bind(factory) for prepared in loaded.bound)
-    bound = governed(config.methods, offered, on.aside)
+    yield
+    ready: list[Binding] = []
+    for prepared in loaded.bound:
+        ready.append(prepared.bind(factory))
+        if not len(ready) % STEP:
+            yield
+    bound = governed(config.methods, purchase.quoting(ready), on.aside)
+    yield
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
+    yield
     table = on.registry.freeze(methods.bindings, bound)
+    yield
     configure_grants(on, connected)
     admission = admitting(on, table, methods, connected, purchase, negotiating, bound)
     # The manifest names those agents alone that can be called.

@@ -12,7 +12,7 @@ over it lets go of what it watches, and servers that no other generation has are
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -22,6 +22,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
@@ -31,6 +32,7 @@ from agtphost.host.upstreams import Upstreaming
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.keys import fastest_signer
 from agtphost.upstream.supervision import State
+from agtphost.vocabulary.steps import finished
 
 log = Logger()
 
@@ -82,7 +84,7 @@ class Generations:
         self.keys = MultiService()  # type: ignore[no-untyped-call]
         """Parent of what keeps the keys of identity providers fresh."""
 
-        self.core = self._compose(on)
+        self.core = finished(self._compose(on))
         self._begin(self.core)
         self._put_in_force(self.core)
 
@@ -103,22 +105,24 @@ class Generations:
 
     # Candidates
 
-    def compose(self, loaded: Loaded) -> Core:
+    def compose(self, loaded: Loaded) -> Generator[None, None, Core]:
         """
         A further generation, which is to be given to :meth:`discard` or to :meth:`turn_to`. It starts nothing.
+
+        It is made in steps, as is due to thousands of endpoints: while calls are answered.
 
         :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
         :raises agtphost.errors.ConfigurationError: something is named that there is not.
         """
-        core = self._compose(self._on.under(loaded))
+        core = yield from self._compose(self._on.under(loaded))
         for prepare in self._prepared:
             prepare(core)
         return core
 
-    def _compose(self, on: Foundation) -> Core:
+    def _compose(self, on: Foundation) -> Generator[None, None, Core]:
         connected, factory = self._upstreaming.of(on), self._factory.another()
         try:
-            return compose(on, connected, factory)
+            return (yield from compose(on, connected, factory))
         except BaseException:
             self._upstreaming.discard(connected)
             self._factory.close(factory)
@@ -133,6 +137,7 @@ class Generations:
         """Start what is new behind it, and wait for that: calls should find it, as they do after a start."""
         fresh = self._begin(core)
         reactor = self._on.reactor
+        await in_turns(core.shown.publication.prepare(), reactor)
         until = reactor.seconds() + PATIENCE
         while any(each.state is State.STARTING for each in fresh) and reactor.seconds() < until:
             await deferLater(reactor, LOOK)

@@ -48,7 +48,7 @@ def negotiator(
         held,
         book=loaded.recipes,
         rules=RecipeRules(catalog=loaded.catalog, custom=loaded.policy.custom, never=NEVER),
-        endpoints=loaded.endpoints,
+        graph=loaded.graph,
         bindings=bindings,
         policy=loaded.policy,
         authorization=authorization,

@@ -25,7 +25,7 @@ from agtphost.host.revision import History, Revision
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import Item, Keeper, Kept, item, kept, text_pieces
+from agtphost.identity.kept_forms import STEP, Item, Keeper, Kept, item, kept, text_pieces
 from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import signing
@@ -132,6 +132,20 @@ class Publication:
         """
         self._announce = announce
         self.refresh()
+
+    def prepare(self) -> Generator[None, None, None]:
+        """
+        Write what every form has, in steps; a configuration that comes into force does so in one turn of the reactor.
+
+        Whoever does not wait for that has it written when it is first needed.
+        """
+        fixed: list[Item] = []
+        for entry in manifest.project_all(self._built_ins(), self._endpoints, self._catalog):
+            fixed.append(item(entry))
+            if not len(fixed) % STEP:
+                yield
+        self._fixed = tuple(fixed)
+        yield from self._agents.prepare(self._hosted())
 
     async def __call__(self, disclosed: bool, known: bool = False) -> Answer:
         """

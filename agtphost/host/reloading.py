@@ -20,6 +20,7 @@ from twisted.logger import Logger
 from agtphost.audit.configurations import ADOPTED, REFUSED
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
 from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.candidate import Candidate, Running, read_candidate
@@ -106,7 +107,7 @@ class Reloading:
             candidate = await self._read()
             if not candidate.outcome.taken:
                 return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
-            core = self._made(candidate)
+            core = await self._made(candidate)
             if check:
                 self._generations.discard(core)
                 return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
@@ -137,7 +138,7 @@ class Reloading:
     def _config(self) -> Any:
         return self._running.loaded.config
 
-    def _made(self, candidate: Candidate) -> Core:
+    async def _made(self, candidate: Candidate) -> Core:
         """
         Everything that answers requests, as the candidate has it.
 
@@ -147,7 +148,7 @@ class Reloading:
         if problems:
             raise ConfigurationError(problems)
         try:
-            core = self._generations.compose(candidate.loaded)
+            core = await in_turns(self._generations.compose(candidate.loaded), self._reactor)
         except ConfigurationError:
             raise
         except Exception as error:

@@ -7,7 +7,7 @@ items of which few change, only what changed is written anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -16,6 +16,9 @@ from agtphost.identity.canonical import canonical
 from agtphost.vocabulary import jsontext
 
 Source = TypeVar("Source")
+
+STEP = 50
+"""Items that are made in one step."""
 
 
 class Kept(list[Any]):
@@ -61,7 +64,7 @@ class _Written:
     value: Any = field(compare=False)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)
 def _form(written: _Written) -> bytes:
     """The canonical form: a host that reads its files anew writes most of its items as before."""
     return canonical(written.value)
@@ -91,6 +94,16 @@ class Keeper(Generic[Source]):
         self._name = name
         self._make = make
         self._items: dict[str, tuple[Source, Item]] = {}
+
+    def prepare(self, sources: Iterable[Source]) -> Generator[None, None, None]:
+        """Make items in steps, so that their array has little left to make."""
+        for number, source in enumerate(sources, 1):
+            name = self._name(source)
+            found = self._items.get(name)
+            if found is None or found[0] is not source:
+                self._items[name] = source, item(self._make(source))
+            if not number % STEP:
+                yield
 
     def __call__(self, sources: Iterable[Source]) -> Kept:
         """The array of what is made of the sources, in their order."""

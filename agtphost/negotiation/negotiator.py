@@ -11,7 +11,6 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change, StreamEvent
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
-from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.recipes.loading import RecipeRules
@@ -30,6 +29,7 @@ from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContrac
 from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import Accepted, Evaluation
 from agtphost.negotiation.failed_attempts import Attempts
+from agtphost.negotiation.graph import EndpointGraph
 from agtphost.negotiation.lasting import Lasting
 from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.pending import Pending, Reviews
@@ -55,7 +55,7 @@ class Negotiator:
     Everything of AGTP-API section 10.
 
     :param bindings: everything registered.
-    :param endpoints: the operator's endpoints, which syntheses are made of.
+    :param graph: the operator's endpoints, which syntheses are made of.
     :param compose: makes the handler of a recipe.
     :param now: seconds since the Unix epoch.
     :param lasting: what an earlier configuration's negotiator left in memory; None: there was none.
@@ -68,7 +68,7 @@ class Negotiator:
         *,
         book: RecipeBook,
         rules: RecipeRules,
-        endpoints: Sequence[Endpoint],
+        graph: EndpointGraph,
         bindings: Callable[[], Sequence[Binding]],
         policy: MethodPolicy,
         compose: Callable[[Recipe], IHandler],
@@ -86,7 +86,7 @@ class Negotiator:
 
         self._now = milliseconds
         self._synthesizer = Synthesizer(
-            book, endpoints, rules, max_depth=settings.policies.max_synthesis_depth, floor=settings.min_assurance
+            book, graph, rules, max_depth=settings.policies.max_synthesis_depth, floor=settings.min_assurance
         )
         self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds, lasting.links)
         self._attempts = Attempts(held, milliseconds)

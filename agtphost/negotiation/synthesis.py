@@ -9,7 +9,7 @@ that its caller could not do step by step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,7 @@ class Synthesizer:
     Finds what answers a method and path.
 
     :param book: the operator's recipes.
-    :param endpoints: the operator's endpoints.
+    :param graph: the operator's endpoints.
     :param rules: what a captured recipe is read by.
     :param max_depth: steps of one synthesized endpoint.
     :param floor: how surely the caller of what the gate delivers must be known at least.
@@ -78,14 +78,14 @@ class Synthesizer:
     def __init__(
         self,
         book: RecipeBook,
-        endpoints: Sequence[Endpoint],
+        graph: EndpointGraph,
         rules: RecipeRules,
         *,
         max_depth: int,
         floor: Assurance,
     ) -> None:
         self.book = book
-        self._graph = EndpointGraph([endpoint for endpoint in endpoints if endpoint.method not in rules.never])
+        self._graph = graph
         self._rules = rules
         self._max_depth = max_depth
         self._floor = floor

@@ -31,6 +31,7 @@ from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.loaded import config_of, loaded_of
 from agtphost.testing.reactor import InTurn, MemoryReactor
+from agtphost.vocabulary.steps import finished
 from agtphost.wire import Limits
 
 ADDRESS = "127.0.0.1"
@@ -145,7 +146,7 @@ class MemoryHost:
         factory.threads = InTurn(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, self.seconds)
         on = self.foundation(Foundation.of(loaded, self.clock, evidence, self.seconds))
-        core = compose(on, self.upstreams(on), factory)
+        core = finished(compose(on, self.upstreams(on), factory))
         core.announce()
         evidence.ledger.start()
         on.lasting.workflows.start()

@@ -226,7 +226,7 @@ def _literal_faults(segment: str, words: Collection[str]) -> Iterator[str]:
             yield f"the segment {shown!r} is refused: {offence[0].lower()}{offence[1:].rstrip('.')}"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)
 def parse_template(path: str) -> Template:
     """
     Take an endpoint's path apart. The latest are remembered: every table and recipe asks for the same ones.

@@ -24,6 +24,7 @@ from agtphost.host.upstreams import Upstreaming
 from agtphost.stores import MemoryStore
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.reactor import MemoryReactor
+from agtphost.vocabulary.steps import finished
 from tests.system.hosting import sample
 
 TIMES = 40
@@ -46,8 +47,9 @@ class Made:
         return sum(map(len, held._watchers.values())) + len(states._watchers)
 
     def another(self) -> None:
-        core = self.generations.compose(self.loaded)
+        core = finished(self.generations.compose(self.loaded))
         begun = Deferred.fromCoroutine(self.generations.begin(core))
+        self.reactor.settle()
         assert begun.called, "no server is starting"
         self.generations.turn_to(core)
         self.reactor.advance(0)
@@ -67,7 +69,7 @@ def test_nothing_is_left_of_those_that_are_over(made: Made) -> None:
     for _ in range(TIMES):
         made.another()
         seen.append(weakref.ref(made.generations.core.admission.dispatcher))
-        made.generations.discard(made.generations.compose(made.loaded))
+        made.generations.discard(finished(made.generations.compose(made.loaded)))
     assert sum(each() is not None for each in seen) <= COLLECT + 1, "what is left is bounded without a collection"
     gc.collect()
     assert made.watchers() == watched and made.generations.living == 1
@@ -97,7 +99,7 @@ def test_a_candidate_that_cannot_be_made_leaves_nothing(made: Made, monkeypatch:
 
     monkeypatch.setattr("agtphost.host.core.front_facts", fails)
     with pytest.raises(RuntimeError):
-        made.generations.compose(made.loaded)
+        finished(made.generations.compose(made.loaded))
     assert made.watchers() == watched and made.generations.living == 1
 
 

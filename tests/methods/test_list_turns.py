@@ -7,18 +7,25 @@ on one with a tenth of it, which the ordinary run looks at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
+from agtphost.dispatch.encoding import in_turns
+from agtphost.host.core import Core, compose
 from agtphost.host.foundation import Foundation
+from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.root import settle_collector
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.steps import finished
 from tests.methods.hosts import Toolbox
 from tests.methods.standard.turns import TurnHost
 from tests.methods.test_candidates import endpoint
@@ -165,3 +172,49 @@ def test_a_card_is_written_as_one(registry: Crowded) -> None:
     assert len(card["operations"]) == registry.tools
     assert answer.body == jsontext.encode(card)
     assert answer.headers.get("etag") == f'"{sha256(answer.body).hexdigest()}"'
+
+
+@pytest.fixture
+def settled() -> Iterator[Callable[[], None]]:
+    """Has the collector of garbage do as in a host that has started."""
+    thresholds = gc.get_threshold()
+    yield settle_collector
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+def taken_up(host: Crowded, *, at_once: bool) -> float:
+    """Seconds of the longest turn while another configuration is made, and comes into force."""
+    on = host.core.on.under(host.core.on.loaded)
+    made: list[Core] = []
+
+    async def reload() -> None:
+        core = await in_turns(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1)), host.turns)
+        await in_turns(core.shown.publication.prepare(), host.turns)
+        made.append(core)
+
+    host.settle()
+    host.turns.taken.clear()
+    if at_once:
+        host.turns.counted(
+            lambda: made.append(finished(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1))))
+        )
+    else:
+        Deferred.fromCoroutine(reload())
+        host.turns.until(lambda: made)
+    host.turns.counted(made[0].announce)
+    on.lease.release()
+    on.registry.clear()
+    return max(host.turns.taken)
+
+
+@pytest.mark.programme
+def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> None:
+    """With thousands of endpoints it is made in steps; the control makes it in one turn."""
+    host = Crowded(length(100, 2_000), length(2_000, 5_000))
+    assert host.core
+    settled()
+    seconds = min(taken_up(host, at_once=False) for _ in range(3))
+    print(f"another configuration {seconds * 1000:.1f} ms")
+    assert seconds < limit() * 0.4 < taken_up(host, at_once=True)
+    host.close()
