@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from zope.interface import implementer
@@ -109,15 +109,20 @@ class Check:
         servers = {_server_of(each) for each in tools if context.admits(each)} - {""}
         if target in servers:
             return [self._server(target)]
-        # Which tools a server has that has never run is not known, and neither is who may call them.
-        report = self._report(target)
-        if (
-            report is not None
-            and report.get("state") == "idle"
-            and not any(_server_of(each) == target for each in tools)
-        ):
-            return [_one("server", target, IDLE)]
-        return []
+        if target not in self._unheard(tools):
+            return []
+        idle = (self._report(target) or {}).get("state") == "idle"
+        return [_one("server", target, IDLE) if idle else self._server(target)]
+
+    def _unheard(self, tools: Iterable[Binding]) -> list[str]:
+        """
+        Servers that have said nothing of their tools, as they do not run: nobody knows who may call these.
+
+        That one is down is what CHECK is asked for (methods v01 section 8.9).
+        """
+        heard = {_server_of(each) for each in tools}
+        waiting = (each for each in self._parts.upstreams() if each.get("state") not in (None, "up"))
+        return [name for each in waiting if (name := str(each.get("name"))) not in heard]
 
     def _report(self, name: str) -> Mapping[str, Any] | None:
         return next((each for each in self._parts.upstreams() if each.get("name") == name), None)
@@ -156,9 +161,10 @@ class Check:
     def _dependencies(self, context: BuiltInContext, agent: Agent) -> Iterator[Component]:
         """What the agent cannot work without here: the store, and servers whose tools it offers to the caller."""
         yield from self._store()
-        tools = (tool for adapter in self._parts.adapters for tool in adapter.tools())
+        tools = [tool for adapter in self._parts.adapters for tool in adapter.tools()]
         offered = (tool for tool in tools if not tool.agents or agent.agent_id in tool.agents)
-        for name in sorted({_server_of(tool) for tool in offered if context.admits(tool)} - {""}):
+        down = {name for name in self._unheard(tools) if (self._report(name) or {}).get("state") != "idle"}
+        for name in sorted({_server_of(tool) for tool in offered if context.admits(tool)} - {""} | down):
             yield self._server(name)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from agtphost.contract.binding import Binding
+from agtphost.host.foundation import Foundation
+from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.testing import Answer, MemoryHost, TestAgent
+from tests.methods.granting_hosts import Shelf
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,39 @@ def test_what_is_down_is_told(checked: tuple[MemoryHost, TestAgent], monkeypatch
     monkeypatch.setattr(type(host.core.on.evidence.ledger), "low", True)
     found = ask(checked, "librarian", depth="deep").result
     assert (found["status"], found["components"][0]["status"]) == ("degraded", "up")
+
+
+class Silent(Shelf):
+    """Three servers that have said nothing of their tools, and why."""
+
+    def tools(self) -> Sequence[Binding]:
+        return []
+
+    def upstreams(self) -> Sequence[Mapping[str, object]]:
+        return [{"name": name, "state": name} for name in ("idle", "backoff", "failed")]
+
+
+class SilentHost(MemoryHost):
+    """It has them behind it."""
+
+    def upstreams(self, on: Foundation) -> Upstreams:
+        return Upstreams(mcp=Silent(), web=WebUpstreams(adapters=(), services=(), a2a={}))  # type: ignore[arg-type]
+
+
+def test_a_server_that_does_not_come_up_is_down_and_no_stranger() -> None:
+    """METH-050: the draft's use case, which processors are there; what they have was never heard."""
+    host = SilentHost({"methods": {"standard": ["CHECK"]}})
+    desk, caller = host.agent("desk", hosted=True), host.agent("caller")
+    assert desk
+    statuses = {}
+    for name in ("idle", "backoff", "failed"):
+        answer = host.call("CHECK", "/", {"target": name}, caller=caller)
+        assert answer.status == 200, answer.document
+        statuses[name] = answer.result["status"]
+    assert statuses == {"idle": "up", "backoff": "down", "failed": "down"}
+    deep = host.call("CHECK", "/", {"target": "desk", "depth": "deep"}, caller=caller).result
+    servers = [each["name"] for each in deep["components"] if each["component"] == "server"]
+    assert (deep["status"], servers) == ("down", ["backoff", "failed"])
 
 
 def test_what_is_nothing_is_404(checked: tuple[MemoryHost, TestAgent]) -> None:
