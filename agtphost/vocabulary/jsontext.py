@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -44,6 +45,9 @@ OWN = 4_096
 MAX_INTEGER = 2**53
 """Beyond this, readers that hold numbers as doubles see another value."""
 
+MAX_FRACTION = sys.float_info.max
+"""Beyond this there is nothing but infinity."""
+
 
 class JSONTextError(ValueError):
     """The text is not JSON as this host reads it; the message says where and why."""
@@ -75,7 +79,7 @@ def _integer(text: str) -> int:
 
 def _fraction(text: str) -> float:
     value = float(text) if len(text) <= 64 else _refuse("a number has more than 64 characters")
-    if value in (float("inf"), float("-inf")):
+    if not -MAX_FRACTION <= value <= MAX_FRACTION:
         _refuse("a number is too large")
     return value
 
@@ -101,6 +105,8 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 _STARTS = frozenset("{[")
 _SURROGATE = re.compile(rb"\\u[dD]")  # Escaped: in a string that has none, no half of a pair can stand alone.
 _NESTING = frozenset({dict, list})
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_BESIDE_NESTING = bytes(octet for octet in range(256) if octet not in b"[]{}")
 _scan: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
 _scan_own: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder(parse_int=_integer))["scan_once"]
 
@@ -154,6 +160,26 @@ def _measure(value: Any, max_depth: int, max_tokens: int) -> None:
         if tokens > max_tokens:
             _refuse(f"it has more than {max_tokens} values and names")
         level = below
+
+
+def _measure_outside(outside: bytes, max_depth: int, max_tokens: int) -> None:
+    """
+    The same as :func:`_measure` of a large text that was read, in passes in C.
+
+    :param outside: what of it stands outside of strings.
+    """
+    nesting = outside.translate(_ONE_KIND, _BESIDE_NESTING)
+    bare = outside.translate(None, b" \t\n\r")
+    # What has members has one more than commas.
+    filled = nesting.count(b"[") - bare.count(b"{}") - bare.count(b"[]")
+    if filled + bare.count(b",") + bare.count(b":") > max_tokens:
+        _refuse(f"it has more than {max_tokens} values and names")
+    for _ in range(max_depth):
+        if not nesting:
+            return
+        nesting = nesting.replace(b"[]", b"")
+    if nesting:
+        _refuse(f"it is nested more than {max_depth} deep")
 
 
 def _read(text: str) -> Any:
@@ -217,19 +243,22 @@ def _require_few(outside: bytes, max_tokens: int) -> None:
         _refuse(f"it has more than {max_tokens} values and names")
 
 
-def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool]:
+def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool, bytes]:
     """
     Refuse a text that has too many values and names.
 
-    :return: how many arrays and objects it may have, and whether its values have to be counted once they are made.
+    :return: how many arrays and objects it may have, whether its values have to be counted once they are made, and
+        what of it stands outside of strings where that was looked for.
     """
+    outside = b""
     if len(octets) < LARGE:
         openings = octets.count(b"{") + octets.count(b"[")
         # A short text cannot have too many, whatever its octets are.
         many = len(octets) > max_tokens and openings + octets.count(b",") > max_tokens
         if many:
-            _require_few(_outside_strings(octets, max_tokens), max_tokens)
-        return openings, many
+            outside = _outside_strings(octets, max_tokens)
+            _require_few(outside, max_tokens)
+        return openings, many, outside
     # Where nothing is escaped, cutting at every mark costs less than passing over the strings one by one.
     outside = (_outside_long_strings if b"\\" in octets else _outside_strings)(octets, max_tokens)
     if len(outside) > MOST_OUTSIDE:
@@ -238,7 +267,7 @@ def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool]:
     many = openings + outside.count(b",") > max_tokens
     if many:
         _require_few(outside, max_tokens)
-    return openings, many
+    return openings, many, outside
 
 
 def _require_text(value: Any) -> None:
@@ -272,14 +301,16 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JSONTextError(f"it is not UTF-8 (octet {error.start})") from None
-    openings, many = _counted(octets, max_tokens)
+    openings, many, outside = _counted(octets, max_tokens)
     try:
         value = _read(text)
     except RecursionError:
         raise JSONTextError(f"it is nested more than {max_depth} deep") from None
     except json.JSONDecodeError as error:
         raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
-    if openings > max_depth or many:
+    if outside and (openings > max_depth or many):
+        _measure_outside(outside, max_depth, max_tokens)
+    elif openings > max_depth or many:
         _measure(value, max_depth, max_tokens)
     if b"\\" in octets and (len(octets) >= LARGE or _SURROGATE.search(octets)):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -175,6 +176,37 @@ def test_values_of_large_texts_are_counted(space: str) -> None:
         assert len(jsontext.decode(few.encode())) == 49_991
         with pytest.raises(jsontext.JSONTextError, match="more than 50000 values"):
             jsontext.decode((f"[{long}" + f",{space}{item}" * 50_001 + "]").encode())
+
+
+def test_what_is_counted_in_a_text_is_what_is_counted_in_its_value() -> None:
+    """Values, names and depth of a large text are looked for in its signs, those of others when they are made."""
+    chance = random.Random(7)
+
+    def made(depth: int) -> object:
+        kind = chance.random()
+        if not depth or kind < 0.4:
+            return chance.choice([1, -2.5, "[]{},:", '"\\', "ä\n", True, None, "]}"])
+        if kind < 0.7:
+            return [made(depth - 1) for _ in range(chance.randrange(4))]
+        return {f"k{n}{chance.choice(['', '{}', '[,:'])}": made(depth - 1) for n in range(chance.randrange(4))}
+
+    def refused(measure: Callable[[int, int], object], depth: int, tokens: int) -> bool:
+        try:
+            measure(depth, tokens)
+        except jsontext.JSONTextError:
+            return True
+        return False
+
+    found = set()
+    for number in range(1_500):
+        value = made(chance.randrange(7))
+        text = json.dumps(value, ensure_ascii=bool(number % 2), indent=chance.choice([None, 1])).encode()
+        outside = (jsontext._outside_strings, jsontext._outside_long_strings)[number % 3 == 0](text, 1_000)
+        bounds = chance.randrange(1, 8), chance.randrange(1, 40)
+        expected = refused(partial(jsontext._measure, value), *bounds)
+        assert refused(partial(jsontext._measure_outside, outside), *bounds) == expected, (value, bounds)
+        found.add(expected)
+    assert found == {True, False}
 
 
 def test_what_stands_outside_of_strings_is_bounded() -> None:

@@ -17,8 +17,9 @@ import pytest
 
 from agtphost.host.root import settle_collector
 from agtphost.methods.standard import table
+from agtphost.methods.standard.collections import syncing
 from tests.methods.standard.full import MANY, SOON, WAITING, Full, most
-from tests.methods.standard.largest import LARGE, PROVIDED, Large, Provided
+from tests.methods.standard.largest import LARGE, PROVIDED, Large, Provided, call
 from tests.methods.standard.turns import TurnHost
 from tests.programmes import length
 from tests.rows import each_row
@@ -104,6 +105,21 @@ def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
     assert seconds < most()
 
 
+@pytest.mark.programme
+def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
+    """Workflows that go on after a restart or whose time has come, publications, and subscriptions that look."""
+    held = host.core.on.evidence.held
+    callers = {each.agent.agent_id for each in (host.clerk, host.writer)}
+    states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner not in callers)
+    assert states == {"interrupted": WAITING, "scheduled": WAITING}, "nobody answers for them any more"
+    found = [host.resumed, host.passes(2 * SOON), host.passes(10.0)]
+    print([f"{seconds * 1000:.1f} ms" for seconds in found])
+    states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner not in callers)
+    assert states == {"interrupted": 2 * WAITING}
+    assert held.count("publication") == 0 and len(host.core.on.lasting.stocks.of("board")) == 5 * WAITING
+    assert max(found) < most()
+
+
 def largest(host: TurnHost, large: Large) -> float:
     """The best of three, where the first is too long; the call succeeds, or shows the bound that it is to show."""
     found = []
@@ -147,21 +163,24 @@ def test_the_fifty_are_all_looked_at() -> None:
 
 
 @pytest.mark.programme
-def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
-    """Workflows that go on after a restart or whose time has come, publications, and subscriptions that look."""
-    held = host.core.on.evidence.held
-    callers = {each.agent.agent_id for each in (host.clerk, host.writer)}
-    states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner not in callers)
-    assert states == {"interrupted": WAITING, "scheduled": WAITING}, "nobody answers for them any more"
-    found = [host.resumed, host.passes(2 * SOON), host.passes(10.0)]
-    print([f"{seconds * 1000:.1f} ms" for seconds in found])
-    states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner not in callers)
-    assert states == {"interrupted": 2 * WAITING}
-    assert held.count("publication") == 0 and len(host.core.on.lasting.stocks.of("board")) == 5 * WAITING
-    assert max(found) < most()
-
-
-@pytest.mark.programme
 def test_what_holds_the_reactor_is_found(host: Full) -> None:
     """The control: a function that computes for as long as two turns and a half."""
     assert longest(host, "QUERY", dict, "/long") > 2 * most()
+
+
+def test_a_call_that_is_refused_shows_nothing(host: Full) -> None:
+    """The control: it is no largest input that a method takes."""
+    with pytest.raises(AssertionError):
+        largest(host, call("FETCH", resource_id="goods/none"))
+
+
+@pytest.mark.programme
+def test_what_is_done_in_one_turn_again_is_found(host: Full, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: SYNC with a remote that is told of everything at once."""
+    large = LARGE["SYNC 500 long ones to a remote"]
+    in_parts = largest(host, large)
+    for name in ("PART", "VALUES"):
+        monkeypatch.setattr(syncing, name, 1 << 30)
+    at_once = largest(host, large)
+    assert at_once > 2 * in_parts, (at_once, in_parts)
+    assert at_once > length(0.0, most())

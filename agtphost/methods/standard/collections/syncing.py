@@ -24,8 +24,8 @@ from agtphost.vocabulary.reasons import Reason
 
 DIRECTIONS = ("pull", "push", "bidirectional")
 POLICIES = ("remote_wins", "local_wins", "manual")
-PART, VALUES = 1_048_576, 20_000
-"""Octets and values of the items that a remote is told of in one call: of more, there are several."""
+PART, VALUES = 1_048_576, 35_000
+"""Octets, and values and names, of the items that a remote is told of in one call: of more, there are several."""
 
 
 @implementer(IBuiltInHandler)
