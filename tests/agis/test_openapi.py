@@ -169,6 +169,17 @@ def test_many_methods_of_one_path_come_back() -> None:
     assert from_openapi(read_openapi(json.dumps(exported).encode())).examined().conforms
 
 
+def test_a_value_that_looks_like_a_reference_is_none() -> None:
+    """In a default or an enum it is a value, wherever it seems to lead."""
+    for odd in ({"$ref": "#"}, {"$ref": "#/components/schemas/Pet"}, {"$ref": "Pet"}):
+        for place in ("default", "const", "enum", "examples"):
+            schema = {"type": "object", "properties": {"a": {place: [odd] if place in ("enum", "examples") else odd}}}
+            body = {"content": {"application/json": {"schema": schema}}}
+            operation = {"operationId": "adoptPet", "requestBody": body, "responses": {"200": {"description": "ok"}}}
+            document = {"openapi": "3.1.0", "paths": {"/pet": {"post": operation}}}
+            assert from_openapi(document).document["endpoints"][0]["path"] == "/pet"
+
+
 def test_operations_of_one_name_are_told_apart() -> None:
     """By a number at the last noun; a parameter stays one."""
     operation = {"operationId": "showThing", "responses": {"200": {"description": "ok"}}}

@@ -273,8 +273,8 @@ class SchemaConverter:
         for step in range(reach + 1):
             further: list[str] = []
             for name in waiting:
-                if name in definitions:
-                    continue
+                if name in definitions or name not in self._named:
+                    continue  # What is no reference, but a value of a default or an enum, leads nowhere.
                 if len(definitions) >= DEFINITIONS:
                     return None
                 if step == reach:
