@@ -288,3 +288,6 @@ class IRecordStore(Interface):
 
     def proven(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
         """What ``prove`` returns, called off the reactor with what reads the tiles of that tree."""
+
+    def aside(make: Callable[[], Any]) -> Awaitable[Any]:
+        """What ``make`` returns, called off the reactor: to read many records takes a while."""

@@ -49,6 +49,9 @@ class ReadACL(Enum):
 
 Target = Callable[[BuiltInContext], Awaitable[Mapping[str, Any] | Answer]]
 
+FEW = 50
+"""Records of one answer that are read without another thread."""
+
 FURTHEST = 10_000
 """Events of one stream that parts of it reach back to."""
 
@@ -172,7 +175,7 @@ class Inspection:
         before = self._continuations.position(context) or parameters.count(context.input, "before", 0, 2**53) or None
         records = await self._records.walk(chain, before, limit)
         return Answer(
-            result={"agent_id": chain, "records": entries(records), "count": len(records)},
+            result={"agent_id": chain, "records": await self._entries(records), "count": len(records)},
             # The first record of a chain has the number 1.
             headers=self._more(context, records[-1].seq, len(records) == limit and records[-1].seq > 1)
             if records
@@ -190,7 +193,7 @@ class Inspection:
         rest = await self._events(agent_id, before, limit + 1)
         events = rest[:limit]
         return Answer(
-            result={"agent_id": agent_id, "events": entries(events), "event_count": len(events)},
+            result={"agent_id": agent_id, "events": await self._entries(events), "event_count": len(events)},
             headers=self._more(context, events[-1].seq, len(rest) > limit) if events else (),
         )
 
@@ -203,6 +206,12 @@ class Inspection:
             if len(rest) >= count or len(newest) < reach or reach >= FURTHEST:
                 return rest
             reach *= 2
+
+    async def _entries(self, records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
+        if len(records) <= FEW:
+            return entries(records)
+        shown: list[dict[str, Any]] = await self._records.aside(lambda: entries(records))
+        return shown
 
     async def _named_chain(self, context: BuiltInContext) -> str:
         if context.input.get("chain") == HOST:
