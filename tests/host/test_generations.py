@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -13,6 +15,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.config import Config, load
 from agtphost.config.live import RESTART, WHOLE, settled
+from agtphost.contract.binding import Binding
 from agtphost.handlers.function import UnresolvableFunction
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
@@ -46,8 +49,9 @@ class Made:
         held, states = self.evidence.held, self.evidence.states
         return sum(map(len, held._watchers.values())) + len(states._watchers)
 
-    def another(self) -> None:
+    def another(self, bound: Sequence[Binding] | None = None) -> None:
         core = finished(self.generations.compose(self.loaded))
+        core = core if bound is None else replace(core, bound=bound)
         begun = Deferred.fromCoroutine(self.generations.begin(core))
         self.reactor.settle()
         assert begun.called, "no server is starting"
@@ -75,6 +79,21 @@ def test_nothing_is_left_of_those_that_are_over(made: Made) -> None:
     assert made.watchers() == watched and made.generations.living == 1
     assert [each() is not None for each in seen] == [*[False] * TIMES, True]
     assert next(iter(made.generations.core.connected.mcp.servers.values())) is server, "it is configured as it was"
+
+
+def test_what_many_endpoints_leave_is_collected_sooner(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once it would hold everybody up; the control: of few it is left to come together."""
+    collected: list[int] = []
+    monkeypatch.setattr("agtphost.host.generations.gc", SimpleNamespace(collect=lambda: collected.append(1)))
+    many = list(made.generations.core.bound)[:1] * COLLECT * 50
+    for _ in range(3):
+        made.another(many)
+    assert len(collected) >= 2, "two of them are over"
+    made.another()
+    collected.clear()
+    made.another()
+    made.another()
+    assert not collected
 
 
 def test_one_that_has_calls_lives_on(made: Made) -> None:
