@@ -20,8 +20,8 @@ from agtphost.agis.normal import as_yaml
 from agtphost.agis.passes import completeness, consistency, method_class, method_syntax, path_syntax
 from agtphost.agis.passes.instead import PROHIBITED
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.reading import Tree
-from agtphost.agis.validation import Verdict, validate_value
+from agtphost.agis.reading import MAX_OCTETS, Tree
+from agtphost.agis.validation import Verdict, validate, validate_value
 from agtphost.agis.words import Effect, parts, words
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.catalog import Catalog
@@ -109,6 +109,15 @@ class Drafted:
     def examined(self) -> Verdict:
         """What the validator says of it, without which it is not published (AGIS v01 appendix C)."""
         return validate_value(self.document)
+
+    def examined_as(self, text: str) -> Verdict:
+        """
+        The same of what was written: a document that is larger than readers take is of no use to them.
+
+        :param text: of this document.
+        """
+        octets = text.encode("utf-8")
+        return validate(octets) if len(octets) > MAX_OCTETS else self.examined()
 
     def text(self, source: str) -> str:
         """

@@ -335,9 +335,9 @@ def _deliver_draft(drafted: Drafted, source: str, form: str, output: Path | None
     """A document for review: written, and examined as it is before it may be published (AGIS v01 appendix C)."""
     from agtphost.agis import normal
 
-    verdict = drafted.examined()
+    text = drafted.text(source) if form == "yaml" else normal.as_json(drafted.document)
+    verdict = drafted.examined_as(text)
     if as_json:
-        text = drafted.text(source) if form == "yaml" else normal.as_json(drafted.document)
         if output is not None:
             write_new(output, text.encode("utf-8"))
         findings = [
@@ -348,11 +348,9 @@ def _deliver_draft(drafted: Drafted, source: str, form: str, output: Path | None
         reviews = [{"place": each.place, "member": each.member, "note": each.note} for each in drafted.reviews]
         where = {"document": drafted.document} if output is None else {"file": str(output)}
         print_json({"conforms": verdict.conforms, "reviews": reviews, "errors": findings, **where})
-    elif form == "yaml":
-        _write(drafted.text(source), output, as_json)
     else:
-        _write(normal.as_json(drafted.document), output, as_json)
-        for review in drafted.reviews:
+        _write(text, output, as_json)
+        for review in drafted.reviews if form == "json" else ():
             click.echo(visible(f"review: {review.line}"), err=True)
     if not verdict.conforms:
         if not as_json:

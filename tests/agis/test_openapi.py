@@ -169,6 +169,17 @@ def test_many_methods_of_one_path_come_back() -> None:
     assert from_openapi(read_openapi(json.dumps(exported).encode())).examined().conforms
 
 
+def test_what_is_too_large_to_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that has become larger than documents may be does not conform, whatever is in it."""
+    monkeypatch.setattr("agtphost.agis.drafting.MAX_OCTETS", 4_000)
+    monkeypatch.setattr("agtphost.agis.reading.MAX_OCTETS", 4_000)
+    for form in ("yaml", "json"):
+        done = agis("from-openapi", "-", "--to", form, text=PETS)
+        assert done.exit_code == 1 and "it has more than 4000 octets" in done.stderr
+    told = json.loads(agis("from-openapi", "-", "--json", text=PETS).output)
+    assert told["conforms"] is False and told["errors"][0]["rule"] == "AGIS-P1-unreadable"
+
+
 def test_a_value_that_looks_like_a_reference_is_none() -> None:
     """In a default or an enum it is a value, wherever it seems to lead."""
     for odd in ({"$ref": "#"}, {"$ref": "#/components/schemas/Pet"}, {"$ref": "Pet"}):
