@@ -262,7 +262,11 @@ class Ledger:
         self._take_over(states, held, lambda: None)
 
     def _take_over(self, states: dict[str, StateRow], held: Sequence[ItemRow], then: Callable[[], None]) -> None:
-        self._reactor.callFromThread(self._settling.take_over, self._takeover.compare(states, held), then)
+        take_over, stops = self._settling.take_over, self._takeover.stops(states)
+        told = tuple(stops.states)
+        if told:
+            self._reactor.callFromThread(take_over, stops, lambda: None)
+        self._reactor.callFromThread(take_over, self._takeover.compare(states, held, told), then)
 
     def _recovered(self) -> None:
         """The store takes writes again, and what it holds is in force: a COMMIT in doubt may have changed it."""

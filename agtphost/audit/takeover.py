@@ -2,8 +2,8 @@
 What the store holds and memory does not: what another process wrote, or what a COMMIT in doubt came to.
 
 Theory of operation. The writer's thread reads the store and compares it with what memory has, or will have once the
-groups before are settled; the reactor's thread is given what differs, and nothing else. It takes over the states of
-agents first, and then the items: a few of them in one turn, many in as many turns as they need. The door is shut
+groups before are settled; the reactor's thread is given what differs, and nothing else. It takes over first which
+agents are stopped, and then the items: a few of them in one turn, many in as many turns as they need. The door is shut
 meanwhile, for what has come so far may be half of what one record changed; whoever waits at it is let in in turns.
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from agtphost.audit.items import StateItem, item_of
-from agtphost.audit.lifecycle import LifecycleTable, state_of_row
+from agtphost.audit.lifecycle import LifecycleTable, state_of_row, stops
 from agtphost.audit.state import StateTable
 from agtphost.audit.writer import Entry, Submission
 from agtphost.stores.rows import ItemRow, StateRow
@@ -70,19 +70,38 @@ class Takeover:
 
     # The writer thread's side
 
-    def compare(self, states: Mapping[str, StateRow], rows: Sequence[ItemRow]) -> Differing:
+    def stops(self, states: Mapping[str, StateRow]) -> Differing:
+        """
+        Which agents are stopped now, for whom everything else is too late: what they have may take a while to compare.
+
+        :param states: all that are stored.
+        """
+        differing = Differing()
+        self._compare_states(differing, states, self._coming())
+        for agent_id, row in tuple(differing.states.items()):
+            if row is None or not stops(row):
+                del differing.states[agent_id]
+        return differing
+
+    def compare(self, states: Mapping[str, StateRow], rows: Sequence[ItemRow], told: Collection[str] = ()) -> Differing:
         """
         What memory will not have once everything that is written is settled.
 
         :param states: all that are stored.
         :param rows: all state items that are stored.
+        :param told: the agents that :meth:`stops` has told of.
         """
         # First what is on its way, and then what is there: what arrives between the two is in both.
-        coming = [entry for entries in tuple(self._unsettled) for entry in entries if isinstance(entry, Submission)]
+        coming = self._coming()
         differing = Differing()
         self._compare_states(differing, states, coming)
+        for agent_id in told:
+            differing.states.pop(agent_id, None)
         self._compare_items(differing, rows, coming)
         return differing
+
+    def _coming(self) -> list[Submission]:
+        return [entry for entries in tuple(self._unsettled) for entry in entries if isinstance(entry, Submission)]
 
     def _compare_states(
         self, differing: Differing, states: Mapping[str, StateRow], coming: Sequence[Submission]

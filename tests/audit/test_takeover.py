@@ -10,6 +10,7 @@ import gc
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -329,3 +330,22 @@ def test_what_stops_an_agent_is_in_force_before_anything_else(beside: Beside) ->
     assert not stopped()
     beside.longest()
     assert len(seen) == MANY // 2 and all(seen)
+
+
+def test_nobody_waits_for_a_revocation_until_all_items_are_compared(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: here it takes until the revocation is in force."""
+    heard, takeover = Event(), beside.ledger._takeover
+    compare, in_time = takeover.compare, []
+
+    def slowly(*given: Any) -> Any:
+        in_time.append(heard.wait(20))
+        return compare(*given)
+
+    monkeypatch.setattr(takeover, "compare", slowly)
+    told: list[str] = []
+    beside.lifecycle.watch(lambda agent_id, state: (told.append(agent_id), heard.set())[0])
+    sealed(group_writer(beside.other), transition(None, "retired", agent_id=BOB), transition(None, "active"))
+    beside.longest()
+    assert in_time == [True] and told == [BOB, ALICE], "each is told of once"
