@@ -146,6 +146,6 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         front=front,
         gateway=gateway_facts(config, loaded, admission.principal, own_documents(config, summary)),
         registry=registry_facts(config, loaded.directory, admission.principal),
-        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication),
+        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.aside),
         summary=summary,
     )

@@ -18,16 +18,18 @@ from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.mcp.front import FrontFacts, FrontResource
 from agtphost.mcp.in_process import Manifest
+from agtphost.methods.cognitive.summary import Aside
 from agtphost.vocabulary import jsontext
 
 
 def mcp_front_facts(
-    config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication
+    config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication, aside: Aside
 ) -> FrontFacts | None:
     """
     What the front is about under a configuration; None where there is none.
 
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :param aside: calls a function off the reactor.
     :raises ConfigurationError: for agents that this host does not know.
     """
     given = config.mcp.front
@@ -50,22 +52,29 @@ def mcp_front_facts(
         url=given.url or "",
         clients=clients,
         issuers=tuple(dict.fromkeys(issuers)),
-        manifest=_manifest(publication),
+        manifest=_manifest(publication, aside),
         approval_wait=given.approval_wait,
         search=given.search,
         holders={f"client:{holder.name}": holder for holder in holders},
     )
 
 
-def _manifest(publication: Publication) -> Manifest:
-    """What is published of the host's endpoints, decoded once for every reader."""
+def _manifest(publication: Publication, aside: Aside) -> Manifest:
+    """What is published of the host's endpoints, decoded once for every reader; of thousands it is megabytes."""
     known: list[tuple[bytes, Mapping[str, Any]]] = []
+
+    def decoded(octets: bytes) -> Mapping[str, Any]:
+        # Whoever was before may have done it.
+        if not known or known[0][0] is not octets:
+            known[:] = [(octets, jsontext.decode(octets, max_tokens=MAX_TOKENS))]
+        return known[0][1]
 
     async def manifest() -> Mapping[str, Any]:
         octets = (await publication(disclosed=False)).body
         assert isinstance(octets, bytes), "it is encoded once"
         if not known or known[0][0] is not octets:
-            known[:] = [(octets, jsontext.decode(octets, max_tokens=MAX_TOKENS))]
+            found: Mapping[str, Any] = await aside(decoded, octets)
+            return found
         return known[0][1]
 
     return manifest

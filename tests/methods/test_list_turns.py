@@ -33,7 +33,7 @@ from tests.programmes import length
 from tests.rows import each_row
 from tests.test_parser_bounds import limit
 
-AGENTS = length(500, 10_000)
+AGENTS = length(400, 10_000)
 ENDPOINTS = length(400, 4_990)
 """With the server of the tools, as many as an AGIS document may tell of."""
 
@@ -74,7 +74,8 @@ class Crowded(TurnHost):
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Crowded]:
-    made = Crowded(AGENTS, ENDPOINTS)
+    front = {"listen": "tcp:8080:interface=127.0.0.1", "anonymous": "clerk"}
+    made = Crowded(AGENTS, ENDPOINTS, mcp={"front": front})
     assert len(made.core.on.loaded.directory.hosted()) == AGENTS + 1
     made.settle()
     yield made
@@ -218,3 +219,19 @@ def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> N
     print(f"another configuration {seconds * 1000:.1f} ms")
     assert seconds < limit() * 0.4 < taken_up(host, at_once=True)
     host.close()
+
+
+@pytest.mark.programme
+def test_what_clients_of_mcp_are_told_of_holds_nobody_up(host: Crowded) -> None:
+    """The manifest of thousands of endpoints is decoded once, where nobody waits for it."""
+    facts = host.core.mcp_front
+    assert facts is not None
+    manifest = facts.manifest
+    found: list[Mapping[str, Any]] = []
+    host.settle()
+    host.turns.taken.clear()
+    host.turns.callLater(0, lambda: Deferred.fromCoroutine(manifest()).addCallback(found.append))
+    host.turns.until(lambda: found)
+    print(f"the manifest, read: {max(host.turns.taken) * 1000:.1f} ms")
+    assert len(found[0]["endpoints"]) > ENDPOINTS
+    assert max(host.turns.taken) < most()
