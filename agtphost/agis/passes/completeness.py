@@ -13,7 +13,10 @@ from agtphost.agis.words import plain, snake
 from agtphost.contract.tool_names import mcp_tool_name
 
 LONGEST = 500
-"""Characters of an intent or an outcome (AGIS v01 section 14)."""
+"""Characters of an intent or an outcome that is recommended (AGIS v01 section 14)."""
+
+FURTHEST = 5_000
+"""Of one that is looked at: a longer one is refused, whatever it says."""
 
 SURE = 0.85
 """The least confidence_guidance of what cannot be undone (AGIS v01 section 6)."""
@@ -110,8 +113,10 @@ def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             continue
         if len(said) > LONGEST:
             message = f"semantic.{name} has {len(said)} characters, and {LONGEST} are the most"
-            yield subject.finding("5-long", endpoint.name, at, message, "say it in one sentence")
-            continue
+            rule = "5-long" if len(said) <= FURTHEST else "5-unreadable"
+            yield subject.finding(rule, endpoint.name, at, message, "say it in one sentence")
+            if len(said) > FURTHEST:
+                continue
         first = _first_sentence(said.strip())
         if first is not None:
             message = f"semantic.{name} is more than one sentence"

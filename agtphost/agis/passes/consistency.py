@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
-from agtphost.agis.passes.completeness import LONGEST
+from agtphost.agis.passes.completeness import FURTHEST
 from agtphost.agis.passes.instead import acceptable
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Effect, Words
@@ -48,7 +48,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Which intents say something else."""
     for endpoint in subject.document.endpoints:
         intent = endpoint.semantic.get("intent")
-        if isinstance(intent, str) and intent.strip() and len(intent) <= LONGEST:  # Pass 5 says of others.
+        if isinstance(intent, str) and intent.strip() and len(intent) <= FURTHEST:  # Pass 5 says of others.
             yield from _findings(subject, endpoint, intent)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agtphost.agis.findings import Finding, Severity
-from agtphost.agis.passes.completeness import LONGEST
+from agtphost.agis.passes.completeness import FURTHEST
 from agtphost.agis.passes.subject import Subject
 
 WARN, FAIL = 0.3, 0.1
@@ -39,7 +39,7 @@ def check(subject: Subject, similarity: Similarity) -> Iterator[Finding]:
     told = [
         (endpoint, intent)
         for endpoint in subject.document.endpoints
-        if isinstance(intent := endpoint.semantic.get("intent"), str) and 0 < len(intent.strip()) <= LONGEST
+        if isinstance(intent := endpoint.semantic.get("intent"), str) and 0 < len(intent.strip()) <= FURTHEST
     ]
     near = similarity.measure([(endpoint.method.lower(), intent) for endpoint, intent in told]) if told else []
     for (endpoint, _), cosine in zip(told, near, strict=True):
