@@ -13,6 +13,7 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThreadPool
 
 from agtphost.client import Client
 from agtphost.client.errors import CannotConnect, VerificationFailed
@@ -91,6 +92,11 @@ class HostLink:
         """The host's manifest, from memory while the host says that it is the same."""
         found = await self.client.manifest(self.uri, keys=self.keys or None)
         return found.document
+
+    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`: in a thread of the reactor's pool."""
+        reactor: Any = self.clock
+        return await deferToThreadPool(reactor, reactor.getThreadPool(), function, *given)
 
     async def close(self) -> None:
         """Close the connections."""

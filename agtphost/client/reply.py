@@ -93,13 +93,17 @@ class Reply:
         """Whether more messages follow: a 202 with a Continuation-Token (design decision 11)."""
         return is_interim(self.status, self.headers)
 
-    @cached_property
+    @property
     def _decoded(self) -> Any:
-        return (jsontext.decode_own if self.own else jsontext.decode)(self.body)
+        # Kept, and not by `cached_property`: that has one lock for all replies while it is at work.
+        kept = self.__dict__
+        if "_json" not in kept:
+            kept["_json"] = (jsontext.decode_own if self.own else jsontext.decode)(self.body)
+        return kept["_json"]
 
     def json(self) -> Any:
         """
-        The body, decoded strictly.
+        The body, decoded strictly, once; another thread may do it.
 
         :raises agtphost.vocabulary.jsontext.JSONTextError: if it is not JSON.
         """

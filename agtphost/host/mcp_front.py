@@ -53,6 +53,7 @@ def mcp_front_facts(
         clients=clients,
         issuers=tuple(dict.fromkeys(issuers)),
         manifest=_manifest(publication, aside),
+        aside=aside,
         approval_wait=given.approval_wait,
         search=given.search,
         holders={f"client:{holder.name}": holder for holder in holders},

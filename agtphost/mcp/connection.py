@@ -18,6 +18,7 @@ from agtphost.mcp import messages
 from agtphost.mcp.context import Context, Conversation, Fields
 from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Fault, Message, RequestId
 from agtphost.mcp.server import Server
+from agtphost.vocabulary.jsonslices import Encoded
 
 log = Logger()
 
@@ -71,7 +72,7 @@ class ClientConnection:
             octets = b""
             if isinstance(found, Failure):
                 octets = self._failed(number, found)
-            elif isinstance(found, dict):
+            elif isinstance(found, (dict, Encoded)):
                 octets = messages.result(number, found)
             if octets:
                 self._write(stream, octets, True)
@@ -95,7 +96,7 @@ class ClientConnection:
             fields=fields,
         )
         result = await self.server.answer(context)
-        if message.method == "initialize":
+        if message.method == "initialize" and isinstance(result, dict):
             self.revision = result["protocolVersion"]
             self.conversation.capabilities = message.params["capabilities"]
         return result

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
+from agtphost.client.mcp.endpoints import Catalogue
 from agtphost.client.requests import new_session_id
 from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
@@ -25,7 +26,7 @@ from agtphost.http.refusals import refused, unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.mcp import protected_resource
 from agtphost.mcp.context import Conversation
-from agtphost.mcp.in_process import SENDER, InProcess, Manifest, anything_of
+from agtphost.mcp.in_process import SENDER, Aside, InProcess, Manifest, anything_of
 from agtphost.mcp.messages import refusal_form
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import Sessions
@@ -70,6 +71,9 @@ class FrontFacts:
 
     manifest: Manifest
     """What the host says of its own endpoints."""
+
+    aside: Aside
+    """Does what takes its time off the reactor."""
 
     approval_wait: float = 0.0
     """Seconds for which a call that a person has to approve waits for that."""
@@ -127,6 +131,7 @@ class FrontResource(Resource):
         self._facts = facts
         self._callers: OrderedDict[tuple[str, str | None], Caller] = OrderedDict()
         self._tasks = TaskOwners()
+        self._catalogue = Catalogue()
         self.sessions = Sessions(clock, most=SESSIONS, most_of_one=SESSIONS_OF_ONE, idle=IDLE)
 
     def __len__(self) -> int:
@@ -254,7 +259,15 @@ class FrontResource(Resource):
         if len(self._callers) >= CALLERS:
             self._forget()
         link = self._link(server)
-        made = Server(link, self._clock, server=server, tasks=self._tasks, owner=client.key, search=self._facts.search)
+        made = Server(
+            link,
+            self._clock,
+            server=server,
+            catalogue=self._catalogue,
+            tasks=self._tasks,
+            owner=client.key,
+            search=self._facts.search,
+        )
         self._facts.prepare(made)
         # Whoever makes requests on their own keeps what servers hold for a session from one to the next.
         named = sha256(f"mcp\n{client.key}\n{server or ''}".encode()).hexdigest()[:32]
@@ -264,7 +277,13 @@ class FrontResource(Resource):
 
     def _link(self, server: str | None) -> InProcess:
         path = "/" if server is None else f"/mcp/{server}"
-        return InProcess(self._dispatcher, path, lambda: self._facts.manifest(), lambda: self._facts.approval_wait)
+        return InProcess(
+            self._dispatcher,
+            path,
+            lambda: self._facts.manifest(),
+            lambda: self._facts.approval_wait,
+            lambda function, *given: self._facts.aside(function, *given),
+        )
 
     def _forget(self) -> None:
         for place, caller in self._callers.items():

@@ -24,6 +24,8 @@ SENDER: ContextVar[Client] = ContextVar("SENDER")
 """Who sent the HTTP request in whose course something is asked: the same caller's, and a request of its own."""
 
 Manifest = Callable[[], Awaitable[Mapping[str, Any]]]
+Aside = Callable[..., Awaitable[Any]]
+"""Calls a function off the reactor."""
 
 
 class InProcess:
@@ -33,11 +35,18 @@ class InProcess:
     :param path: ``/mcp/NAME`` for one server alone.
     :param manifest: what the host says of its own endpoints.
     :param approval_wait: seconds for which a call that a person has to approve waits for that.
+    :param aside: does what takes its time.
     """
 
     def __init__(
-        self, dispatcher: IDispatcher, path: str, manifest: Manifest, approval_wait: Callable[[], float]
+        self,
+        dispatcher: IDispatcher,
+        path: str,
+        manifest: Manifest,
+        approval_wait: Callable[[], float],
+        aside: Aside,
     ) -> None:
+        self._aside = aside
         self._dispatcher = dispatcher
         self._path = path
         self._approval_wait = approval_wait
@@ -66,6 +75,10 @@ class InProcess:
     async def manifest(self) -> Mapping[str, Any]:
         """See :class:`agtphost.client.mcp.endpoints.EndpointLink`: whom it is shown to is decided by what is listed."""
         return await self._manifest()
+
+    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
+        return await self._aside(function, *given)
 
     async def greet(self, session_id: str) -> None:
         """See :class:`agtphost.mcp.link.Link`."""

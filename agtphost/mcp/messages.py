@@ -13,6 +13,7 @@ from agtphost.client.reply import Reply
 from agtphost.http.refusals import TurnedAway
 from agtphost.mcp.revisions import BATCHES
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.jsonslices import Encoded
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Of JSON-RPC."""
@@ -128,8 +129,10 @@ def _message(decoded: Any) -> Message:
     return Message(params={}, id=number, result=decoded.get("result"), error=decoded.get("error"))
 
 
-def result(number: RequestId | None, value: Mapping[str, Any]) -> bytes:
+def result(number: RequestId | None, value: Mapping[str, Any] | Encoded) -> bytes:
     """An answer."""
+    if isinstance(value, Encoded):
+        return jsontext.encode({"jsonrpc": "2.0", "id": number, "result": 0})[:-2] + value.octets + b"}"
     return jsontext.encode({"jsonrpc": "2.0", "id": number, "result": value})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
@@ -34,6 +35,9 @@ person has decided about a call, as it is told that one is held.
 """
 
 MOST_PAGES = 100
+LARGE = 65_536
+"""Octets of an answer that takes milliseconds to read."""
+
 MOST_SCHEMAS = 10_000
 _CANCEL_SECONDS = 5.0
 
@@ -320,9 +324,13 @@ class Relay:
 
     async def _execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
         try:
-            return await self._link.execute(operation, on_event)
+            reply = await self._link.execute(operation, on_event)
         except ClientError as error:
             raise unreachable(error) from error
+        if len(reply.body) > LARGE:
+            with suppress(ValueError):  # of what is no JSON it is said below that it is none
+                await self._link.aside(reply.json)
+        return reply
 
     def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:
         complete = {"resultType": "complete"} if context.modern else {}

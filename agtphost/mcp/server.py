@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost import __version__
-from agtphost.client.mcp.endpoints import Endpoints
+from agtphost.client.mcp.endpoints import Catalogue, Endpoints
 from agtphost.mcp.changes import Changes
 from agtphost.mcp.context import Context
 from agtphost.mcp.link import Link
@@ -23,6 +23,7 @@ from agtphost.mcp.relay import Relay
 from agtphost.mcp.revisions import HANDSHAKE, METHODS_OF_HANDSHAKE, METHODS_OF_MODERN, MODERN, SERVER_INFO, TASKS
 from agtphost.mcp.subscriptions import Subscriptions
 from agtphost.mcp.tasks import TaskOwners
+from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
 
 Handler = Callable[[Context], Awaitable[dict[str, Any]]]
 
@@ -51,6 +52,7 @@ class Server:
     :param server: the only server that is shown, by its own names; None: all.
     :param owner: whose the tasks are that are begun here; one of ``tasks``.
     :param endpoints: whether the host's own endpoints are shown as tools, where all servers are.
+    :param catalogue: of these, which others are shown too; None: it is the only one.
     :param search: whether two tools are shown in place of all of them.
     """
 
@@ -61,12 +63,13 @@ class Server:
         *,
         server: str | None = None,
         endpoints: bool = True,
+        catalogue: Catalogue | None = None,
         tasks: TaskOwners | None = None,
         owner: str = "",
         search: bool = False,
     ) -> None:
         self._link = link
-        own = Endpoints(link) if endpoints and server is None else None
+        own = Endpoints(link, catalogue) if endpoints and server is None else None
         self.relay = Relay(link, clock, server=server, endpoints=own, search=search)
         self.changes = Changes(link, self.relay.view.addresses, clock)
         self.subscriptions = Subscriptions(self.changes)
@@ -100,9 +103,9 @@ class Server:
         }
         """What answers each method. Whoever shows tools in another manner puts its own in place of the two of tools."""
 
-    async def answer(self, context: Context) -> dict[str, Any]:
+    async def answer(self, context: Context) -> dict[str, Any] | Encoded:
         """
-        The ``result`` for a request.
+        The ``result`` for a request; as text where it is much, which is written where nobody waits for it.
 
         :raises Fault: for every answer that is an error.
         """
@@ -110,7 +113,8 @@ class Server:
         if context.method not in known:
             raise Fault(METHOD_NOT_FOUND, "Method not found", context.method)
         check(context.method, context.params)
-        return self._shaped(context, await self.handlers[context.method](context))
+        result = self._shaped(context, await self.handlers[context.method](context))
+        return Encoded(await self._link.aside(_text, result)) if weight(result) > HEAVY else result
 
     def end(self) -> None:
         """Nobody uses it any more."""
@@ -155,6 +159,10 @@ class Server:
             "supportedVersions": [MODERN],
             "capabilities": {**_capabilities(), "extensions": {TASKS: {}}},
         }
+
+
+def _text(result: Mapping[str, Any]) -> bytes:
+    return b"".join(slices(result))
 
 
 def _capabilities() -> dict[str, Any]:

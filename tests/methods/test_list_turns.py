@@ -46,8 +46,8 @@ def most() -> float:
 class Crowded(TurnHost):
     """A host with as many agents, endpoints and tools as there are."""
 
-    def __init__(self, agents: int, endpoints: int, **settings: Any) -> None:
-        super().__init__({"methods": {"standard": "*"}, **settings})
+    def __init__(self, agents: int, endpoints: int, environ: Mapping[str, str] | None = None, **settings: Any) -> None:
+        super().__init__({"methods": {"standard": "*"}, **settings}, environ=environ)
         self.tools = endpoints
         self.clerk = self.agent("clerk", scopes=("activation:run", "things:read"))
         self.poor = self.agent("poor", scopes=("activation:run",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from twisted.logger import Logger
@@ -45,20 +46,23 @@ class ToolList:
         cursor = context.input.get("cursor", "")
         if not isinstance(cursor, str):
             raise Refusal(Reason.INVALID_PAYLOAD, "The cursor of a tool list is a string.")
-        listed = sorted(
-            (binding.name, binding)
+        offered = {
+            binding.name: binding
             for server in self._servers
             if server.state in (State.UP, State.IDLE)
             for binding in server.catalogue.bindings.values()
-            if binding.name > cursor and context.admits(binding)
-        )
+            if binding.name > cursor
+        }
+        # Of thousands no more are judged than fill the page, and one to know whether there is a next.
+        admitted = (offered[name] for name in sorted(offered) if context.admits(offered[name]))
+        listed = list(islice(admitted, PAGE + 1))
         page = [
-            {**binding.details["mcp"], "name": name, **({"approval": "required"} if binding.approval else {})}
-            for name, binding in listed[:PAGE]
+            {**binding.details["mcp"], "name": binding.name, **({"approval": "required"} if binding.approval else {})}
+            for binding in listed[:PAGE]
         ]
         result: dict[str, Any] = {"tools": page}
         if len(listed) > PAGE:
-            result["nextCursor"] = listed[PAGE - 1][0]
+            result["nextCursor"] = page[-1]["name"]
         return Answer(result={"tool_response": result})
 
 

@@ -12,11 +12,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
+from hashlib import sha256
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from agtphost.client.errors import ClientError
+from agtphost.client.manifests import MAX_TOKENS
 from agtphost.client.mcp.held import held_answer, marked, needs_approval
 from agtphost.client.mcp.refusals import ShownName, facts_of, sentence
 from agtphost.client.reply import Reply
@@ -29,6 +31,7 @@ from agtphost.contract.tool_names import (
     tool_description,
     tool_input_schema,
 )
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.paths import parse_template
 
 AUDIT_ID = "agtp/audit-id"
@@ -36,6 +39,12 @@ AUDIT_ID = "agtp/audit-id"
 
 MOST_ENDPOINTS = 2_000
 """Endpoints of one host that are shown."""
+
+FEW = 100
+"""Endpoints whose tools are made in about a millisecond."""
+
+SHORT = 16_384
+"""Octets of a list of methods that is read in less than that."""
 
 _SAID = frozenset({"status", "reason", "explanation", "remedy", "audit_id"})
 """Facts of a refusal that its sentence has."""
@@ -59,7 +68,7 @@ class EndpointTool:
 
     idempotent: bool
 
-    @cached_property
+    @property
     def key(self) -> str:
         """``METHOD /path``."""
         return f"{self.method} {self.path}"
@@ -108,22 +117,65 @@ class EndpointLink(Protocol):
     async def manifest(self) -> Mapping[str, Any]:
         """What the host says of itself."""
 
+    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+        """What the function returns, which is called where nobody waits for it: in another thread."""
+
+
+class Catalogue:
+    """
+    The tools of all endpoints of a host, made once for everybody who is shown some of them.
+
+    It says nothing of who may call what. Threads may use it.
+    """
+
+    def __init__(self) -> None:
+        self._made: tuple[object, list[EndpointTool]] = (None, [])
+
+    def has(self, endpoints: object) -> bool:
+        """Whether they are made."""
+        return endpoints is not None and self._made[0] is endpoints
+
+    def of(self, endpoints: Any) -> list[EndpointTool]:
+        """In the order of their names; made anew where the manifest is another one than before."""
+        known, tools = self._made
+        if known is not endpoints or endpoints is None:
+            tools = tools_of(endpoints)
+            self._made = endpoints, tools
+        return tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What one caller was shown last."""
+
+    digest: bytes = b""
+    """Of the host's list of methods."""
+
+    tools: list[EndpointTool]
+    """Of all of them."""
+
+    named: Mapping[str, EndpointTool]
+    """The same, by name."""
+
+    listed: list[EndpointTool]
+
 
 class Endpoints:
     """
-    The host's endpoints.
+    The host's endpoints, as one caller is shown them.
 
     :param link: the way to the host.
+    :param catalogue: the tools of all of them; None: nobody else is shown any.
     """
 
-    def __init__(self, link: EndpointLink) -> None:
+    def __init__(self, link: EndpointLink, catalogue: Catalogue | None = None) -> None:
         self._link = link
-        self._tools: dict[str, EndpointTool] = {}
-        self._made: tuple[object, list[EndpointTool]] = (None, [])
+        self._catalogue = Catalogue() if catalogue is None else catalogue
+        self._shown = _Shown(tools=[], named={}, listed=[])
 
     def known(self, name: str) -> EndpointTool | None:
         """The endpoint that clients know by a name, as last listed."""
-        return self._tools.get(name)
+        return self._shown.named.get(name)
 
     async def listed(self, session_id: str) -> list[EndpointTool]:
         """
@@ -138,20 +190,31 @@ class Endpoints:
         )
         if not reply.ok:
             return []
-        admitted = _admitted(reply)
-        return [
-            replace(tool, definition=marked(tool.definition)) if admitted[tool.key] else tool
-            for tool in self._tools_of((await self._link.manifest()).get("endpoints"))
-            if tool.key in admitted
-        ]
+        endpoints = (await self._link.manifest()).get("endpoints")
+        read = partial(self._read, reply.body, endpoints)
+        few = self._catalogue.has(endpoints) or not isinstance(endpoints, list) or len(endpoints) <= FEW
+        shown: _Shown = read() if few and len(reply.body) <= SHORT else await self._link.aside(read)
+        return shown.listed
 
-    def _tools_of(self, endpoints: Any) -> list[EndpointTool]:
-        """All of them; they are made anew where the manifest is another one than before."""
-        if self._made[0] is not endpoints or endpoints is None:
-            found = tools_of(endpoints)
-            self._made = endpoints, found
-            self._tools = {tool.name: tool for tool in found}
-        return self._made[1]
+    def _read(self, body: bytes, endpoints: Any) -> _Shown:
+        """
+        What a caller is shown whom the host answers so.
+
+        Thousands of endpoints are tens of milliseconds' work. Several sessions of a caller that begin at once come one
+        after the other, and those behind find it done: the list is this caller's own, and goes by the same octets.
+        """
+        known, tools, digest = self._shown, self._catalogue.of(endpoints), sha256(body).digest()
+        if known.digest == digest and known.tools is tools:
+            return known
+        admitted = _admitted(body)
+        listed = [
+            replace(tool, definition=marked(tool.definition)) if admitted[key] else tool
+            for tool in tools
+            if (key := tool.key) in admitted
+        ]
+        # At once, and not where it is waited for: whoever is next would not find it.
+        self._shown = _Shown(digest=digest, tools=tools, named={tool.name: tool for tool in tools}, listed=listed)
+        return self._shown
 
     async def call(
         self,
@@ -225,10 +288,10 @@ def answer_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
     return answer
 
 
-def _admitted(reply: Reply) -> Mapping[str, bool]:
+def _admitted(body: bytes) -> Mapping[str, bool]:
     """The endpoints that the caller may call, as ``METHOD /path``, and whether a person approves each call."""
     try:
-        listed = reply.json()
+        listed = jsontext.decode(body, max_tokens=MAX_TOKENS)
     except ValueError:
         raise ClientError("The host's list of methods is not JSON.", "Is this an AGTP host?") from None
     return {
