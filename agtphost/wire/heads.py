@@ -87,9 +87,9 @@ class Heads:
         for number, each in enumerate(lines):
             if each == before[number]:
                 continue
-            name, _, value = each.partition(":")
+            name, colon, value = each.partition(":")
             key = grammar.field_key(name)
-            if key not in PER_CALL or name != known.fields[number - 1][0]:
+            if not colon or key not in PER_CALL or name != known.fields[number - 1][0]:
                 return None
             if not fields:
                 fields, index = list(known.fields), dict(known.by_name)

@@ -15,10 +15,12 @@ from agtphost.wire import (
     Headers,
     Request,
     Response,
+    Role,
     grammar,
     serialize_request,
     serialize_response,
 )
+from agtphost.wire.heads import Heads
 from tests.fuzz.wire_target import CORPUS, RESPONSES, check, inputs, read_alike
 from tests.programmes import length
 from tests.rows import each_row
@@ -199,3 +201,52 @@ def test_every_prefix_of_a_legal_stream_waits() -> None:
             except RemoteProtocolError:  # deliver() reports refusals as outcomes
                 raise AssertionError(case.id) from None
             assert not outcome.refusal, (case.id, end)
+
+
+ALIKE = (
+    b"AGTP/1.0 ECHO /text?a=1\r\nAgent-ID: " + b"ab" * 32 + b"\r\nTask-ID: t-1\r\nRequest-ID: r-1\r\nX-Own: one\r\n"
+    b"Session-ID: s\r\nContent-Length: 2\r\n\r\n{}"
+)
+
+
+def read_with(octets: bytes, before: int) -> tuple[object, ...]:
+    """What a connection makes of octets that had so many requests before, and has answered them."""
+    connection = Connection(Role.SERVER)
+    for _ in range(before):
+        connection.receive(ALIKE)
+        assert isinstance(connection.next_event(), Request)
+        connection.send(Response(status=200))
+    connection.receive(octets)
+    try:
+        found = connection.next_event()
+    except RemoteProtocolError as error:
+        return error.reason, str(error)
+    if not isinstance(found, Request):
+        return (found,)
+    return found, dict(found.headers.by_name), found.headers.repeated
+
+
+def remembered(executions: int) -> bytes | None:
+    """The first of so many changed requests that is read otherwise where others came before it."""
+    for number, octets, _ in inputs(SEED + 2, executions, [ALIKE]):
+        if read_with(octets, 1 + number % 2) != read_with(octets, 0):
+            return octets
+    return None
+
+
+@pytest.mark.programme
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_what_a_connection_remembers_changes_nothing_of_what_it_reads() -> None:
+    """A head that only looks like an earlier one is read as if it were the first (a line without a colon was not)."""
+    assert remembered(EXECUTIONS // 5) is None
+
+
+def test_control_a_head_known_by_its_first_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begins(kept: Heads, buffer: bytearray) -> object:
+        octets, _, head = kept._kept.get(bytes(buffer[: buffer.find(b"\n") + 1]), (b"", [], None))
+        del buffer[: len(octets)]
+        return head
+
+    monkeypatch.setattr(Heads, "begins", begins)
+    assert remembered(500) is not None

@@ -22,6 +22,7 @@ from selenium.common.exceptions import (
     ElementClickInterceptedException,
     ElementNotInteractableException,
     StaleElementReferenceException,
+    WebDriverException,
 )
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
@@ -39,6 +40,15 @@ AXE = "4"
 
 NOT_YET = (StaleElementReferenceException, ElementNotInteractableException, ElementClickInterceptedException)
 """What a driver says of an element that was replaced, or is not to be reached; nothing was done to it then."""
+
+REPLACED = "does not belong to the document"
+"""What Chromium says where the driver asks it for an element at the moment in which its document is replaced."""
+
+
+def is_replaced(error: WebDriverException) -> bool:
+    """Whether an element is one of a document, or of a view, that is there no more."""
+    return isinstance(error, StaleElementReferenceException) or REPLACED in str(error.msg)
+
 
 VIOLATIONS = """
 window.violations = [];
@@ -118,7 +128,9 @@ class Browser:
         def answered() -> bool:
             try:
                 found.append(question())
-            except NOT_YET as error:
+            except WebDriverException as error:
+                if not (isinstance(error, NOT_YET) or is_replaced(error)):
+                    raise
                 last[:] = [error]
             return bool(found)
 
@@ -174,7 +186,9 @@ class Browser:
         def left() -> bool:
             try:
                 here.is_enabled()
-            except StaleElementReferenceException:
+            except WebDriverException as error:
+                if not is_replaced(error):
+                    raise
                 return True
             return False
 

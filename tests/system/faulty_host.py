@@ -92,8 +92,8 @@ def make_patient() -> None:
     """Nothing that an upstream is asked has a deadline."""
     add = Deadlines.add
 
-    def unlimited(self: Deadlines, seconds: float, late: Any) -> None:
-        add(self, 10_000.0, late)
+    def unlimited(self: Deadlines, seconds: float, late: Any) -> float:
+        return add(self, 10_000.0, late)
 
     Deadlines.add = unlimited  # type: ignore[method-assign]
     Deferred.addTimeout = lambda self, *arguments: self  # type: ignore[method-assign,assignment]

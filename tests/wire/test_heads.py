@@ -75,6 +75,7 @@ def _length(changes: tuple[tuple[str, str], ...]) -> int:
     [
         (("Task-ID: t-1", "Task-ID : t-1"), "invalid-header-field"),
         (("Task-ID: t-1", " Task-ID: t-1"), "invalid-header-field"),
+        (("Task-ID: t-1", "Task-ID"), "invalid-header-field"),
         (("t-1", "t\x01"), "invalid-header-field"),
         (("Length: 2", "Length: 02"), "invalid-content-length"),
         (("Length: 2", "Length: 9999999999"), "body-too-large"),
