@@ -44,6 +44,7 @@ from agtphost.handlers.deadlines import Deadlines
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import Aside
 from agtphost.wire.events import Request, Response
 
 log = Logger()
@@ -63,6 +64,7 @@ class Dispatcher:
     :param refusals: says which refusals and strangers' reads are summed up; None: none is.
     :param approvals: of calls that a person approves; None: none needs it.
     :param tracer: gives each call its span; None: calls have none.
+    :param aside: reads off the reactor what calls inside of calls answer at length; None: it is read at once.
     """
 
     def __init__(
@@ -76,8 +78,9 @@ class Dispatcher:
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
+        aside: Aside | None = None,
     ) -> None:
-        self._approvals = approvals
+        self._approvals, self.aside = approvals, aside
         self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
         self._tracer = tracer

@@ -19,6 +19,7 @@ from agtphost.identity.peer import INTERNAL, Following, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import Aside
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common, Headers
 from agtphost.wire.heads import PER_CALL
@@ -40,6 +41,9 @@ MOST_KINDS = 4
 
 Fields = tuple[tuple[str, str], ...]
 
+LONG = 32_768
+"""Octets of an answer that are worth a thread."""
+
 MAX_DEPTH = 10
 """Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
 
@@ -52,6 +56,7 @@ class Dispatches(Protocol):
     """What an invocation needs of the dispatcher, :class:`agtphost.dispatch.dispatcher.Dispatcher`."""
 
     under_way: UnderWay
+    aside: Aside | None
 
     async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
         """Answer one request."""
@@ -150,7 +155,12 @@ class Invocation:
         :return: the ``result`` of its response body.
         :raises Refusal: with the status and reason of a response outside 2xx.
         """
-        return result_of(await self.ask(method, path, input))
+        response = await self.ask(method, path, input)
+        aside = self._dispatcher.aside
+        if aside is None or len(response.body) <= LONG:
+            return result_of(response)
+        found: Mapping[str, Any] = await aside(result_of, response)
+        return found
 
     async def ask(
         self,

@@ -22,8 +22,9 @@ from agtphost.contract.recipes.expression import INPUT, ExpressionError
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, Step
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
-from agtphost.handlers.steps import Aside, StepCall, StepFailed
+from agtphost.handlers.steps import StepCall, StepFailed
 from agtphost.vocabulary.jsonslices import HEAVY, weight
+from agtphost.vocabulary.steps import Aside
 
 log = Logger()
 

@@ -17,6 +17,7 @@ from agtphost.contract.recipes.recipe import Step
 from agtphost.errors import Refusal
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import Aside
 
 FIRST_PAUSE = 0.1
 """Seconds before the first further attempt; doubled each time, give or take half."""
@@ -31,9 +32,6 @@ PASSING_ERRORS = frozenset({"upstream_timeout", "upstream_connection_error", "up
 
 MAX_SEGMENT = 1_024
 """Characters of a value in a path."""
-
-Aside = Callable[..., Awaitable[Any]]
-"""Calls a function off the reactor."""
 
 log = Logger()
 

@@ -14,7 +14,6 @@ from threading import Thread
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
-from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from agtphost.errors import Refusal
@@ -122,12 +121,3 @@ class Threads:
         self._busy -= 1
         if not call.deferred.called:
             call.deferred.callback(outcome)
-
-
-def aside_of(reactor: Any) -> Callable[..., Deferred[Any]]:
-    """What calls a function of the host's own off the reactor, in the threads that the reactor has."""
-
-    def aside(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        return deferToThreadPool(reactor, reactor.getThreadPool(), function, *arguments)
-
-    return aside

@@ -140,6 +140,7 @@ def admitting(
             refusals,
             approvals=on.lasting.approvals,
             tracer=on.traces,
+            aside=on.aside,
         ),
         objection=decider.objection,
         sealer=sealer,

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.handlers.calls import CALL
+
+_BY_REACTOR: WeakKeyDictionary[Any, Computing] = WeakKeyDictionary()
+
+
+def computing_of(reactor: Any) -> Computing:
+    """What calls functions off a reactor: one for all of its host."""
+    made = _BY_REACTOR.get(reactor)
+    if made is None:
+        made = _BY_REACTOR[reactor] = Computing(reactor)
+    return made
 
 
 class Computing:
@@ -29,7 +40,7 @@ class Computing:
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         """
-        Fires with what the function returns; see :data:`agtphost.methods.cognitive.summary.Aside`.
+        Fires with what the function returns; see :data:`agtphost.vocabulary.steps.Aside`.
 
         Cancelled, it is not begun any more; what has begun goes on, and nobody hears of it.
         """

@@ -19,7 +19,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.cognitive.planning import Planning
 from agtphost.methods.cognitive.query import Corpus, Query
-from agtphost.methods.cognitive.summary import Aside, Summary
+from agtphost.methods.cognitive.summary import Summary
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight.approvals import ApprovalDecisions
@@ -28,6 +28,7 @@ from agtphost.methods.oversight.escalation import Escalation
 from agtphost.methods.oversight.notification import Addresses, Notification
 from agtphost.methods.oversight.suspension import Release, Suspension, Workflows
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.steps import Aside
 
 
 @dataclass(frozen=True, kw_only=True)

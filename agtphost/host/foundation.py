@@ -18,7 +18,7 @@ from agtphost.host.loaded import Loaded
 from agtphost.host.registry import Registry
 from agtphost.host.traces import tracing
 from agtphost.identity.peer import Assurance
-from agtphost.methods.cognitive.summary import Aside
+from agtphost.vocabulary.steps import Aside
 
 if TYPE_CHECKING:
     from agtphost.traces.service import Traces

@@ -26,8 +26,9 @@ from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, Function, RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
-from agtphost.handlers.threads import Threads, aside_of
+from agtphost.handlers.threads import Threads
 from agtphost.host import plugins
+from agtphost.host.computing import computing_of
 from agtphost.upstream.https import trust_of
 
 GRACE = 5.0
@@ -133,7 +134,7 @@ def prepare(
         return Prepared(
             endpoint=endpoint,
             agent_ids=ids,
-            make=lambda factory: Composition(recipe, factory.reactor, aside_of(factory.reactor)),
+            make=lambda factory: Composition(recipe, factory.reactor, computing_of(factory.reactor)),
             extra=extra,
         )
     function = _plugin(reference.plugin, reference.settings) if reference.plugin else find(reference.function)

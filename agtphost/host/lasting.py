@@ -20,7 +20,7 @@ from agtphost.dispatch.gates.limits import Counted
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.host.a2a_front import fronted_tasks
-from agtphost.host.computing import Computing
+from agtphost.host.computing import Computing, computing_of
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.kept_cards import KeptCards
@@ -105,7 +105,7 @@ class Lasting:
         states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
         directory = StandingDirectory(loaded.directory)
-        aside, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), Computing(reactor)
+        aside, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), computing_of(reactor)
         return cls(
             directory=directory,
             computing=computing,

@@ -18,8 +18,8 @@ from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.mcp.front import FrontFacts, FrontResource
 from agtphost.mcp.in_process import Manifest
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.steps import Aside
 
 
 def mcp_front_facts(

@@ -12,7 +12,7 @@ from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.contract.recipes.settling import NEVER
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
-from agtphost.handlers.threads import aside_of
+from agtphost.host.computing import computing_of
 from agtphost.host.loaded import Loaded
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.lasting import Lasting
@@ -52,7 +52,7 @@ def negotiator(
         bindings=bindings,
         policy=loaded.policy,
         authorization=authorization,
-        compose=lambda recipe: Composition(recipe, reactor, aside_of(reactor)),
+        compose=lambda recipe: Composition(recipe, reactor, computing_of(reactor)),
         now=now,
         lasting=lasting,
     )

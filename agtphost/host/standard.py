@@ -17,7 +17,6 @@ from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.errors import Problem, Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard import checking, finding, transacting
 from agtphost.methods.standard.collections import family as collections
 from agtphost.methods.standard.orchestration import family as orchestration
@@ -27,6 +26,7 @@ from agtphost.methods.standard.pure.providers import guarded
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import Aside
 
 FAMILIES: Final[Sequence[Handlers]] = (
     checking.handlers,

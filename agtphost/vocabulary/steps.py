@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+
+Aside = Callable[..., Awaitable[Any]]
+"""Calls a function off the reactor."""
 
 TURN = 0.01
 """Seconds of work until the others have their turn."""

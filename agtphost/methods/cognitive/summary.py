@@ -9,7 +9,7 @@ this one's place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -25,6 +25,7 @@ from agtphost.search.words import terms
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import Aside
 
 LENGTHS: Mapping[str, tuple[float, int]] = {"brief": (0.1, 3), "standard": (0.3, 8), "detailed": (0.6, 24)}
 """For each length, the share of the sentences that is kept, and how many at most."""
@@ -41,9 +42,6 @@ FOCUS = 8.0
 
 _SCHEMES = ("http:", "https:", "agtp:", "file:", "ftp:", "urn:")
 _PLAIN_AUDIENCES = frozenset({"general", "public", "child", "children", "beginner", "layperson", "executive"})
-
-Aside = Callable[..., Awaitable[Any]]
-"""Calls a function off the reactor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

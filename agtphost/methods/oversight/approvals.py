@@ -21,12 +21,12 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import Aside
 
 PAGE = 200
 """Approvals of one answer."""

@@ -28,7 +28,6 @@ from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, hol
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.canonical import canonical
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
 from agtphost.methods.oversight.sharing import is_little
@@ -36,6 +35,7 @@ from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import Aside
 
 REASONS = ("confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable")
 PRIORITIES = ("urgent", "normal", "low")

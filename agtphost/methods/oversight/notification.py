@@ -29,7 +29,6 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
 from agtphost.methods.oversight.sharing import is_little
@@ -37,6 +36,7 @@ from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import Aside
 
 NOTIFICATION = "notification"
 """The kind of state item."""

@@ -14,7 +14,6 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.filters import CHECKS
-from agtphost.methods.standard import results
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -106,7 +105,7 @@ class Finding:
         if wanted or namespace == AGENTS or METHODS in exact:
             asked["filter"] = wanted | ({"kinds": ["agent"]} if METHODS in exact or namespace == AGENTS else {})
         try:
-            answer = await results.invoke(context, self._parts.aside, "DISCOVER", "/", asked)
+            answer = await context.invoke("DISCOVER", "/", asked)
         except Refusal as refusal:
             if refusal.status == Status.UNPROCESSABLE:
                 refusal.details = {"parameter": "criteria", **refusal.details}
@@ -161,7 +160,7 @@ class Finding:
         if exact:
             asked["filters"] = dict(exact)
         try:
-            answer = await results.invoke(context, self._parts.aside, "FIND", "/cards", asked)
+            answer = await context.invoke("FIND", "/cards", asked)
         except Refusal as refusal:
             if strict or refusal.status != 422:
                 raise

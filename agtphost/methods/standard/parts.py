@@ -18,7 +18,6 @@ from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter, IRecordStore
 from agtphost.identity.keys import SigningKey
 from agtphost.methods.cognitive.documents import Library
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.visibility import Visibility
@@ -29,6 +28,7 @@ from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.search.engine import SearchEngine
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.steps import Aside
 
 if TYPE_CHECKING:
     from agtphost.audit.ledger import Ledger

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from agtphost.dispatch.invocation import result_of
-from agtphost.handlers.built_in import BuiltInContext
-from agtphost.methods.cognitive.summary import Aside
+from agtphost.dispatch.invocation import LONG, result_of
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.steps import Aside
 from agtphost.wire.events import Response
-
-LONG: Final = 32_768
-"""Octets of an answer that are worth a thread."""
 
 
 async def read(response: Response, aside: Aside) -> Mapping[str, Any]:
@@ -43,14 +39,3 @@ def _within(response: Response, depth: int) -> Mapping[str, Any] | None:
     result = result_of(response)
     many = response.body.count(b"{") + response.body.count(b"[") > depth
     return None if many and jsontext.is_deep(result, depth) else result
-
-
-async def invoke(
-    context: BuiltInContext, aside: Aside, method: str, path: str, given: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """
-    Call another endpoint of this host in the caller's name.
-
-    :raises Refusal: likewise.
-    """
-    return await read(await context.invocation.ask(method, path, given), aside)

@@ -15,7 +15,6 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
-from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.index import BINDINGS
 from agtphost.methods.standard.collections.store import Collection, Item, binding_key, place_of
 from agtphost.methods.standard.parts import Parts
@@ -150,7 +149,7 @@ class Fetch:
 
     async def _asked(self, context: BuiltInContext, method: str, path: str, given: Mapping[str, Any]) -> Any:
         try:
-            return await results.invoke(context, self._resources.parts.aside, method, path, given)
+            return await context.invoke(method, path, given)
         except Refusal as refusal:
             if refusal.status in (403, 408, 262, 401):
                 raise

@@ -20,7 +20,6 @@ from agtphost.iagtp import Search
 from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
 from agtphost.methods.inspection.calls import brief
-from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.store import Collection, Item
 from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.parts import Parts
@@ -226,7 +225,7 @@ class Searching:
         if self._parts.find("FIND", "/cards") is None:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "scope"})
         asked = {"top": CARDS, "include_metadata": True}
-        found = await results.invoke(context, self._parts.aside, "FIND", "/cards", asked)
+        found = await context.invoke("FIND", "/cards", asked)
         return [{"collection": "cards", "id": str(card.get("id")), "data": card} for card in found["results"]]
 
 

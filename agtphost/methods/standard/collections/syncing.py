@@ -13,7 +13,6 @@ from agtphost.config.methods import RemoteSection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.entering import RECORDS
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
 from agtphost.methods.standard.messages.delivery import measured
@@ -100,7 +99,7 @@ class Syncing:
                 details={"parameter": "direction"},
             )
         try:
-            return await results.invoke(context, self._aside, method, path, given)
+            return await context.invoke(method, path, given)
         except Refusal as refusal:
             if refusal.status in (401, 403, 262, 455):
                 raise

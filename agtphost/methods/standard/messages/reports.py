@@ -16,7 +16,6 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.methods.inspection.calls import brief
-from agtphost.methods.standard import results
 from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.messages.delivery import deliver, measured
 from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, Document, rendered
@@ -150,7 +149,7 @@ class Reporting:
             )
         method, _, path = through.partition(" ")
         page = await self._parts.aside(rendered, document, "html")
-        made = (await results.invoke(context, self._parts.aside, method, path, {"html": page})).get("document")
+        made = (await context.invoke(method, path, {"html": page})).get("document")
         if not isinstance(made, str):
             raise Refusal(Reason.PROVIDER_MISSING, "What makes PDF here gave no document.")
         return made

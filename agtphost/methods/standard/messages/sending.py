@@ -18,7 +18,6 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard import results
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.jsonslices import weight
@@ -42,7 +41,6 @@ class Sending:
     def __init__(self, parts: Parts) -> None:
         self._channels: Sequence[SendSection] = parts.config.methods.send
         self._now = parts.now
-        self._aside = parts.aside
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """:raises Refusal: 404 for whom the channel does not reach, 422, 503 where nothing provides it, and its own."""
@@ -95,7 +93,7 @@ class Sending:
             )
         message = {"recipient": recipient, "channel": channel, "content": content, "template_id": template or ""}
         method, _, path = each.through.partition(" ")
-        answered = await results.invoke(context, self._aside, method, path, message)
+        answered = await context.invoke(method, path, message)
         short = weight(answered, CONFIRMATION) <= CONFIRMATION and len(jsontext.encode(answered)) <= CONFIRMATION
         return answered if short else {"omitted": "longer than is passed on"}
 

@@ -16,17 +16,17 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from agtphost.dispatch.invocation import LONG
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import calls
 from agtphost.methods.standard.orchestration.calls import Find, Ordered
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import TURN
+from agtphost.vocabulary.steps import TURN, Aside
 
 MOST: Final = 100
 AT_ONCE: Final = 8
@@ -185,7 +185,7 @@ class _Making:
         if audit_id:
             outcome["audit_id"] = audit_id
         octets = len(response.body)
-        if octets > results.LONG and self._octets + octets > MOST_OCTETS and 200 <= response.status < 300:
+        if octets > LONG and self._octets + octets > MOST_OCTETS and 200 <= response.status < 300:
             # It was made, and its record says what came of it.
             return {**outcome, "omitted": "long", "octets": octets}
         self._octets += octets

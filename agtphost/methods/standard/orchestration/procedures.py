@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -27,12 +26,11 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.context import EndpointError
-from agtphost.methods.cognitive.summary import Aside
-from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import plan
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import Aside
 
 SCOPE: Final = "activation:run"
 LONGEST_INPUT: Final = 65_536
@@ -108,8 +106,7 @@ class Procedures:
         authority.require_assurance(exchange, whole)
 
     async def _run(self, recipe: Recipe, context: BuiltInContext, seconds: float | None) -> Any:
-        asking = replace(context, invoke=partial(results.invoke, context, self._aside))
-        running: Deferred[Any] = Composition(recipe, self._clock, self._aside).handle(asking)
+        running: Deferred[Any] = Composition(recipe, self._clock, self._aside).handle(context)
         if seconds is not None:
             running.addTimeout(seconds, self._clock)
         try:

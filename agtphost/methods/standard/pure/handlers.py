@@ -13,8 +13,6 @@ from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.cognitive.summary import Aside
-from agtphost.methods.standard import results
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import (
@@ -36,6 +34,7 @@ from agtphost.methods.standard.pure.extraction import extracted
 from agtphost.methods.standard.pure.merging import MAX_SOURCES
 from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, Wanted
+from agtphost.vocabulary.steps import Aside
 
 Work = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -251,7 +250,7 @@ class Normalize:
         if call.get("type") == "address" and self._parts.find(context.method, self.ADDRESSES) is not None:
             normalizing.locale_of(call)
             given = {name: value for name, value in call.items() if name != "type"}
-            return results.invoke(context, self._parts.aside, context.method, self.ADDRESSES, given)
+            return context.invoke(context.method, self.ADDRESSES, given)
         if call.get("type") == "date" and small(call):
             return normalizing.normalized(call)
         return self._parts.aside(normalizing.normalized, call)

@@ -25,11 +25,11 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
-from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.standard.pure import criteria, languages, material, templates
 from agtphost.vocabulary import money
 from agtphost.vocabulary.jsonslices import HEAVY, weight
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import Aside
 
 
 class Rule:
