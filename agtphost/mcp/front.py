@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -26,7 +26,7 @@ from agtphost.http.refusals import refused, unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.mcp import protected_resource
 from agtphost.mcp.context import Conversation
-from agtphost.mcp.in_process import SENDER, Aside, InProcess, Manifest, anything_of
+from agtphost.mcp.in_process import SENDER, InProcess, Manifest, anything_of
 from agtphost.mcp.messages import refusal_form
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import Sessions
@@ -34,6 +34,7 @@ from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
 from agtphost.protocols.driving import drive
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import Aside, spread
 
 log = Logger()
 
@@ -146,7 +147,8 @@ class FrontResource(Resource):
                 self._end(key)
         for caller in self._callers.values():
             caller.shown = False  # servers come and go
-            caller.server.changes.renew()
+        # Whoever listens begins anew, which is a call of each: of hundreds one turn would be too long.
+        spread(_renewed(list(self._callers.values())), self._clock)
 
     def stopped(self, agent_id: str) -> None:
         """An agent may do nothing any more: everything that it has open here ends."""
@@ -298,6 +300,12 @@ class FrontResource(Resource):
             return self._facts.url
         scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
         return f"{scheme}://{field_of(request, 'host') or 'localhost'}"
+
+
+def _renewed(callers: Sequence[Caller]) -> Iterator[None]:
+    for caller in callers:
+        caller.server.changes.renew()
+        yield
 
 
 def _agent_of(client: Client) -> str:

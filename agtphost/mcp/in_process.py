@@ -17,6 +17,7 @@ from agtphost.iagtp import IDispatcher
 from agtphost.mcp.link import Link, OnEvent, Operation
 from agtphost.mcp.messages import refused
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.steps import Aside
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
@@ -24,8 +25,6 @@ SENDER: ContextVar[Client] = ContextVar("SENDER")
 """Who sent the HTTP request in whose course something is asked: the same caller's, and a request of its own."""
 
 Manifest = Callable[[], Awaitable[Mapping[str, Any]]]
-Aside = Callable[..., Awaitable[Any]]
-"""Calls a function off the reactor."""
 
 
 class InProcess:

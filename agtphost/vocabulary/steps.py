@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -22,3 +23,16 @@ def finished(steps: Generator[None, None, Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+def spread(steps: Iterator[object], clock: Any) -> None:
+    """
+    Do one after the other, some of them now and the others in turns to come, a fifth of :data:`TURN` in each.
+
+    :param clock: the reactor's.
+    """
+    ends = time.perf_counter() + TURN / 5
+    for _ in steps:
+        if time.perf_counter() > ends:
+            clock.callLater(0, spread, steps, clock)
+            return

@@ -326,6 +326,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "upstream.log:UpstreamLog._passing",
             "adapters.mcp.subscribers:Listeners._of",
             "adapters.mcp.subscribers:Subscribers._listening",
+            "adapters.mcp.subscribers:Subscribers._subscribers",
+            "adapters.mcp.subscribers:Subscribers._untold",
             "upstream.supervision:Delays._restarts",
             "audit.tree:TreeKeeper._recent",
             "host.log_throttle:Throttle._kinds",

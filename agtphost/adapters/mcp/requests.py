@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
@@ -22,6 +23,7 @@ class SendsRequests(Protocol):
     settings: MCPServerSection
     isolated: bool
     not_spoken: bool
+    clock: IReactorTime
 
     @property
     def terms(self) -> Negotiated | None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.vocabulary.steps import spread
+
+_log = Logger()
 
 LIST_CHANGES = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -60,7 +64,8 @@ class Subscribers:
 
     def __init__(self, server: SendsRequests) -> None:
         self._server = server
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: dict[Subscriber, None] = {}  # in the order in which they came
+        self._untold: dict[tuple[Subscriber, str], Mapping[str, Any]] = {}
         self._guests = 0
         self._uris: Counter[str] = Counter()
         self._listening: dict[str, Deferred[Any]] = {}
@@ -78,7 +83,7 @@ class Subscribers:
         if subscriber in self._subscribers:
             return
         self._guests += guest
-        self._subscribers.append(subscriber)
+        self._subscribers[subscriber] = None
         for uri in subscriber.uris:
             self._uris[uri] += 1
             if self._uris[uri] == 1:
@@ -89,7 +94,7 @@ class Subscribers:
         if subscriber not in self._subscribers:
             return
         self._guests -= guest
-        self._subscribers.remove(subscriber)
+        del self._subscribers[subscriber]
         for uri in subscriber.uris:
             self._uris[uri] -= 1
             if not self._uris[uri]:
@@ -97,10 +102,32 @@ class Subscribers:
                 self._end(uri)
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Pass a notification on to those who want it."""
-        for subscriber in self._subscribers:
-            if subscriber.wants(method, params):
+        """
+        Pass a notification on to those who want it.
+
+        That a list changed is told to many in several turns, since each is asked what of the list is for it; who is
+        still to be told of one change hears once of two.
+        """
+        wanting = [subscriber for subscriber in self._subscribers if subscriber.wants(method, params)]
+        if method not in LIST_CHANGES:
+            for subscriber in wanting:
                 subscriber.take(method, params)
+            return
+        telling = bool(self._untold)
+        self._untold.update(((subscriber, method), params) for subscriber in wanting)
+        if not telling:
+            spread(self._told(), self._server.clock)
+
+    def _told(self) -> Iterator[None]:
+        while self._untold:
+            subscriber, method = next(iter(self._untold))
+            params = self._untold.pop((subscriber, method))
+            if subscriber in self._subscribers:
+                try:
+                    subscriber.take(method, params)
+                except Exception:
+                    _log.failure("a listener cannot be told of {method}", method=method)
+            yield
 
     def lost(self) -> None:
         """The link ended, and every subscription with it."""
