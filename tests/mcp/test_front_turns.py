@@ -246,3 +246,17 @@ class Silent:
     def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
         """Never."""
         raise AssertionError(method)
+
+
+def test_a_list_of_methods_of_more_than_a_body_may_have_is_read(host: Listed) -> None:
+    """What a host answers about 3,000 endpoints and as many tools has more than 50,000 names and values."""
+    entries = [{"method": "EXECUTE", "path": "/", "tier": "B", "tool": f"files.t{n}"} for n in range(6_000)]
+    octets = jsontext.encode([*entries, {"method": "QUERY", "path": "/x", "tier": "B"}])
+    with pytest.raises(jsontext.JSONTextError):
+        jsontext.decode(octets)
+    manifest = {"endpoints": [{"method": "QUERY", "path": path} for path in ("/x", "/y")]}
+    link: Any = HostLink(client=Distant(octets, manifest), clock=host.turns, uri="agtp://localhost")  # type: ignore[arg-type]
+    listed: list[Any] = []
+    Deferred.fromCoroutine(endpoints.Endpoints(link).listed("a session")).addBoth(listed.append)
+    host.turns.until(lambda: listed)
+    assert [tool.key for tool in listed[0]] == ["QUERY /x"]
