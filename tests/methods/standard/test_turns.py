@@ -178,9 +178,9 @@ def test_a_call_that_is_refused_shows_nothing(host: Full) -> None:
 def test_what_is_done_in_one_turn_again_is_found(host: Full, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: SYNC with a remote that is told of everything at once."""
     large = LARGE["SYNC 500 long ones to a remote"]
-    in_parts = largest(host, large)
+    in_parts = min(largest(host, large) for _ in range(3))
     for name in ("PART", "VALUES"):
         monkeypatch.setattr(syncing, name, 1 << 30)
-    at_once = largest(host, large)
-    assert at_once > 2 * in_parts, (at_once, in_parts)
+    at_once = min(largest(host, large) for _ in range(3))
+    assert at_once > 1.5 * in_parts, (at_once, in_parts)
     assert at_once > length(0.0, most())
