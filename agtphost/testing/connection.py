@@ -166,7 +166,14 @@ class MemoryConnection:
             if reply.interim:
                 self._interim.append(reply)
             else:
-                self._waiting.popleft().callback(self._answer(reply))
+                waiting = self._waiting.popleft()
+                try:
+                    answer = self._answer(reply)
+                except Exception:
+                    # Whoever waits hears it, and not the host, whose turn it may be.
+                    waiting.errback(Failure())  # type: ignore[no-untyped-call]
+                else:
+                    waiting.callback(answer)
 
     def _answer(self, reply: Reply) -> Answer:
         checked = reply.verify(self._keys, require_signature=bool(self._keys))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.ledger import Ledger
@@ -230,6 +231,7 @@ class MemoryHost:
         :param options: ``body``, ``content_type``, ``task_id``, ``session_id``, ``idempotency_key``, ``context`` and
             ``streaming``, as the client library has them.
         :raises Unanswered: it waits for something.
+        :raises AssertionError: the record of the answer is not to be believed.
         :raises agtphost.client.errors.InvalidCall: no client can send it.
         """
         answer = self.begin(method, path, input, **options)
@@ -237,7 +239,10 @@ class MemoryHost:
         if not answer.called:
             raise Unanswered(f"{method} {path} is not answered yet")
         found: list[Answer] = []
-        answer.addCallback(found.append)
+        failed: list[Failure] = []
+        answer.addCallbacks(found.append, failed.append)
+        if failed:
+            failed[0].raiseException()
         return found[0]
 
     def _connection(self, caller: TestAgent | PeerCertificate | None) -> MemoryConnection:
