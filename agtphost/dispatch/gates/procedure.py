@@ -86,6 +86,23 @@ def _require_carried(given: Mapping[str, Any]) -> None:
         raise parameters.invalid("context", "context is no object: RUN takes no free-form text.", "Send an object.")
 
 
+def beyond_own(excess: Sequence[str], said: Mapping[str, Any]) -> Refusal:
+    """
+    The refusal of an AUTHORIZE that would grant what its caller has not: 455 (methods v01 section 10.2).
+
+    :param said: what its record says of it.
+    """
+    return Refusal(
+        Reason.SCOPE_REQUIRED,
+        "scope goes beyond what the caller has here and now.",
+        status=Status.SCOPE_VIOLATION,
+        remedy="Grant less; nobody grants what it has not itself.",
+        details={"missing_scopes": list(excess)},
+        extra={"authorization": said},
+        scopes=tuple(excess),
+    )
+
+
 @implementer(ILastingGate)
 class GrantingGate:
     """
@@ -108,15 +125,7 @@ class GrantingGate:
         if not excess:
             return
         said = {"subject": str(exchange.input.get("subject"))[:128], "exceeding": list(excess[:16])}
-        raise Refusal(
-            Reason.SCOPE_REQUIRED,
-            "scope goes beyond what the caller has here and now.",
-            status=Status.SCOPE_VIOLATION,
-            remedy="Grant less; nobody grants what it has not itself.",
-            details={"missing_scopes": list(excess)},
-            extra={"authorization": said},
-            scopes=excess,
-        )
+        raise beyond_own(excess, said)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""

@@ -20,6 +20,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
 from agtphost.dispatch.gates.granted import CANCELLED, IN_FORCE, grant_id_of
+from agtphost.dispatch.gates.procedure import beyond_own
 from agtphost.dispatch.granted import NEVER
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -35,7 +36,6 @@ from agtphost.vocabulary import grants, scopes, times
 from agtphost.vocabulary.holdings import AUTHORIZATION
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.status import Status
 
 SCOPE = "authorization:grant"
 """What a grantor must hold."""
@@ -178,22 +178,13 @@ class Authorizing:
             subject=subject.agent_id,
             excess=", ".join(excess),
         )
-        raise Refusal(
-            Reason.SCOPE_REQUIRED,
-            "scope goes beyond what the caller has here and now.",
-            status=Status.SCOPE_VIOLATION,
-            remedy="Grant less; nobody grants what it has not itself.",
-            details={"missing_scopes": list(excess)},
-            extra={
-                "authorization": {
-                    "grantor": caller.agent_id,
-                    "subject": subject.agent_id,
-                    "scope": sorted(asked),
-                    "exceeding": list(excess),
-                }
-            },
-            scopes=excess,
-        )
+        said = {
+            "grantor": caller.agent_id,
+            "subject": subject.agent_id,
+            "scope": sorted(asked),
+            "exceeding": list(excess),
+        }
+        raise beyond_own(excess, said)
 
     def _require_new(self, context: BuiltInContext, said: Mapping[str, Any], now: float) -> None:
         for item in self._parts.held.of(AUTHORIZATION, context.owner):
