@@ -4,8 +4,9 @@ The bridge as Streamable HTTP, on loopback alone.
 Whoever can connect acts as the bridge's agent, so: no other address, no
 CORS, ``Host`` and ``Origin`` have to be this very address (which is what
 stops a web page that a browser shows), session ids are random, and a token
-can be demanded, which keeps the other users of the machine out. A session
-belongs to the token that opened it.
+keeps the other users of the machine out. Processes of the bridge's own user
+can read the agent's key anyway, so they may leave the token out where the
+operator has chosen none. A session belongs to the token that opened it.
 
 Connections, heads and bodies are bounded as those of the host's own HTTP listeners (:mod:`agtphost.http`), sessions and
 what is kept for clients whose connection breaks as those of its front (:mod:`agtphost.mcp.sessions`).
@@ -17,12 +18,14 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 
+from agtphost.bridge.peer_user import belongs_to_this_user
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.mounts import Mount
 from agtphost.http.site import HTTP_LIMITS, HttpService
@@ -37,7 +40,7 @@ ADDRESS = "127.0.0.1"
 PATH = "/mcp"
 
 ANYBODY = ""
-"""Owns what is opened where no token is demanded."""
+"""Owns the sessions that were opened without a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,17 +85,26 @@ class BridgeResource(Resource):
     The endpoint.
 
     :param tokens: one of which is demanded as ``Authorization: Bearer``, each a client of its own; empty: none is.
+    :param trust_own_user: whether processes of the user that runs the bridge need no token.
     """
 
     isLeaf = True
 
     def __init__(
-        self, server: Server, clock: IReactorTime, tokens: Sequence[str] = (), limits: HttpLimits | None = None
+        self,
+        server: Server,
+        clock: IReactorTime,
+        tokens: Sequence[str] = (),
+        limits: HttpLimits | None = None,
+        *,
+        trust_own_user: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         limits = limits or HttpLimits()
         self.longest_body = limits.body
         self._server = server
+        self._trust_own_user = trust_own_user
+        self._own: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
         self._expected = [(f"Bearer {token}".encode(), str(number)) for number, token in enumerate(tokens)]
         self._sessions = Sessions(clock, most=limits.sessions, most_of_one=limits.sessions, idle=limits.idle)
         self._alone = Alone(server, Conversation(), clock)
@@ -101,16 +113,26 @@ class BridgeResource(Resource):
         """See :class:`agtphost.http.exchange.Gatekeeper`: who has no token sends no body."""
         request.admitted = self._owner(request)
         if request.admitted is None:
-            return tail_of(request, 401, b"a token is needed\n", ("WWW-Authenticate", "Bearer"))
+            text = b"send Authorization: Bearer with the token that the bridge printed, or one of its --token-file\n"
+            return tail_of(request, 401, text, ("WWW-Authenticate", "Bearer"))
         return None
 
     def _owner(self, request: BoundedRequest) -> str | None:
         if not self._expected:
             return ANYBODY
         given = request.requestHeaders.getRawHeaders(b"authorization") or []
+        if not given and self._trust_own_user and self._is_own(request):
+            return ANYBODY
         # Every token is compared, so that time says nothing about which it is.
         known = [owner for expected, owner in self._expected if hmac.compare_digest(b"".join(given[:1]), expected)]
         return known[0] if len(given) == 1 and known else None
+
+    def _is_own(self, request: BoundedRequest) -> bool:
+        """Whether the connection is of the bridge's own user; asked once for each connection."""
+        found = self._own.get(request.channel)
+        if found is None:
+            found = self._own[request.channel] = belongs_to_this_user(request.transport)
+        return found
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """One HTTP request."""
@@ -133,13 +155,21 @@ class Listener(HttpService):
     The port of a bridge: a service.
 
     :param port: 0 lets the system choose.
+    :param tokens: see :class:`BridgeResource`, as for ``trust_own_user``.
     """
 
     def __init__(
-        self, reactor: Any, server: Server, port: int, tokens: Sequence[str] = (), limits: HttpLimits | None = None
+        self,
+        reactor: Any,
+        server: Server,
+        port: int,
+        tokens: Sequence[str] = (),
+        limits: HttpLimits | None = None,
+        *,
+        trust_own_user: bool = False,
     ) -> None:
         limits = limits or HttpLimits()
-        self._resource = BridgeResource(server, reactor, tokens, limits)
+        self._resource = BridgeResource(server, reactor, tokens, limits, trust_own_user=trust_own_user)
         mount = Mount(surface="mcp", path=MountPath(PATH, below=False), resource=self._resource, home=True)
         listen = f"tcp:{port}:interface={ADDRESS}"
         super().__init__(reactor, listen, None, (mount,), ("the bridge",), limits.of_connections())

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import re
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -48,7 +49,13 @@ _CLIENTS = ("claude", "vscode", "cursor")
 @click.option("--server", metavar="NAME", help="Show this MCP server of the host alone, by its own names.")
 @click.option("--no-endpoints", is_flag=True, help="Show hosted MCP servers alone, and not the host's own endpoints.")
 @click.option("--search", is_flag=True, help="Show two tools, search_tools and call_tool, in place of all of them.")
-@click.option("--token-file", type=EXISTING, metavar="FILE", help="With --http: tokens, one a line; clients need one.")
+@click.option(
+    "--token-file",
+    type=EXISTING,
+    metavar="FILE",
+    help="With --http: tokens, one a line, in place of one that is made and printed; each client sends one.",
+)
+@click.option("--no-token", is_flag=True, help="With --http: serve every user of this machine, without a token.")
 @click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
 @click.option(
     "--approval-wait",
@@ -68,6 +75,7 @@ def command(
     no_endpoints: bool,
     search: bool,
     token_file: Path | None,
+    no_token: bool,
     no_verify: bool,
     approval_wait: float,
     print_config: str | None,
@@ -79,8 +87,12 @@ def command(
     Serve the tools, resources and prompts of a host to an MCP client.
 
     The client speaks MCP on stdin and stdout, or to a port of this machine;
-    the host sees one agent, the one of the client certificate. With --http and
-    --json the endpoint's URL is printed as JSON.
+    the host sees one agent, the one of the client certificate.
+
+    With --http a token is made and printed, which other users of this machine
+    must send; your own programs may leave it out, since they could read the
+    agent's key as well. With --token-file every client sends one of its tokens.
+    With --json the URL and the token are printed as JSON.
 
     A call that a person has to approve waits --approval-wait seconds for that,
     with progress messages; then, or at once, the answer says that it is held,
@@ -95,12 +107,13 @@ def command(
       agtp mcp-bridge --as demo --print-config claude
       agtp mcp-bridge --front --print-config cursor
     """
-    _require_sound(server, token_file, http)
+    _require_sound(server, token_file, no_token, http)
     if front:
         _print_front(print_config, server, where, as_json)
         return
     target = resolve(where, uri)
-    tokens = () if token_file is None else _tokens(token_file)
+    made = secrets.token_urlsafe(32) if http is not None and token_file is None and not no_token else ""
+    tokens = (made,) if made else () if token_file is None else _tokens(token_file)
     if print_config is not None:
         words = _words(where, uri, target, server, _flags(no_endpoints, search, no_verify, approval_wait))
         _print(print_config, *_config_for(print_config, words, http, server, token_file), as_json)
@@ -116,7 +129,7 @@ def command(
 
     end_traces = traces.begin(os.environ)
     try:
-        _serve(build, http, tokens, functools.partial(_ready, as_json))
+        _serve(build, http, tokens, functools.partial(_ready, as_json, made), trust_own_user=bool(made))
     except ClientError as error:
         raise failure_of(error) from None
     finally:
@@ -128,6 +141,8 @@ def _serve(
     http: int | None,
     tokens: Sequence[str],
     ready: Callable[[str], None],
+    *,
+    trust_own_user: bool,
 ) -> None:
     """Serve until the client has closed stdin, or, over HTTP, until SIGTERM or SIGINT."""
     from twisted.internet import reactor
@@ -139,7 +154,7 @@ def _serve(
     failures: list[BaseException] = []
     link, bridge = build(reactor)
     over: Deferred[None] = Deferred()
-    listener = None if http is None else Listener(reactor, bridge, http, tokens)
+    listener = None if http is None else Listener(reactor, bridge, http, tokens, trust_own_user=trust_own_user)
     if listener is not None:
         try:
             listener.take_port()
@@ -183,17 +198,27 @@ def _stopper(reactor: Any, over: Deferred[None]) -> Callable[..., None]:
     return stop
 
 
-def _require_sound(server: str | None, token_file: Path | None, http: int | None) -> None:
+def _require_sound(server: str | None, token_file: Path | None, no_token: bool, http: int | None) -> None:
     if server is not None and _SERVER.fullmatch(server) is None:
         raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
-    if token_file is not None and http is None:
-        raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
+    if token_file is not None and no_token:
+        raise WrongInput("--no-token excludes --token-file", "Give one of the two.")
+    if http is None and (no_token or token_file is not None):
+        option = "--no-token" if no_token else "--token-file"
+        raise WrongInput(f"{option} is for --http", "On stdio only the program that starts the bridge can speak to it.")
 
 
-def _ready(as_json: bool, url: str) -> None:
+def _ready(as_json: bool, made: str, url: str) -> None:
+    """
+    Print where the bridge is.
+
+    :param made: the token of this run; empty where none was made.
+    """
     if as_json:
-        print_json({"url": url})
+        print_json({"url": url, **({"token": made} if made else {})})
         sys.stdout.flush()
+    elif made:
+        click.echo(f"For other users of this machine: Authorization: Bearer {made}", err=True)
     click.echo(f"agtp mcp-bridge ready: {url}", err=True)
 
 

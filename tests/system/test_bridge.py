@@ -228,6 +228,22 @@ def test_a_token_keeps_other_users_of_the_machine_out(host: Host) -> None:
     assert done.returncode == 2 and "openssl rand" in done.stderr
 
 
+def test_a_token_is_made_where_none_is_given(host: Host) -> None:
+    """A wrong one is 401, the printed one 200; processes of the bridge's own user need none. --no-token makes none."""
+    with http_bridge(host) as bridge, httpx.Client(trust_env=False) as http:
+        (printed,) = (line for line in bridge.lines if "Authorization: Bearer " in line)
+        token = printed.partition("Authorization: ")[2]
+        for given, status in (("Bearer wrong", 401), ("", 401), (token[:-1], 401), (token, 200), (None, 200)):
+            headers = {} if given is None else {"Authorization": given}
+            assert http.post(bridge.url, json=HANDSHAKE, headers={**ACCEPT, **headers}).status_code == status, given
+    with http_bridge(host, "--no-token") as bridge, httpx.Client(trust_env=False) as http:
+        assert not [line for line in bridge.lines if "Bearer" in line]
+        assert http.post(bridge.url, json=HANDSHAKE, headers=ACCEPT).status_code == 200
+    for words in (("--no-token",), ("--http", "0", "--no-token", "--token-file", "host.toml")):
+        done = host.agtp("mcp-bridge", *words)
+        assert done.returncode == 2 and "--no-token" in done.stderr, done.stderr
+
+
 # The command
 
 
