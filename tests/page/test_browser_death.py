@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests import forking
+from tests.page.windows import find_programs
 
 RUN = """
 import sys
@@ -68,6 +69,7 @@ def test_a_death_is_of_one_test_alone(tmp_path: Path) -> None:
 
     The control is a test that fails while the browser lives: it is asked once.
     """
+    find_programs()
     (tmp_path / "run.py").write_text(RUN)
     (tmp_path / "dying.py").write_text(DYING)
     done = forking.run([sys.executable, str(tmp_path / "run.py")], cwd=tmp_path, timeout=240)

@@ -72,6 +72,14 @@ def spki(certificate: Path) -> str:
     return base64.b64encode(hashlib.sha256(octets).digest()).decode()
 
 
+def find_programs() -> tuple[str, str]:
+    """Return the paths of Chromium and its driver; skip the test that asks where one of them is missing."""
+    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("chromium and chromium-driver are not installed")
+    return browser, driver
+
+
 def started(
     folder: Path,
     certificate: Path | None = None,
@@ -93,9 +101,7 @@ def started(
     :param shows: the origin that it shows one to, without asking which.
     :param any_certificate: for a browser that is shown several hosts, one after the other.
     """
-    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip("chromium and chromium-driver are not installed")
+    browser, driver = find_programs()
     options = ChromeOptions()
     options.binary_location = browser
     trust = () if certificate is None else (f"--ignore-certificate-errors-spki-list={spki(certificate)}",)
