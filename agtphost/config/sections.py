@@ -310,10 +310,10 @@ class Endpoints(Section):
     python_path: Items[FilePath] = ()
     """Directories that handler modules are imported from, searched before all others."""
 
-    reload: bool = False
+    reload: bool | None = None
     """
-    Whether a reload imports the modules of these directories anew, where it finds any of them changed. What they did
-    when they were imported is done again then, and what they hold in memory begins empty.
+    Whether a reload imports the modules of these directories again where one of them has changed; left out: in
+    development only. Their code at module level runs again then, and what they hold in memory begins empty.
     """
 
     threads: Annotated[int, Field(ge=1, le=1_024)] = 16
@@ -427,3 +427,8 @@ class Config(Section):
     def folder(self) -> Path:
         """The directory that relative paths are relative to."""
         return self.file.parent
+
+    @property
+    def reloads_modules(self) -> bool:
+        """Whether a reload imports changed modules of the operator again."""
+        return self.host.development if self.endpoints.reload is None else self.endpoints.reload

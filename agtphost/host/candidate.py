@@ -106,7 +106,7 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
     )
     if loaded is None:
         problems = [problem for part in parts.values() for problem in part]
-        stale = not config.endpoints.reload and changed(running.files, inventory(config, old.tls), HANDLERS)
+        stale = not config.reloads_modules and changed(running.files, inventory(config, old.tls), HANDLERS)
         raise ConfigurationError([_hinted(problem) for problem in problems] if stale else problems)
     https = renewed(config)
     files = inventory(config, fresh[0], () if modules is None else modules.files)
@@ -120,7 +120,7 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
         [agent.name for agent in found if agent.agent_id not in known],
         [agent.agent_id for agent in found],
         Keys(taken=tuple(tables), waiting=tuple(waiting)),
-        modules=config.endpoints.reload,
+        modules=config.reloads_modules,
     )
     taken = replace(loaded, tls=old.tls)
     _ = taken.graph  # made here, where nobody waits for it
@@ -150,7 +150,7 @@ def _kept(files: Inventory) -> Inventory:
 def _modules(running: Running, config: Config) -> Modules | None:
     """The operator's modules: anew where any of them is another one, or they are elsewhere."""
     given = config.endpoints
-    if not given.reload:
+    if not config.reloads_modules:
         return running.modules
     there = inventory(config, running.loaded.tls, () if running.modules is None else running.modules.files)
     moved = given.python_path != running.loaded.config.endpoints.python_path

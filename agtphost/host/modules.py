@@ -9,16 +9,55 @@ the modules that they were written against, also where they import something in 
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import invalidate_caches
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import module_from_spec, resolve_name
+from importlib.util import cache_from_source, module_from_spec, resolve_name
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 from agtphost.handlers.function import Function, resolve
+
+
+class ImportedSince:
+    """
+    The operator's modules that Python imports from now on.
+
+    :param roots: ``[endpoints] python_path`` of every configuration concerned.
+    """
+
+    def __init__(self, roots: Iterable[Path]) -> None:
+        self._roots = [str(root) for root in roots]
+        self._places = list(sys.path)
+        self._before = set(sys.modules)
+
+    def forget(self) -> None:
+        """
+        Remove them from ``sys.modules`` and their packages, so that the next import reads their files again.
+
+        Directories that were added to ``sys.path`` since are removed from it, and their modules too.
+        """
+        added = [place for place in sys.path if place not in self._places]
+        sys.path[:] = [place for place in sys.path if place in self._places]
+        roots = tuple(os.path.join(os.path.normpath(root), "") for root in (*self._roots, *added))
+        for name in set(sys.modules) - self._before:
+            module = sys.modules[name]
+            file = getattr(module, "__file__", None)
+            if not isinstance(file, str) or not os.path.normpath(file).startswith(roots):
+                continue
+            del sys.modules[name]
+            with suppress(OSError, NotImplementedError):
+                # Python takes it for the module's as long as size and second of the file are the same.
+                os.unlink(cache_from_source(file))
+            package, _, last = name.rpartition(".")
+            parent = sys.modules.get(package)
+            if parent is not None and getattr(parent, last, None) is module:
+                delattr(parent, last)
+        invalidate_caches()
 
 
 class _Source(SourceFileLoader):

@@ -28,6 +28,7 @@ from agtphost.host.core import Core
 from agtphost.host.generations import Generations
 from agtphost.host.hang_up import Outcome, inventory
 from agtphost.host.loaded import Loaded
+from agtphost.host.modules import ImportedSince
 from agtphost.host.unmatched import unmatched
 from agtphost.iagtp import ILedger
 
@@ -102,6 +103,14 @@ class Reloading:
         return outcome
 
     async def _in_turn(self, requester: Requester, check: bool) -> Outcome:
+        imported = ImportedSince(self._config.endpoints.python_path)
+        outcome = await self._attempted(requester, check)
+        if check or outcome.refused:
+            # Python would go on with what a module said when it was refused, however it was corrected since.
+            imported.forget()
+        return outcome
+
+    async def _attempted(self, requester: Requester, check: bool) -> Outcome:
         candidate, core = None, None
         try:
             candidate = await self._read()

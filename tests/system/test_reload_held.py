@@ -164,8 +164,10 @@ def test_a_list_of_operators(host: Host) -> None:
 
 
 def test_a_function_that_came_later(host: Host) -> None:
-    """The module was imported without it: refused with what to do, and taken once that is done."""
-    folder, good = host.config.parent, host.config.read_text()
+    """Where modules are not imported again: refused with what to do, and taken once that is done."""
+    folder = host.config.parent
+    good = host.config.read_text().replace('python_path = ["."]', 'python_path = ["."]\nreload = false')
+    host.config.write_text(good)
     module, declared = folder / "handlers" / "text.py", folder / "endpoints" / "late.toml"
     module.write_text(f"{module.read_text()}\n\ndef late(context):\n    return {{'text': 'late', 'words': 1}}\n")
     text = (
@@ -176,7 +178,7 @@ def test_a_function_that_came_later(host: Host) -> None:
     assert done.returncode == 1
     (problem,) = json.loads(done.stdout)["problems"]
     assert "has no late" in problem["message"] and "[endpoints] reload = true" in problem["hint"]
-    host.config.write_text(good.replace('python_path = ["."]', 'python_path = ["."]\nreload = true'))
+    host.config.write_text(good.replace("\nreload = false", "\nreload = true"))
     taken = reload(host)["taken"]
     assert any("handlers (text.py" in each for each in taken), taken
     with caller(host) as client:

@@ -1,0 +1,90 @@
+"""An author edits a handler, again and again, with mistakes: ``agtp reload`` and never a restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.hosting import Host, running, sample
+from tests.system.raw_link import RawLink
+
+ENDPOINT = """
+[[endpoint]]
+method = "QUERY"
+path = "/edited"
+description = "Says which edit of its handler answers."
+errors = []
+handler = { type = "registered_function", function = "handlers.edited.answer" }
+semantic.intent = "Ask for the edit."
+semantic.actor = "agent"
+semantic.outcome = "The caller knows the edit."
+semantic.capability = "retrieval"
+semantic.confidence = 0.9
+semantic.impact = "informational"
+semantic.is_idempotent = true
+input_schema = { type = "object", additionalProperties = false, properties = {} }
+output_schema = { type = "object" }
+"""
+
+GOOD = "from handlers import edited_words\n\ndef answer(context):\n    return {{'edit': edited_words.EDIT + {0}}}\n"
+MISTAKES = (
+    "def anwser(context):\n    return {}\n",
+    "def answer(context)\n    return {}\n",
+    "import no_such_module\n\ndef answer(context):\n    return {}\n",
+    "from handlers.edited_words import MISSING\n\ndef answer(context):\n    return {}\n",
+    "answer = 5\n",
+)
+
+
+@pytest.fixture(scope="module", params=["development", "reload = true"])
+def host(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Host]:
+    said = [] if request.param == "development" else [('python_path = ["."]', f'python_path = ["."]\n{request.param}')]
+    with running(sample(tmp_path_factory.mktemp("edits"), edit=said)) as host:
+        yield host
+
+
+def edit(host: Host, text: str, words: str = "EDIT = 0\n") -> tuple[int, str]:
+    """Write the handler's modules; the status of ``agtp reload``, and what it says."""
+    folder = host.config.parent
+    (folder / "handlers" / "edited_words.py").write_text(words)
+    (folder / "handlers" / "edited.py").write_text(text)
+    done = host.agtp("reload", "--json")
+    return done.returncode, done.stdout
+
+
+def asked(host: Host) -> int:
+    with RawLink(host) as link:
+        return int(link.ask("QUERY", "/edited", {}).json()["result"]["edit"])
+
+
+def test_ten_edits_with_five_mistakes_need_no_restart(host: Host) -> None:
+    """Each mistake is refused and changes nothing; the edit after it is taken, in a module that it imports too."""
+    (host.config.parent / "endpoints" / "edited.toml").write_text(ENDPOINT)
+    process = host.process.pid
+    for number, mistake in enumerate(MISTAKES):
+        status, said = edit(host, mistake)
+        problems = json.loads(said)["problems"]
+        assert status == 1 and any("handlers.edited" in each["message"] for each in problems), said
+        if number:
+            assert asked(host) == number - 1, "a refused reload changed what answers"
+        # Of the same length as the one before, in the same second: a compiled module would pass for it.
+        status, said = edit(host, GOOD.format(0), f"EDIT = {number}\n")
+        assert status == 0, said
+        assert asked(host) == number
+    assert host.process.pid == process and host.process.poll() is None
+
+
+def test_a_check_leaves_nothing_imported(host: Host) -> None:
+    """``agtp reload --check`` of a module that is new, then the module corrected: what is taken is the correction."""
+    folder = host.config.parent
+    endpoint = ENDPOINT.replace("/edited", "/checked").replace("handlers.edited.", "handlers.checked.")
+    (folder / "endpoints" / "checked.toml").write_text(endpoint)
+    module = folder / "handlers" / "checked.py"
+    module.write_text("def answer(context):\n    return {'edit': 1}\n")
+    assert host.agtp("reload", "--check").returncode == 0
+    module.write_text("def answer(context):\n    return {'edit': 2}\n")
+    assert host.agtp("reload").returncode == 0
+    with RawLink(host) as link:
+        assert link.ask("QUERY", "/checked", {}).json()["result"] == {"edit": 2}
