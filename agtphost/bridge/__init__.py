@@ -7,5 +7,6 @@ of AGTP, made by :mod:`.host_link` as the one agent whose certificate the bridge
 the Audit-ID of its record. Nothing is decided here: who may do what is decided, and recorded, at the host.
 
 - :mod:`.client_config`: what to paste into the configuration of an MCP client
+- :mod:`.peer_user`: which user of this machine a loopback connection belongs to
 - :mod:`.traces`: its own spans, and the trace that it is started in, as the variables of OpenTelemetry say
 """
