@@ -24,6 +24,7 @@ from agtphost.config.values import (
     Text,
     form,
 )
+from agtphost.vocabulary.origins import origin_of
 from agtphost.vocabulary.tomltext import Location
 
 _OWN_FIELDS = frozenset(
@@ -43,7 +44,10 @@ def _origin(value: Any) -> str:
         )
     if re.fullmatch(rf"(?:https|agtp)://{_HOST}", text) is None:
         raise ValueError('must be an origin, such as "https://api.example.com"')
-    return text.removesuffix(":443") if text.startswith("https:") else text
+    found = origin_of(text)
+    if not found:
+        raise ValueError('must be an origin, such as "https://api.example.com"')
+    return found
 
 
 def _field(name: str) -> str:

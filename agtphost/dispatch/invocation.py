@@ -116,6 +116,15 @@ class Invocation:
         """Whether the caller could call ``binding``: what lists are filtered by."""
         return authority.admits(self._exchange, binding)
 
+    def require(self, binding: Binding) -> None:
+        """
+        Let the caller's call of ``binding`` pass, or refuse it as the gates would.
+
+        :raises Refusal: see :data:`.authority.CHECKS`.
+        """
+        for check in authority.CHECKS:
+            check(self._exchange, binding)
+
     def admits_at(self, binding: Binding, agent: Agent) -> bool:
         """
         Whether the caller could call ``binding`` of another agent than the one that is addressed.

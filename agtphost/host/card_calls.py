@@ -17,7 +17,7 @@ from agtphost.registry.catalogue import Cards
 from agtphost.registry.elsewhere import AgentsElsewhere
 from agtphost.registry.invoking import Invoking
 from agtphost.registry.mcp_servers import McpServers
-from agtphost.registry.providers import Providers, origin_of
+from agtphost.registry.providers import Providers
 from agtphost.upstream.https import trust_of
 
 SECONDS = 900.0
@@ -37,7 +37,7 @@ def invoking(cards: Cards, providers: Providers, factory: HandlerFactory, peers:
 
     def make(url: str) -> ExternalService | None:
         provider = providers.of(url)
-        if provider is None or not origin_of(url).startswith("https:"):
+        if provider is None or not provider.settings.origin.startswith("https:"):
             return None
         settings = provider.settings
         reference = ServiceReference(
@@ -50,7 +50,7 @@ def invoking(cards: Cards, providers: Providers, factory: HandlerFactory, peers:
         )
         return factory.external(reference, provider.fields, trust_of(settings.ca))
 
-    handler = Invoking(AgentsElsewhere(make, peers))
+    handler = Invoking(AgentsElsewhere(make, peers, cards.require_call))
     handler.cards = cards
     statement = "Call an agent by its card: what is hosted here, and agents elsewhere."
     binding = Binding.native(

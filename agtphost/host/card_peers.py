@@ -12,6 +12,7 @@ from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.host.delegation import HostLink
+from agtphost.identity.peer import Assurance
 from agtphost.methods.delegation.decision import HostAnswer, HostLost, HostUnreachable
 from agtphost.registry.elsewhere import not_provided
 from agtphost.vocabulary.reasons import ForeignReason, Reason
@@ -55,6 +56,11 @@ class CardPeers:
         for link in links:
             self._links[_place(link.uri)] = link
 
+    def names(self, endpoint: str) -> tuple[str, ...]:
+        """Return the URIs by which a provider can name the peer that an endpoint belongs to; none without a peer."""
+        link = self._links.get(_place(endpoint)) if endpoint.lower().startswith("agtp:") else None
+        return () if link is None else (link.uri, f"agtp://{link.server_id}")
+
     async def call(
         self, context: BuiltInContext, endpoint: str, card_id: str, action: str | None, given: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
@@ -68,7 +74,9 @@ class CardPeers:
         link = self._links.get(_place(endpoint))
         if link is None:
             raise not_provided(endpoint)
-        caller, came_by = context.caller, self._came_by(context)
+        # Who is known by a header alone is no more to the peer than a nameless stranger.
+        named = context.assurance >= Assurance.GATEWAY
+        caller, came_by = context.caller if named else None, self._came_by(context)
         asked: dict[str, Any] = {"parameters": dict(given)}
         if action is not None:
             asked["action"] = action
@@ -80,7 +88,7 @@ class CardPeers:
                 SECONDS,
                 headers=[(VIA, came_by), *(() if caller is None else (("Agent-ID", caller.agent_id),))],
                 anonymous=caller is None,
-                scopes=sorted(context.scopes),
+                scopes=sorted(context.scopes) if named else (),
                 task_id=context.task_id or os.urandom(16).hex(),
                 session_id=context.session_id or None,
                 idempotency_key=context.idempotency_key,

@@ -31,6 +31,7 @@ from agtphost.registry.maintenance import Terms
 from agtphost.registry.pacing import Paced
 from agtphost.registry.providers import Providers, origin_of
 from agtphost.registry.showing import ShowCards
+from agtphost.vocabulary.scopes import missing
 
 STATEMENTS = {
     "QUERY": "Cards of everything that the caller may call.",
@@ -63,9 +64,12 @@ def cards_of(
     hosted = HostedCards(
         *(directory, endpoints, adapters, visibility, on.config.host.server_id), url=url, now=on.seconds
     )
-    cards = Cards(
-        *(kept.registered, kept.leases, hosted, on.authorization, directory.by_id, shown), scopes=terms.providers.scopes
-    )
+    peers = CardPeers(on.lasting.delegated.links, on.config.host.server_id)
+
+    def scopes(url: str) -> tuple[str, ...]:
+        return terms.providers.scopes(url, *peers.names(url))
+
+    cards = Cards(*(kept.registered, kept.leases, hosted, on.authorization, directory.by_id, shown), scopes=scopes)
     shown.cards = cards
     changing = ChangeCards(
         cards,
@@ -92,7 +96,6 @@ def cards_of(
         )
         for place in REGISTRY
     )
-    peers = CardPeers(on.lasting.delegated.links, on.config.host.server_id)
     return cards, (*of_cards, invoking(cards, terms.providers, factory, peers))
 
 
@@ -113,11 +116,17 @@ def _terms(on: Foundation, section: RegistrySection) -> Terms:
     def judged(card: Card) -> str:
         return signature_of(card.document, keys.get(origin_of(card.endpoint), {}))
 
+    def lets(owner: str, url: str) -> bool:
+        needed = providers.scopes(url)
+        agent = on.loaded.directory.by_id(owner) if owner and needed else None
+        return not owner or not missing(frozenset() if agent is None else agent.scopes, needed)
+
     return Terms(
         fetch=Fetching(on.reactor, providers, where),
         judge=judged,
         endpoints=where,
         providers=providers,
+        lets=lets,
         refetch_seconds=section.refetch_seconds,
         forget_days=section.forget_days,
     )

@@ -70,6 +70,14 @@ class Card:
     """Decoded."""
 
     @property
+    def substance(self) -> tuple[Any, ...]:
+        """What of the card does not change without an approval: name, endpoint, authentication and operations."""
+        operations = sorted(
+            (each.name, repr(each.input_schema), repr(each.output_schema), each.endpoint) for each in self.operations
+        )
+        return self.name, self.endpoint, self.authentication, operations
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the octets, hex: the strong ETag."""
         return sha256(self.octets).hexdigest()

@@ -1,9 +1,10 @@
 """
-All cards together, and who is shown which: what lists, searches and invocations ask.
+All cards together, who is shown which, and who may call what: what lists, searches and invocations ask.
 
-A card is there for whoever may call something of it. Of what is hosted its operations say that; of a card that
-registered, one binding that stands for calling the agent does: ``EXECUTE /cards/ID``, with the scopes of its provider.
-Both are judged by what judges calls, so that nothing is listed that would be refused, and the other way round.
+To be shown a card and to call it are two questions. A card is shown to callers who may call something of it, and also
+to the agent that registered it and to overseers. A call is judged by the URL that is called, at the moment of the
+call, for every caller: :meth:`Cards.require_call` asks for the scopes of the provider that the URL belongs to,
+whatever the card says and whoever owns it. What is hosted is called through the gates, as without its card.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.registry import reading
 from agtphost.registry.card import WITHDRAWN
 from agtphost.registry.endpoints import Endpoints
-from agtphost.registry.entry import LOST, Entry
+from agtphost.registry.entry import LOST, REGISTERED, Entry
 from agtphost.registry.generated import Generated, HostedCards
 from agtphost.registry.leases import Leases
 from agtphost.registry.registered import Registered
@@ -37,7 +38,7 @@ RETRY = 60
 """Seconds after which an agent that was lost may be there again."""
 
 Scopes = Callable[[str], tuple[str, ...]]
-"""What callers of an endpoint must hold, as its provider has it."""
+"""The scopes that callers of a URL must hold, as the provider that the URL belongs to has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +90,21 @@ class Target:
     state: str
     endpoint: str
     provider: str
-    binding: Binding | None
-    """Stands for calling an agent elsewhere; None where the operations' own do."""
-
     entry: Entry = field(repr=False)
     agent: Agent | None = field(default=None, repr=False)
     """The hosted agent whose card it is."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the card was registered, and its agent is not hosted here."""
+        return self.entry.kind == REGISTERED
 
 
 class Cards:
     """
     Every card that there is.
 
-    :param scopes: what callers must hold, by endpoint.
+    :param scopes: what callers of a URL must hold; see :data:`Scopes`.
     :param find: an agent that this host knows, by its Agent-ID.
     :param handler: stands in bindings that are only judged.
     """
@@ -171,32 +174,74 @@ class Cards:
         if self._authorization.looks(context):
             return lambda entry: True
         judged: dict[tuple[bool, tuple[str, ...]], bool] = {}
-        narrowed = bool(context.authority()[-1])
+        # Grants name cards one by one, and what another agent authorized does as well.
+        apart = any(context.authority()[-2:])
+
+        def admits(entry: Entry, url: str) -> bool:
+            if apart:
+                return context.admits(self.binding(entry, url))
+            rule = entry.public, self._scopes(url)
+            known = judged.get(rule)
+            if known is None:
+                known = judged[rule] = context.admits(self.binding(entry, url))
+            return known
 
         def shows(entry: Entry) -> bool:
             if self.owns(context, entry):
                 return True
-            if narrowed:
-                return context.admits(self.binding(entry))
-            rule = entry.public, self._scopes(entry.endpoint)
-            known = judged.get(rule)
-            if known is None:
-                known = judged[rule] = context.admits(self.binding(entry))
-            return known
+            return admits(entry, entry.endpoint) and any(admits(entry, url) for url in entry.called)
 
         return shows
 
-    def binding(self, entry: Entry) -> Binding:
-        """What stands for calling the agent of a registered card."""
+    def binding(self, entry: Entry, url: str) -> Binding:
+        """
+        Return what stands for calling one URL by a registered card.
+
+        Strangers call what an operator made public, unless the provider of the URL asks for scopes: those are proven
+        by more than a name in a header.
+        """
+        scopes = self._scopes(url)
         return Binding(
             method="EXECUTE",
             path=f"/cards/{entry.id}",
             handler=self._handler,
             tier="B",
             description=entry.description,
-            required_scopes=self._scopes(entry.endpoint),
-            min_assurance=Assurance.NONE if entry.public else Assurance.GATEWAY,
+            required_scopes=scopes,
+            min_assurance=Assurance.NONE if entry.public and not scopes else Assurance.GATEWAY,
         )
+
+    def require_call(self, context: BuiltInContext, entry: Entry, url: str) -> None:
+        """
+        Refuse a caller who may not call a URL by a registered card.
+
+        This is asked immediately before each request to the URL. Neither ownership of the card nor the right to look
+        into everything (``inspect:all``, operators, viewers) replaces the scopes of the URL's provider.
+
+        :raises Refusal: as the gates refuse a call: 262 without the scopes, 401 where the caller is not known surely
+            enough, 262 without a grant where the operator narrowed the caller.
+        """
+        context.invocation.require(self.binding(entry, url))
+
+    def require_fetch(self, context: BuiltInContext, url: str) -> None:
+        """
+        Refuse an agent that has the host fetch a card from a provider whose scopes the agent lacks.
+
+        The fetch sends the operator's credentials, as a call does. Operators name any URL: the credentials are theirs.
+
+        :raises Refusal: 262 without the scopes.
+        """
+        if not self._authorization.operates(context):
+            context.invocation.require(
+                Binding(
+                    method="REGISTER",
+                    path="/cards",
+                    handler=self._handler,
+                    tier="A",
+                    required_scopes=self._scopes(url),
+                    piecewise=True,
+                )
+            )
 
     def _of_host(self, found: Generated) -> Listed:
         return Listed(entry=found.entry, state=found.state, tier=found.tier, seen=None, generated=found)
@@ -214,7 +259,7 @@ class Cards:
 
     def target(self, context: BuiltInContext, card_id: str) -> Target:
         """
-        What a card leads to, of those that the caller may call.
+        What a card leads to, of those that the caller is shown: who may call it, :meth:`require_call` decides.
 
         :raises Refusal: see :meth:`get`; 410 where it is withdrawn, 503 where nothing was heard of the agent for long.
         """
@@ -246,7 +291,6 @@ class Cards:
             state=listed.state,
             endpoint=entry.endpoint,
             provider=entry.provider,
-            binding=None if generated is not None else self.binding(entry),
             entry=entry,
             agent=None if generated is None else generated.agent,
         )

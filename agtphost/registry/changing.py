@@ -163,6 +163,7 @@ class ChangeCards:
             if "card" in given:
                 raise parameters.invalid("url", "url and card are both there.", "Send one of them.")
             url = parameters.required(given, "url")
+            self._cards.require_fetch(context, url)
             fetched = await self._fetch(url)
             octets, source, etag = fetched.octets, url, fetched.etag
         else:
@@ -175,6 +176,8 @@ class ChangeCards:
         value, version = self._cards.registered.item(card.id)
         same = bool(value) and value["card"] == octets.decode()
         former = dict(value) if value and not same else None
+        if not same:
+            self._end_publicity(context, value, card)
         now = self._now()
         value.pop("pending", None)
         value.pop("lost_since", None)
@@ -194,7 +197,7 @@ class ChangeCards:
         if lifetime is not None or (owner and "lifetime" not in value):
             value["lifetime"] = lifetime or leases.DEFAULT
         if public is not None:
-            value["public"] = public
+            self._publish(context, value, public)
         changes = self._cards.registered.put(card.id, value, version, former)
         self._cards.leases.saw(card.id)
         made = entry_of(card.id, value)
@@ -203,6 +206,32 @@ class ChangeCards:
             changes=changes,
             extra={"card": {"id": card.id, "version": made.number, "sha256": made.digest, "source": source}},
         )
+
+    def _publish(self, context: BuiltInContext, value: dict[str, Any], public: bool) -> None:
+        """Make a card public or not; what an agent asks for becomes true once an operator approves it."""
+        if not public:
+            for member in ("public", "public_by", "public_requested"):
+                value.pop(member, None)
+        elif self._authorization.operates(context):
+            value.update(public=True, public_by=self._authorization.actor(context))
+            value.pop("public_requested", None)
+        elif not value.get("public_by"):
+            value.pop("public", None)
+            value["public_requested"] = True
+
+    def _end_publicity(self, context: BuiltInContext, value: dict[str, Any], card: Card) -> None:
+        """End that a card is public where an agent has put another substance in its place: the agent asks anew."""
+        if not value.get("public") or self._authorization.operates(context):
+            return
+        try:
+            known = reading.read(str(value["card"]).encode(), Endpoints.everywhere())
+        except reading.CardFaults:
+            # It was read under former rules; as nothing can be compared, it counts as another one.
+            known = None
+        if known is None or known.substance != card.substance:
+            for member in ("public", "public_by"):
+                value.pop(member, None)
+            value["public_requested"] = True
 
     def _read(self, octets: bytes) -> Card:
         try:
@@ -267,13 +296,21 @@ class ChangeCards:
         value, version = self._cards.registered.item(card_id)
         if not value:
             raise Refusal(Reason.CARD_UNKNOWN)
+        if context.input.get("public") is not None:
+            return self._approve_public(context, card_id, value, version)
         pending = value.pop("pending", None)
         if pending is None:
-            raise Refusal(Reason.NOTHING_TO_APPROVE, "No change of that card waits for an approval.")
+            raise Refusal(
+                Reason.NOTHING_TO_APPROVE,
+                "No change of that card waits for an approval.",
+                remedy="To make the card public, send public = true." if value.get("public_requested") else "",
+            )
         looked_at = parameters.text(context.input, "digest")
         if looked_at is not None and looked_at != pending["digest"]:
             raise Refusal(Reason.DEFINITION_CHANGED_AGAIN, details={"digest": pending["digest"]})
         former = dict(value)
+        if value.get("public"):
+            self._end_publicity(context, value, self._read_pending(pending))
         value.update(
             card=pending["card"],
             number=value["number"] + 1,
@@ -286,6 +323,40 @@ class ChangeCards:
             result=self._shown(made),
             changes=self._cards.registered.put(card_id, value, version, former),
             extra={"card": {"id": card_id, "version": made.number, "sha256": made.digest, "approved": True}},
+        )
+
+    @staticmethod
+    def _read_pending(pending: Mapping[str, Any]) -> Card:
+        """Return the card that waits for an approval; it was read when it came, under the rules of that time."""
+        try:
+            return reading.read(str(pending["card"]).encode(), Endpoints.everywhere())
+        except reading.CardFaults as error:
+            raise refused(error) from None
+
+    def _approve_public(self, context: BuiltInContext, card_id: str, value: dict[str, Any], version: int) -> Answer:
+        """
+        Let strangers be shown a card and call it, or not any more.
+
+        :raises Refusal: 403 unless an operator calls, whatever scopes an agent has; 409 where the card is another one
+            than the operator looked at; 422 where ``public`` is not true or false.
+        """
+        public, digest = context.input["public"], parameters.text(context.input, "digest")
+        if not isinstance(public, bool):
+            raise parameters.invalid("public", "public is not true or false.", "Send true or false.")
+        if not self._authorization.operates(context):
+            raise Refusal(
+                Reason.OPERATORS_ONLY,
+                "Only an operator decides whether a card is public.",
+                remedy="Connect with the certificate of an operator.",
+            )
+        entry = entry_of(card_id, value)
+        if digest is not None and digest != entry.digest:
+            raise Refusal(Reason.CARD_CHANGED, details={"current_etag": entry.digest})
+        self._publish(context, value, public)
+        return Answer(
+            result=self._shown(entry_of(card_id, value)),
+            changes=self._cards.registered.put(card_id, value, version, None),
+            extra={"card": {"id": card_id, "sha256": entry.digest, "public": public}},
         )
 
 

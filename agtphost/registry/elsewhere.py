@@ -2,7 +2,8 @@
 Agents elsewhere, called by cards: over HTTPS as ``[[registry.provider]]`` says, over AGTP as ``[delegation]`` says.
 
 A card makes this host call nothing: its endpoint is called only where the operator has named its origin, with what the
-operator wrote there. What a caller sent of its own, its credentials above all, stays here.
+operator wrote there, and for callers with the scopes that the operator asks for there. What is judged is the URL, just
+before it is called. What a caller sent of its own, its credentials above all, stays here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from agtphost.handlers.context import EndpointError
 from agtphost.handlers.external import ExternalService
 from agtphost.registry.card import DEFAULT
 from agtphost.registry.catalogue import Target
+from agtphost.registry.entry import Entry
 from agtphost.vocabulary.reasons import Reason
 
 MOST_KEPT = 256
@@ -27,6 +29,9 @@ KEY = "idempotency-key"
 """The field that says to an agent that it has had a call before: a draft of the IETF's HTTPAPI group."""
 
 INVOKE = "/invoke"
+
+Judge = Callable[[BuiltInContext, Entry, str], None]
+"""Refuses a caller who may not call a URL by a card: :meth:`agtphost.registry.catalogue.Cards.require_call`."""
 
 Make = Callable[[str], ExternalService | None]
 """What calls a URL, and repeats nothing by itself; None where no provider of the operator's is there."""
@@ -52,10 +57,12 @@ class AgentsElsewhere:
 
     :param make: see :data:`Make`.
     :param hosts: other hosts.
+    :param judge: see :data:`Judge`; it is asked before every request, a repeated one and one below the card's URL too.
     """
 
-    def __init__(self, make: Make, hosts: Hosts) -> None:
+    def __init__(self, make: Make, hosts: Hosts, judge: Judge) -> None:
         self._make = make
+        self._judge = judge
         self._hosts = hosts
         self._services: OrderedDict[str, ExternalService] = OrderedDict()
 
@@ -74,6 +81,7 @@ class AgentsElsewhere:
         if urlsplit(url).scheme == "agtp":
             # What a card without operations has is called as that agent's own card has it.
             named = None if operation == DEFAULT else operation
+            self._judge(context, target.entry, url)
             return await self._hosts.call(context, url, target.entry.id, named, given)
         return await self._posted(context, target, operation, url, given), {}
 
@@ -86,17 +94,19 @@ class AgentsElsewhere:
         if len(target.operations) > 1 and url == target.endpoint and "operation" not in properties:
             sent["operation"] = operation
         try:
-            return await self._asked(self._service(url), context, sent)
+            return await self._asked(url, context, target, sent)
         except EndpointError as error:
             if error.details.get("upstream_status") not in (404, 405) or url.endswith(INVOKE):
                 raise _failed(error) from None
         # Cards name the address to post to, or the one above: where nothing is at the first, it is the second.
         try:
-            return await self._asked(self._service(url.rstrip("/") + INVOKE), context, sent)
+            return await self._asked(url.rstrip("/") + INVOKE, context, target, sent)
         except EndpointError as error:
             raise _failed(error) from None
 
-    async def _asked(self, service: ExternalService, context: BuiltInContext, sent: Mapping[str, Any]) -> Any:
+    async def _asked(self, url: str, context: BuiltInContext, target: Target, sent: Mapping[str, Any]) -> Any:
+        self._judge(context, target.entry, url)
+        service = self._service(url)
         asked = context.narrow()
         asked.input = sent
         try:
@@ -106,6 +116,7 @@ class AgentsElsewhere:
             lost = error.name == "upstream_connection_error" and "circuit" not in error.details
             if not lost or context.idempotency_key is None:
                 raise
+        self._judge(context, target.entry, url)
         return await service.handle(asked)
 
     def _service(self, url: str) -> ExternalService:

@@ -54,7 +54,13 @@ class Entry:
     """Agent-ID of whoever registered it; empty: an operator, or the host."""
 
     public: bool = False
-    """Whether it is shown to callers that nobody knows."""
+    """Whether strangers are shown the card and may call it, which only an operator can decide."""
+
+    public_requested: bool = False
+    """Whether the agent that registered the card asked for it to be public, and no operator has decided yet."""
+
+    called: tuple[str, ...] = ()
+    """URLs that calls of the card lead to: those of its operations, or the endpoint where they name none."""
 
     lifetime: float | None = None
     """Seconds of its lease; None: it has none."""
@@ -127,6 +133,8 @@ class Entry:
             "pending": self.pending,
             "lifetime": self.lifetime,
             "owner": self.owner,
+            "public": self.public or None,
+            "public_requested": self.public_requested or None,
         }
         told.update((name, value) for name, value in more.items() if value not in (None, ""))
         return told

@@ -94,12 +94,15 @@ class Invoking:
         operation = target.operations[name]
         beside: Mapping[str, Any] = {}
         if operation.binding is None:
+            # Judged before the input is compared: a caller without the right learns nothing of the schema. It is
+            # judged again by the URL just before each request.
+            self.cards.require_call(context, target.entry, operation.endpoint or target.endpoint)
             check_input(operation, given)
             result, beside = await self._elsewhere.call(context, target, name, given)
             check_output(operation, result)
         else:
             result = await self._hosted(context, target, operation.binding, given)
-        if target.binding is not None:
+        if target.elsewhere:
             self.cards.leases.saw(card_id)
         return Answer(result=result, extra={"card": card_id[:256], "operation": name[:128], **beside})
 

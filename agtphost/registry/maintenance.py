@@ -57,14 +57,12 @@ class Terms:
     providers: Providers
     refetch_seconds: float
     forget_days: float
+    lets: Callable[[str, str], bool]
+    """
+    Whether the Agent-ID that registered a card (empty: an operator did) has the scopes for a URL.
 
-
-def substance(card: Card) -> tuple[Any, ...]:
-    """What of a card does not change without an approval."""
-    operations = sorted(
-        (each.name, repr(each.input_schema), repr(each.output_schema), each.endpoint) for each in card.operations
-    )
-    return card.name, card.endpoint, card.authentication, operations
+    Fetches and probes send the operator's credentials, and so are made only for whom they would be sent in a call.
+    """
 
 
 @dataclass(kw_only=True)
@@ -129,7 +127,9 @@ class Maintenance:
                 found.append(self._fetch(entry, terms))
             provider = terms.providers.of(entry.endpoint) if probing else None
             every = None if provider is None else provider.settings.probe_seconds
-            if provider is not None and every is not None and self._is_due("probe", entry.id, every, moment):
+            if provider is None or every is None or not terms.lets(entry.owner, entry.endpoint):
+                continue
+            if self._is_due("probe", entry.id, every, moment):
                 found.append(self._probe(entry, provider))
         return found
 
@@ -180,6 +180,9 @@ class Maintenance:
 
     async def _fetch(self, entry: Entry, terms: Terms) -> None:
         value, _ = self.registered.item(entry.id)
+        if not terms.lets(entry.owner, entry.source):
+            self._ill(entry, "the agent that registered it does not have the scopes of the URL's provider")
+            return
         try:
             fetched = await terms.fetch(entry.source, str(value.get("etag", "")))
             card = reading.read(fetched.octets, terms.endpoints)
@@ -211,7 +214,7 @@ class Maintenance:
             return
         known = reading.read(str(value["card"]).encode(), Endpoints.everywhere())
         digest, signature = sha256(card.octets).hexdigest(), terms.judge(card)
-        if substance(known) == substance(card):
+        if known.substance == card.substance:
             former = dict(value)
             value.pop("pending", None)
             value.update(card=text, number=value["number"] + 1, updated=self.now(), etag=etag, signature=signature)
@@ -270,4 +273,4 @@ async def _head(provider: Provider, url: str) -> int:
 def differing(known: Card, card: Card) -> list[str]:
     """The members in which two cards of one agent differ that need an approval."""
     names = ("name", "endpoint", "authentication", "operations")
-    return [name for name, one, other in zip(names, substance(known), substance(card), strict=True) if one != other]
+    return [name for name, one, other in zip(names, known.substance, card.substance, strict=True) if one != other]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from twisted.internet.interfaces import IHostnameResolver
 
 from agtphost.config.registry import Provider as ProviderSection
 from agtphost.upstream.https import HTTPSClient, trust_of
+from agtphost.vocabulary import origins
 from agtphost.vocabulary.addresses import AddressPolicy, IPNetwork
-
-_PORTS = {"https": 443, "http": 80}
 
 
 class Provider:
@@ -63,10 +61,14 @@ class Providers:
         """The provider of a URL; None where the operator has none."""
         return self._by_origin.get(origin_of(url))
 
-    def scopes(self, url: str) -> tuple[str, ...]:
-        """What callers of an endpoint must hold."""
-        provider = self.of(url)
-        return () if provider is None else provider.settings.scopes
+    def scopes(self, *urls: str) -> tuple[str, ...]:
+        """
+        Return the scopes that callers of one place must hold.
+
+        :param urls: every URL by which the place is known here; the scopes of all their providers are needed.
+        """
+        found = (self.of(url) for url in urls)
+        return tuple(dict.fromkeys(scope for each in found if each is not None for scope in each.settings.scopes))
 
     @property
     def probing(self) -> bool:
@@ -80,13 +82,5 @@ class Providers:
 
 @lru_cache(1024)
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, as ``[[registry.provider]] origin`` has them; empty for what has none."""
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").lower(), parts.port
-    except ValueError:
-        return ""
-    if not host or parts.username is not None:
-        return ""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}" + ("" if port in (None, _PORTS.get(parts.scheme)) else f":{port}")
+    """Return :func:`agtphost.vocabulary.origins.origin_of`, remembered: lists ask it of every card."""
+    return origins.origin_of(url)

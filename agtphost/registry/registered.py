@@ -134,6 +134,13 @@ def _place(card_id: str, number: int) -> str:
     return f"{number % KEPT} {card_id}"
 
 
+def _called(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the different URLs that calls of a card lead to."""
+    endpoint = str(document["endpoint"])
+    operations = document.get("operations") or ()
+    return tuple(dict.fromkeys(each.get("endpoint") or endpoint for each in operations)) or (endpoint,)
+
+
 def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
     """The entry of a kept card, which was read strictly before it was kept."""
     octets = str(value["card"]).encode()
@@ -160,7 +167,9 @@ def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
         successor=str(value.get("successor", "")),
         source=str(value["source"]),
         owner=str(value["owner"]),
-        public=value.get("public") is True,
+        public=value.get("public") is True and (not value["owner"] or bool(value.get("public_by"))),
+        public_requested=bool(value.get("public_requested")),
+        called=_called(document),
         lifetime=value.get("lifetime"),
         lost_since=value.get("lost_since"),
         pending=pending["digest"] if pending else "",

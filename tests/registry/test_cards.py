@@ -199,7 +199,7 @@ def test_lists_are_narrowed_and_come_in_parts() -> None:
 
 
 def test_who_is_shown_a_registered_card() -> None:
-    """Its agent, operators, and whoever may call it, by its provider's scopes; strangers where it is public."""
+    """Its agent, operators, and callers with its provider's scopes; strangers once an operator has made it public."""
     provider = {"origin": "https://api.example.com", "scopes": ["translate:text"]}
     host = RegistryHost({"provider": [provider]})
     may = host.agent("may", hosted=False, scopes=("translate:*",))
@@ -209,7 +209,9 @@ def test_who_is_shown_a_registered_card() -> None:
     assert host.list() == [] and host.get("translator", may).status == 200
     assert "translator" in host.list(host.translator), "its own"
     open_to_all = card(id="translator:open", endpoint="https://open.example.net/")
-    assert host.register(given=open_to_all, public=True).status == 200
+    asked = host.register(given=open_to_all, public=True)
+    assert (asked.status, asked.result["public_requested"]) == (200, True) and host.list() == []
+    assert host.call("APPROVE", "/cards/translator:open", {"public": True}, caller=host.operator).status == 200
     assert host.list() == ["translator:open"] == host.list(public=True)
     assert "translator:open" in host.list(host.demo)
     assert (

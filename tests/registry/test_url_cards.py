@@ -202,6 +202,31 @@ async def test_a_probe_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert len(site.asked) == 8 and host.state("near") != "live"
 
 
+@pytest.mark.parametrize("scopes", [(), ("translate:read",)])
+@pytest_twisted.ensureDeferred
+async def test_nothing_is_fetched_for_an_agent_without_the_scopes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scopes: tuple[str, ...]
+) -> None:
+    """Fetches and probes of a card send the operator's credentials: only for who has the provider's scopes."""
+    options = {"scopes": list(scopes), "probe_seconds": 30, "headers": {"Authorization": "Bearer ours"}}
+    async with elsewhere(monkeypatch, tmp_path, **options) as (host, site, url):
+        site.gives(card(endpoint=url))
+        reader = host.agent("reader", scopes=("registry:register", "translate:*"))
+        assert (await registered(host, url)).status == (262 if scopes else 200)
+        assert len(site.asked) == (0 if scopes else 1)
+        assert host.register().status == 200, "the card itself may be sent"
+        answered = await registered(host, url, host.operator)
+        assert (answered.status, answered.result["owner"]) == (200, host.translator.agent_id)
+        found, asked = terms_of(host.core.on), len(site.asked)
+        assert found is not None and host.config.registry is not None
+        terms = replace(found, providers=Providers(reactor, host.config.registry.provider))
+        await looked(host, 3_601, terms, kept(host))
+        await looked(host, 3_601, terms, kept(host))
+        assert (len(site.asked) > asked) is not bool(scopes), site.asked
+        owners = ("", host.translator.agent_id, reader.agent_id, "0" * 64)
+        assert [terms.lets(owner, url) for owner in owners] == [True, not scopes, True, not scopes]
+
+
 def test_what_signatures_of_a_card_are_worth() -> None:
     """A key that the operator named for the provider, another key, an altered card, and no key at all."""
     key, other = key_of("signer"), key_of("other")

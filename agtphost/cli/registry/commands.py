@@ -333,20 +333,31 @@ def renew(card_id: str, lifetime: int | None, elsewhere: Elsewhere, where: Conne
 @command.command()
 @id_argument
 @click.option("--sha256", "digest", metavar="DIGEST", help="Of the card that was looked at; default: the one there is.")
+@click.option(
+    "--public/--no-public", "public", default=None, help="Let strangers be shown the card and call it, or not any more."
+)
 @host_options
-def approve(card_id: str, digest: str | None, where: Connection, as_json: bool) -> None:
+def approve(card_id: str, digest: str | None, public: bool | None, where: Connection, as_json: bool) -> None:
     """
-    Let a changed card take the place of the one before.
+    Let a changed card take the place of the one before, or make a card public.
 
     A card whose endpoint, authentication, operations or name changed waits until then, and the one before is in force.
     What is approved is what was pending when this was asked: the host refuses where it has changed again.
+
+    With --public strangers are shown the card and may call it, which only operators decide: an agent that registers a
+    card as public asks for it. It ends when the agent puts another endpoint or other operations into the card.
 
     \b
     Examples:
       agtp registry approve translator-001
       agtp registry approve translator-001 --sha256 DIGEST --as operator --json
+      agtp registry approve translator-001 --public
     """
     registry = NativeRegistry(resolve(where, identity=REGISTRAR))
+    if public is not None:
+        looked_at = digest or registry.entry(card_id).get("etag")
+        _told(registry.approve(card_id, {"public": public, "digest": looked_at}), as_json)
+        return
     if digest is None:
         pending = registry.entry(card_id).get("pending")
         if not isinstance(pending, str):
@@ -356,5 +367,8 @@ def approve(card_id: str, digest: str | None, where: Connection, as_json: bool) 
 
 
 def _told(answer: Mapping[str, Any], as_json: bool) -> None:
-    shown = ("id", "name", "created", "state", "status", "version", "expires_at", "lifetime", "pending", "etag")
+    shown = (
+        *("id", "name", "created", "state", "status", "version", "expires_at", "lifetime", "pending"),
+        *("public", "public_requested", "etag"),
+    )
     print_answer(answer if as_json else {name: answer[name] for name in shown if name in answer}, as_json)
