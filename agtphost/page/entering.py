@@ -22,12 +22,13 @@ async def by_certificate(
     :raises NoEntry: it stands for nobody, or the host grants it nothing, such as after its end.
     """
     if shown is None or shown.certificate is None:
-        entrance.failed(address)
-        raise NoEntry(403, "This browser shows no certificate." if shown is None else shown.why)
+        raise entrance.refuse(address, 403, "This browser shows no certificate." if shown is None else shown.why)
+    # Counted by the certificate: what others at the same address send wrong keeps no good one out.
+    if entrance.is_crowded(shown.digest):
+        raise NoEntry(429, "This certificate was refused too often; try again in a minute.")
     # Nobody's session yet: as far as it takes to ask for a link.
     stranger = Session(certificate=shown.certificate, csrf="", seen=0.0, browser=shown.digest)
     reply = await Asker(dispatcher, stranger, address).ask("AUTHORIZE", "/page", ASKED)
     if not reply.ok:
-        entrance.failed(address)
-        raise NoEntry(reply.status, f"{reply.explanation or reply.reason} {reply.remedy}".strip())
+        raise entrance.refuse(shown.digest, reply.status, f"{reply.explanation or reply.reason} {reply.remedy}".strip())
     return entrance.enter(str(reply.result.get("url", "")), address, shown.digest)

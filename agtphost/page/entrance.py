@@ -6,15 +6,23 @@ No password exists. Whoever has shown a certificate over AGTP gets a link
 that whatever ends the certificate ends the session. For a browser that shows a
 certificate of its own (:mod:`agtphost.page.browsers`) the page asks for the
 link itself, and its session is good together with that certificate alone.
+
+A good token is never barred, however many wrong ones others send from the same
+address: every limit counts wrong tokens alone. It is not these limits that keep
+a token from being guessed but its 256 random bits: with :data:`MOST_LINKS`
+links open, a million guesses a second for a year hit one with a probability
+of 2 to the power of -203. Tokens and cookies are looked up by their SHA-256, so
+that the time a look-up takes says nothing of one that is known.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from twisted.logger import Logger
 
@@ -33,11 +41,17 @@ REMEMBERED = 600.0
 """Seconds for which it is still known that a link was used, or is over."""
 
 MOST_LINKS = 256
+LINKS_OF_ONE = 16
+"""Links of one certificate; one more ends its own oldest, and nobody else's."""
+
 MOST_SESSIONS = 64
 """Of all people together; one more ends the one that was used longest ago."""
 
 FAILURES = 20
-"""Entries from one address that may fail within a minute."""
+"""Wrong entries of one address within a minute that are explained; further wrong ones get 429, good ones enter."""
+
+FAILURES_IN_ALL = 600
+"""The same of all addresses together."""
 
 MINUTE = 60.0
 
@@ -48,7 +62,8 @@ class NoEntry(Exception):
     """
     A link that opens nothing.
 
-    :param status: what it is answered with: 410 for one that was good once, 403 for one that never was.
+    :param status: what it is answered with: 410 for one that was good once, 403 for one that never was, 429 where too
+        many wrong ones came within a minute.
     """
 
     def __init__(self, status: int, explanation: str) -> None:
@@ -105,21 +120,19 @@ class Entrance:
         self._links: OrderedDict[str, _Link] = OrderedDict()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
+        self._wrong: deque[float] = deque(maxlen=FAILURES_IN_ALL)
 
     # Links
 
     def link(self, certificate: PeerCertificate) -> str:
         """A link for whoever holds that certificate, good once and for :data:`LIFE` seconds."""
         token = secrets.token_urlsafe(32)
-        keep(self._links, token, _Link(certificate, self._now()), MOST_LINKS)
+        own = [known for known, each in self._links.items() if each.certificate.fingerprint == certificate.fingerprint]
+        for known in own[: 1 - LINKS_OF_ONE]:
+            del self._links[known]
+        keep(self._links, _digest(token), _Link(certificate, self._now()), MOST_LINKS)
         # A fragment: no server is sent it, no log has it, no Referer tells it.
         return f"{self.url}/enter#{token}"
-
-    def barred(self, address: str) -> bool:
-        """Whether so many entries from an address failed that none is looked at now."""
-        since = self._now() - MINUTE
-        failures = [at for at in self._failed.get(address, ()) if at > since]
-        return len(failures) >= FAILURES
 
     def enter(self, token: str, address: str, browser: str = "") -> tuple[str, Session]:
         """
@@ -128,32 +141,45 @@ class Entrance:
         :param token: of a link, or a whole link as it was printed.
         :param browser: SHA-256 of the certificate that it is good together with; empty where with none.
         :return: the value of the session's cookie, and the session.
-        :raises NoEntry: for a link that was used, has expired, or never was.
+        :raises NoEntry: for a link that was used, has expired, or never was; never for a good one.
         """
         now = self._now()
         # What follows the dot is for the browser alone: the key that it verifies with.
-        link = self._links.get(token.strip().rpartition("#")[2].partition(".")[0])
+        link = self._links.get(_digest(token.strip().rpartition("#")[2].partition(".")[0]))
         if link is None or now - link.issued > REMEMBERED:
-            self.failed(address)
-            raise NoEntry(403, "No such link was made here.")
+            raise self.refuse(address, 403, "No such link was made here.")
         if link.used:
-            self.failed(address)
             log.warn("a link to the page was used a second time, from {address}", address=address)
-            raise NoEntry(410, "This link was used already. If it was not you, end all sessions: restart the host.")
+            raise self.refuse(
+                address, 410, "This link was used already. If it was not you, end all sessions: restart the host."
+            )
         if now - link.issued > LIFE:
-            self.failed(address)
-            raise NoEntry(410, f"This link was good for {LIFE:.0f} seconds, and they are over.")
+            raise self.refuse(address, 410, f"This link was good for {LIFE:.0f} seconds, and they are over.")
         link.used = True
         session = Session(certificate=link.certificate, csrf=secrets.token_urlsafe(32), seen=now, browser=browser)
         cookie = secrets.token_urlsafe(32)
-        keep(self._sessions, cookie, session, MOST_SESSIONS)
+        keep(self._sessions, _digest(cookie), session, MOST_SESSIONS)
         return cookie, session
 
-    def failed(self, address: str) -> None:
-        """Note that somebody there has tried to enter, and may not."""
+    def refuse(self, source: str, status: int, explanation: str) -> NoEntry:
+        """
+        Count a wrong entry, and return what it is answered with: 429 where too many were wrong within a minute.
+
+        :param source: what the entry is counted by: an address, or the SHA-256 of a certificate that a browser shows.
+        """
         now = self._now()
-        recent = [at for at in self._failed.get(address, ()) if at > now - MINUTE]
-        keep(self._failed, address, [*recent[1 - FAILURES :], now], MOST_ADDRESSES)
+        crowded = len(self._wrong) == FAILURES_IN_ALL and self._wrong[0] > now - MINUTE
+        if crowded or self.is_crowded(source):
+            return NoEntry(429, "Too many wrong links came from here; a good one still opens the page.")
+        recent = [at for at in self._failed.get(source, ()) if at > now - MINUTE]
+        keep(self._failed, source, [*recent[1 - FAILURES :], now], MOST_ADDRESSES)
+        self._wrong.append(now)
+        return NoEntry(status, explanation)
+
+    def is_crowded(self, source: str) -> bool:
+        """Return whether so many entries of a source were wrong within a minute that others are not explained."""
+        since = self._now() - MINUTE
+        return sum(at > since for at in self._failed.get(source, ())) >= FAILURES
 
     # Sessions
 
@@ -165,26 +191,32 @@ class Entrance:
             :attr:`agtphost.page.browsers.Shown.person`.
         :param used: whether a person asks; what a page does by itself keeps no session from being idle.
         """
-        session = self._sessions.get(cookie)
+        known = _digest(cookie)
+        session = self._sessions.get(known)
         if session is None or (session.browser and person != f"{session.certificate.fingerprint} {session.browser}"):
             return None
         now = self._now()
         if now - session.seen > self._idle:
-            del self._sessions[cookie]
+            del self._sessions[known]
             return None
         if used:
             session.seen = now
-            self._sessions.move_to_end(cookie)
+            self._sessions.move_to_end(known)
         return session
 
     def leave(self, cookie: str) -> None:
         """End a session."""
-        self._sessions.pop(cookie, None)
+        self._sessions.pop(_digest(cookie), None)
 
     def end(self, session: Session) -> None:
         """End a session whose certificate admits no more."""
-        for cookie in [known for known, each in self._sessions.items() if each is session]:
-            del self._sessions[cookie]
+        for known in [known for known, each in self._sessions.items() if each is session]:
+            del self._sessions[known]
+
+
+def _digest(secret: str) -> str:
+    """Return what a token or a cookie is looked up by."""
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def forged(session: Session, given: str) -> bool:

@@ -37,6 +37,9 @@ FORM = "application/x-www-form-urlencoded"
 LONGEST_FORM = 64 << 10
 """Octets of a form."""
 
+LONGEST_ENTRY = 16 << 10
+"""Octets of the form that strangers send: a link of 4,096 characters, percent-encoded, and a little more."""
+
 MOST_FIELDS = 64
 """Of a form, or of a query."""
 
@@ -109,8 +112,8 @@ class PageResource(Resource):
             return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
         if sent and (field_of(request, "content-type") or "").partition(";")[0].strip().lower() != FORM:
             return tail_of(request, 415, b"Send a form.\n")
-        if sent and path == "/enter" and self._entrance.barred(_address(request)):
-            return tail_of(request, 429, b"Too many entries failed; wait a minute.\n", ("Retry-After", "60"))
+        if sent and path == "/enter" and not _is_short(request):
+            return tail_of(request, 413, b"A link is shorter.\n")
         cookie, shown = cookie_of(request), self._browsers.shown(request.channel.transport)
         # A feed connects anew every few minutes, whether anybody looks or not.
         session = self._entrance.session(cookie, "" if shown is None else shown.person, used=path != LIVE)
@@ -295,6 +298,12 @@ class PageResource(Resource):
             else:
                 cookie, _ = self._entrance.enter(fields.get("token", "")[:4_096], address)
         except NoEntry as error:
+            if error.status == 429:
+                # As short as can be: no page is made for who guesses on.
+                tail = tail_of(request, 429, f"{error}\n".encode(), ("Retry-After", "60"))
+                request.write(tail)  # type: ignore[no-untyped-call]
+                request.finish()  # type: ignore[no-untyped-call]
+                return
             await self._show(request, notes.enter(str(error), error.status, shown), "/enter", None)
             return
         _redirect(request, "/", set_cookie(cookie))
@@ -338,6 +347,12 @@ def _static() -> dict[str, tuple[bytes, str]]:
 
 def _address(request: BoundedRequest) -> str:
     return str(request.channel.address)
+
+
+def _is_short(request: BoundedRequest) -> bool:
+    """Return whether the head announces a form no longer than one with a link has to be."""
+    length = field_of(request, "content-length") or ""
+    return length.isdigit() and int(length[:9]) <= LONGEST_ENTRY
 
 
 def _pairs(octets: bytes) -> dict[str, str] | None:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+import pytest_twisted
 
 from agtphost.identity.peer import PeerCertificate
-from agtphost.page.entrance import FAILURES, LIFE, MOST_SESSIONS, Entrance, NoEntry
+from agtphost.page.browsers import Shown
+from agtphost.page.entering import by_certificate
+from agtphost.page.entrance import (
+    FAILURES,
+    FAILURES_IN_ALL,
+    LIFE,
+    LINKS_OF_ONE,
+    MOST_ADDRESSES,
+    MOST_LINKS,
+    MOST_SESSIONS,
+    Entrance,
+    NoEntry,
+)
 from agtphost.page.fields import ALWAYS
+from agtphost.wire.events import Response
+from agtphost.wire.headers import Headers
 from tests.page.browsing import Answer, Browser, Site, served
 from tests.system.hosting import until
 
@@ -173,16 +192,21 @@ def test_a_head_has_no_body(browser: Browser) -> None:
     assert (answer.status, answer.body) == (200, b"")
 
 
-def test_the_twentieth_failure_bars_an_address(tmp_path: Path) -> None:
-    """Of one address alone, and for a minute; a good link is barred as well."""
+def test_a_good_link_is_not_barred_by_wrong_ones(tmp_path: Path) -> None:
+    """After twenty wrong ones of an address further wrong ones are 429, cheaply; a good one enters at any time."""
     with served(tmp_path) as site:
         stranger = site.stranger()
         page = stranger.get("/enter").page
         for number in range(FAILURES):
             assert stranger.send(page.form("/enter"), token=f"guess-{number}").status == 403
-        answer = stranger.send(page.form("/enter"), token=site.link())
-        assert (answer.status, hardened(answer)) == (429, True)
-        assert answer.headers["retry-after"] == "60"
+        for _ in range(3):
+            answer = stranger.send(page.form("/enter"), token="guess")
+            assert (answer.status, hardened(answer)) == (429, True)
+            assert answer.headers["retry-after"] == "60" and len(answer.body) < 100
+        long = stranger.ask("POST", "/enter", {"token": "x" * 17_000})
+        assert (long.status, hardened(long)) == (413, True)
+        assert site.stranger().enter(site.link()).status == 200
+        assert stranger.send(page.form("/enter"), token="guess").status == 429
 
 
 # Without a host
@@ -196,6 +220,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def status_of(entrance: Entrance, token: str, address: str = HERE) -> int:
+    """With what an entry is refused."""
+    with pytest.raises(NoEntry) as caught:
+        entrance.enter(token, address)
+    return caught.value.status
 
 
 def entered(entrance: Entrance) -> str:
@@ -244,10 +275,80 @@ def test_failures_are_forgotten_after_a_minute() -> None:
     clock = Clock()
     entrance = Entrance("https://127.0.0.1:4481", 60.0, clock)
     for _ in range(FAILURES):
-        assert not entrance.barred(HERE)
-        with pytest.raises(NoEntry):
-            entrance.enter("guess", HERE)
-    assert entrance.barred(HERE)
-    assert not entrance.barred("192.0.2.1")
+        assert status_of(entrance, "guess") == 403
+    assert status_of(entrance, "guess") == 429
+    assert status_of(entrance, "guess", "192.0.2.1") == 403
     clock.now += 60.1
-    assert not entrance.barred(HERE)
+    assert status_of(entrance, "guess") == 403
+
+
+def test_a_good_link_enters_whatever_others_send() -> None:
+    """From the same address and from all others together, up to the limits and beyond; nothing more is kept."""
+    clock = Clock()
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, clock)
+    for number in range(2 * MOST_ADDRESSES):
+        status_of(entrance, f"guess-{number}", f"2001:db8::{number:x}")
+    assert status_of(entrance, "guess", "192.0.2.9") == 429, "of all together there are too many"
+    for _ in range(3 * FAILURES):
+        status_of(entrance, "guess")
+    assert entrance.enter(entrance.link(CERTIFICATE), HERE)[1].certificate is CERTIFICATE
+    assert len(entrance._failed) <= MOST_ADDRESSES and len(entrance._wrong) == FAILURES_IN_ALL
+    assert status_of(entrance, "guess") == 429, "to enter excuses no guesses"
+
+
+def test_guesses_are_hopeless_by_their_number() -> None:
+    """A token has 256 bits: of all links there may be, a million guesses a second for a year find one in 2 ** 203."""
+    token = Entrance("https://127.0.0.1:4481", 60.0, Clock()).link(CERTIFICATE).partition("#")[2]
+    assert len(base64.urlsafe_b64decode(token + "=")) * 8 == 256
+    tries = 10**6 * 365 * 86_400
+    assert tries * MOST_LINKS < 2 ** (256 - 203 + 1)
+
+
+def test_tokens_and_cookies_are_looked_up_by_their_digest() -> None:
+    """No table has the secret itself: how long it takes to look one up tells nothing of another that is close to it."""
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
+    link = entrance.link(CERTIFICATE)
+    cookie = entrance.enter(entrance.link(CERTIFICATE), HERE)[0]
+    secrets = {link.partition("#")[2], cookie}
+    assert not secrets & {*entrance._links, *entrance._sessions}
+    assert all(len(known) == 64 for known in (*entrance._links, *entrance._sessions))
+
+
+def test_links_of_one_person_push_out_no_others() -> None:
+    """Who asks for a link again and again loses the own oldest ones."""
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
+    mine, own = entrance.link(CERTIFICATE), replace(CERTIFICATE, fingerprint="c" * 64)
+    theirs = [entrance.link(own) for _ in range(2 * MOST_LINKS)]
+    assert status_of(entrance, theirs[0]) == 403 and len(entrance._links) == LINKS_OF_ONE + 1
+    assert entrance.enter(theirs[-1], HERE) and entrance.enter(mine, HERE)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_certificate_is_counted_by_itself() -> None:
+    """Whatever others at the address send, a good certificate enters; one that is refused twenty times is not asked."""
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
+    asked: list[str] = []
+
+    class Granting:
+        """Grants a link to one certificate, and none to others."""
+
+        async def dispatch(self, request: Any, peer: Any, interim: Any = None) -> Response:
+            asked.append(peer.certificate.fingerprint)
+            good = peer.certificate is CERTIFICATE
+            body = {"result": {"url": entrance.link(CERTIFICATE)}} if good else {"reason": "operators-only"}
+            return Response(status=200 if good else 403, headers=Headers([]), body=json.dumps(body).encode())
+
+    async def entered_by(shown: Shown | None) -> int:
+        try:
+            await by_certificate(entrance, Granting(), shown, HERE)  # type: ignore[arg-type]
+        except NoEntry as error:
+            return error.status
+        return 200
+
+    bad = Shown(digest="e" * 64, certificate=replace(CERTIFICATE, fingerprint="f" * 64))
+    statuses = [await entered_by(bad) for _ in range(FAILURES + 5)]
+    assert statuses == [403] * FAILURES + [429] * 5 and len(asked) == FAILURES
+    for number in range(FAILURES_IN_ALL):
+        status_of(entrance, "guess", f"192.0.2.{number % 250}")
+    assert [await entered_by(None) for _ in range(2)] == [429, 429]
+    assert await entered_by(Shown(digest="d" * 64, certificate=CERTIFICATE)) == 200

@@ -140,6 +140,7 @@ CACHES: Final = (
     _cache("page.entrance:Entrance._links", "links to the operators' page", 256, MIB, lives="ten minutes"),
     _cache("page.entrance:Entrance._sessions", "sessions of the operators' page", 64, MIB, lives="``[admin] idle``"),
     _cache("page.entrance:Entrance._failed", "where entries to the operators' page failed", 1_024, MIB),
+    _cache("page.entrance:Entrance._wrong", "when entries to the operators' page failed", 600, MIB),
     _cache("negotiation.rate:Ceiling._seen", "how often an agent proposed in the last minute", 10_000, 16 * MIB),
 )
 
