@@ -22,6 +22,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
 from agtphost.stores import open_store
 from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary.addresses import is_loopback, is_unspecified
 from agtphost.vocabulary.tomltext import string_text
 
 AGENT = "assistant"
@@ -376,7 +377,7 @@ def _addresses(listened: str) -> tuple[str, ...]:
         address = ipaddress.ip_address(listened)
     except ValueError:
         return certificates.LOOPBACK
-    return certificates.LOOPBACK if address.is_unspecified or address.is_loopback else (str(address),)
+    return certificates.LOOPBACK if is_unspecified(address) or is_loopback(address) else (str(address),)
 
 
 def _server_certificate(state: Path, authority: certificates.Authority, deployment: Deployment, now: datetime) -> None:

@@ -51,6 +51,7 @@ from agtphost.config.values import (
 )
 from agtphost.config.web_upstreams import A2A, ACP
 from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
+from agtphost.vocabulary.addresses import is_loopback
 from agtphost.vocabulary.tomltext import Location
 
 _LOOPBACK_ENDPOINT = re.compile(
@@ -112,7 +113,7 @@ class Listen(Section):
         """Whether only this machine can connect; an endpoint whose interface is not told counts as open."""
         if self.endpoint is not None:
             return _LOOPBACK_ENDPOINT.fullmatch(self.endpoint) is not None
-        return ipaddress.ip_address(self.address).is_loopback
+        return is_loopback(ipaddress.ip_address(self.address))
 
 
 class Wire(Section):

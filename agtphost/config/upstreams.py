@@ -31,6 +31,7 @@ from agtphost.config.values import (
     load_context,
 )
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.addresses import is_loopback
 
 PYTHON = "{python}"
 """As the first element of a command: the interpreter that runs the host."""
@@ -83,7 +84,7 @@ def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return is_loopback(ipaddress.ip_address(host))
     except ValueError:
         return False
 

@@ -7,6 +7,8 @@ from enum import Enum
 from functools import lru_cache
 
 from agtphost.protocols.limits import ConnectionLimits, Network
+from agtphost.vocabulary.addresses import is_loopback as is_loopback_address
+from agtphost.vocabulary.addresses import unmapped
 
 
 def canonical_address(address: str) -> str:
@@ -19,15 +21,13 @@ def canonical_address(address: str) -> str:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(parsed)
+    return str(unmapped(parsed))
 
 
 def is_loopback(address: str) -> bool:
     """Whether a canonical address is this machine's own; whatever is not an IP address is local too."""
     try:
-        return ipaddress.ip_address(address).is_loopback
+        return is_loopback_address(ipaddress.ip_address(address))
     except ValueError:
         return True
 

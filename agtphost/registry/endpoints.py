@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from agtphost.vocabulary.addresses import AddressPolicy, IPNetwork
+from agtphost.vocabulary.addresses import LOOPBACK, AddressPolicy, IPNetwork, is_loopback
 
 LONGEST = 2_048
 LONGEST_NAME = 254
@@ -17,7 +17,6 @@ LONGEST_NAME = 254
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
-_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 _FORBIDDEN = frozenset(' "<>\\^`{|}#')
 
 
@@ -37,7 +36,7 @@ class Endpoints:
 
     def __init__(self, *, development: bool = False, allowed: Sequence[IPNetwork] = ()) -> None:
         self._development = development
-        self._policy = AddressPolicy((*allowed, *(_LOOPBACK if development else ())))
+        self._policy = AddressPolicy((*allowed, *(LOOPBACK if development else ())))
 
     @classmethod
     def everywhere(cls) -> Endpoints:
@@ -89,6 +88,6 @@ def _is_loopback(host: str) -> bool:
     if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return is_loopback(ipaddress.ip_address(host))
     except ValueError:
         return False
