@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attack import Attack
-from tests.attacks.catalogue import attacks, crowds, earlier, held, parsers, schemas, unread, upstreams
+from tests.attacks.catalogue import attacks, crowds, doors, earlier, held, parsers, schemas, unread, upstreams
 from tests.attacks.cores import cores
 from tests.attacks.runner import NICE, Result, Stand, attempt, standing
 from tests.attacks.site import made
@@ -47,6 +47,7 @@ HOSTS: dict[str, tuple[Configure, ...]] = {
         unread.with_large_answers,
         unread.with_streams,
         upstreams.beside,
+        doors.with_doors,
     ),
     "with a server that does as it is told": (upstreams.shared, earlier.with_bindings),
     "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
