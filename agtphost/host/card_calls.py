@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import SERVERS
 from agtphost.contract.service import ServiceReference
+from agtphost.errors import Refusal
 from agtphost.handlers.external import ExternalService
 from agtphost.host.card_peers import CardPeers
 from agtphost.host.foundation import Foundation
@@ -17,8 +19,9 @@ from agtphost.registry.catalogue import Cards
 from agtphost.registry.elsewhere import AgentsElsewhere
 from agtphost.registry.invoking import Invoking
 from agtphost.registry.mcp_servers import McpServers
-from agtphost.registry.providers import Providers
+from agtphost.registry.providers import Providers, origin_of
 from agtphost.upstream.https import trust_of
+from agtphost.vocabulary.reasons import Reason
 
 SECONDS = 900.0
 """That a call by a card may take: what it leads to has a time of its own, which is shorter."""
@@ -27,15 +30,24 @@ KEY = "Idempotency-Key"
 """The field by which an agent elsewhere knows a call that it had before."""
 
 
-def invoking(cards: Cards, providers: Providers, factory: HandlerFactory, peers: CardPeers) -> Binding:
+def invoking(
+    cards: Cards, providers: Providers, factory: HandlerFactory, peers: CardPeers, own: Collection[str] = ()
+) -> Binding:
     """
     What answers EXECUTE on a card.
 
     :param peers: what has other hosts call theirs.
     :param factory: makes what calls agents elsewhere, and closes it.
+    :param own: origins at which this host itself answers HTTP: a card that leads there would lead in a circle.
     """
 
     def make(url: str) -> ExternalService | None:
+        if origin_of(url) in own:
+            raise Refusal(
+                Reason.INVOCATION_TOO_DEEP,
+                "The card leads back to this host, and to no agent.",
+                remedy="Have the card name where the agent is.",
+            )
         provider = providers.of(url)
         if provider is None or not provider.settings.origin.startswith("https:"):
             return None

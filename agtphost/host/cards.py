@@ -96,7 +96,8 @@ def cards_of(
         )
         for place in REGISTRY
     )
-    return cards, (*of_cards, invoking(cards, terms.providers, factory, peers))
+    own = {origin_of(each) for each in (section.base, on.config.gateway.base) if each}
+    return cards, (*of_cards, invoking(cards, terms.providers, factory, peers, own))
 
 
 def terms_of(on: Foundation) -> Terms | None:

@@ -357,3 +357,34 @@ def test_a_host_is_one_place_by_each_of_its_names(named: str) -> None:
         assert providers.scopes(endpoint, *peers.names(endpoint)) == (PAY,), endpoint
     for elsewhere in ("agtp://10.0.0.5", "agtp://10.0.0.6:4490", "https://back.example.com"):
         assert providers.scopes(elsewhere, *peers.names(elsewhere)) == ()
+
+
+def test_a_provider_that_changes_is_asked_as_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scopes that a provider asks for later hold for the cards that registered before, their makers' included."""
+    stage = Stage(monkeypatch)
+    settings = {"provider": [{"origin": OPEN, "scopes": [PAY]}, {"origin": BANK}]}
+    later = RegistryHost(settings, store=stage.host.store)
+    answers = [
+        later.call("EXECUTE", f"/cards/translator:{name}", {"parameters": {}}, caller=later.translator)
+        for name in ("open", "guarded", "guarded-operation")
+    ]
+    assert [(each.status, each.reason) for each in answers] == [(262, "scope-required"), (200, ""), (200, "")]
+    assert [url for url, _ in stage.reached()] == [f"{BANK}/a", f"{BANK}/pay"]
+    assert later.call("EXECUTE", "/cards/translator:open-public", {"parameters": {}}).status == 404, "a stranger"
+
+
+def test_a_card_that_names_the_host_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By any name under which its registry or its gateway answers: it would lead in a circle."""
+    heard: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        HandlerFactory, "external", lambda _, reference, fields, trust: Provider(heard, reference, fields)
+    )
+    registry = {"listen": "tcp:8081:interface=127.0.0.1", "url": "https://self.example.com", "path": "/registry"}
+    providers = [{"origin": "https://self.example.com"}, {"origin": OPEN}]
+    host = RegistryHost({**registry, "provider": providers})
+    for number, url in enumerate(("https://self.example.com/registry/agents/x", "https://SELF.example.com.:443/")):
+        made = host.register(given=Kind(url).document(f"circle-{number}"))
+        assert made.status == 200, made.explanation
+        answer = host.call("EXECUTE", f"/cards/translator:circle-{number}", {"parameters": {}}, caller=host.translator)
+        assert (answer.status, answer.reason) == (422, "invocation-too-deep"), answer.explanation
+    assert heard == []

@@ -187,8 +187,14 @@ def _enter_well(target: Target, port: int, context: ssl.SSLContext, operator: ss
 
 def _entered(connection: http.client.HTTPSConnection, token: str) -> int:
     fields = {"Content-Type": "application/x-www-form-urlencoded"}
-    connection.request("POST", "/enter", urlencode({"token": token}), fields)
-    response = connection.getresponse()
+    try:
+        connection.request("POST", "/enter", urlencode({"token": token}), fields)
+        response = connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        # Closed after an answer: once more, on a new connection.
+        connection.close()
+        connection.request("POST", "/enter", urlencode({"token": token}), fields)
+        response = connection.getresponse()
     response.read()
     return response.status
 
