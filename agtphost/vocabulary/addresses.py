@@ -22,26 +22,26 @@ def _networks(*texts: str) -> tuple[IPNetwork, ...]:
 LOOPBACK = _networks("127.0.0.0/8", "::1/128")
 
 NOT_PUBLIC = _networks(
-    "0.0.0.0/8",  # this network, RFC 791
-    "10.0.0.0/8",  # private use, RFC 1918
-    "100.64.0.0/10",  # shared address space of carriers, RFC 6598
-    "127.0.0.0/8",  # loopback, RFC 1122
+    "0.0.0.0/8",  # this network
+    "10.0.0.0/8",  # private use
+    "100.64.0.0/10",  # shared address space of carriers
+    "127.0.0.0/8",  # loopback
     "168.63.129.16/32",  # a cloud's own service for the machines in it; it looks public
-    "169.254.0.0/16",  # link local, RFC 3927: metadata services of clouds
-    "172.16.0.0/12",  # private use, RFC 1918
-    "192.0.0.0/24",  # protocol assignments, RFC 6890: services of the network that this host is in
-    "192.0.2.0/24",  # documentation, RFC 5737
-    "192.88.99.0/24",  # 6to4 relays, ended by RFC 7526; in it 6a44 relays, RFC 6751
-    "192.168.0.0/16",  # private use, RFC 1918
-    "198.18.0.0/15",  # benchmarking, RFC 2544
-    "198.51.100.0/24",  # documentation, RFC 5737
-    "203.0.113.0/24",  # documentation, RFC 5737
-    "224.0.0.0/4",  # multicast, RFC 5771
-    "240.0.0.0/4",  # reserved, RFC 1112; its last address is the limited broadcast
-    "2001::/23",  # protocol assignments, RFC 2928: Teredo, benchmarking, ORCHID, anycast of protocols
-    "2001:db8::/32",  # documentation, RFC 3849
-    "2002::/16",  # 6to4, RFC 3056: whose relay it is, the address does not tell
-    "3fff::/20",  # documentation, RFC 9637
+    "169.254.0.0/16",  # link local: metadata services of clouds
+    "172.16.0.0/12",  # private use
+    "192.0.0.0/24",  # protocol assignments: services of the network that this host is in
+    "192.0.2.0/24",  # documentation
+    "192.88.99.0/24",  # 6to4 relays, which ended in 2015; in it 6a44 relays
+    "192.168.0.0/16",  # private use
+    "198.18.0.0/15",  # benchmarking
+    "198.51.100.0/24",  # documentation
+    "203.0.113.0/24",  # documentation
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved; its last address is the limited broadcast
+    "2001::/23",  # protocol assignments: Teredo, benchmarking, ORCHID, anycast of protocols
+    "2001:db8::/32",  # documentation
+    "2002::/16",  # 6to4: whose relay it is, the address does not tell
+    "3fff::/20",  # documentation
 )
 """
 What no connection goes to unless the operator allows it; of IPv6 also everything outside :data:`GLOBAL_UNICAST`.
@@ -62,7 +62,7 @@ not assigned.
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
-"""What translators of old send to IPv4 (SIIT, RFC 2765)."""
+"""What translators of old send to IPv4 (SIIT)."""
 
 _CARRIERS = (_MAPPED, _NAT64, _TRANSLATED)
 """An address in one of them is nothing but the IPv4 address in its last 32 bits, and is judged by that alone."""
@@ -106,7 +106,7 @@ def embedded(address: IPAddress) -> tuple[ipaddress.IPv4Address, ...]:
     """
     Return the IPv4 addresses that packets to an IPv6 address can end at or pass through; none for other addresses.
 
-    A local NAT64 prefix may have several lengths (RFC 6052 section 2.2), which the address does not tell: then it is
+    A local NAT64 prefix may have one of several lengths, which the address does not tell: then it is
     the IPv4 address in each layout that the address can be of.
     """
     if isinstance(address, ipaddress.IPv4Address):
@@ -117,7 +117,7 @@ def embedded(address: IPAddress) -> tuple[ipaddress.IPv4Address, ...]:
     if address in _SIX_TO_FOUR:
         return (ipaddress.IPv4Address(octets[2:6]),)
     if address in _TEREDO:
-        # The server, and the client's address behind its NAT, whose bits are inverted (RFC 4380 section 4).
+        # The server, and the client's address behind its NAT, whose bits are inverted.
         return ipaddress.IPv4Address(octets[4:8]), ipaddress.IPv4Address(bytes(octet ^ 0xFF for octet in octets[12:]))
     if address in _COMPATIBLE and int(address) > 1:
         return (ipaddress.IPv4Address(octets[12:]),)
@@ -125,7 +125,7 @@ def embedded(address: IPAddress) -> tuple[ipaddress.IPv4Address, ...]:
 
 
 def _layouts(octets: bytes) -> Iterator[ipaddress.IPv4Address]:
-    """Yield the IPv4 address of each layout of RFC 6052 within a /48 that 16 octets follow."""
+    """Yield the IPv4 address of each layout that translators have within a prefix of 48 bits or more."""
     if any(octets[12:]):
         yield ipaddress.IPv4Address(octets[12:])
     if octets[8]:
