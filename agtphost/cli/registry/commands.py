@@ -339,7 +339,7 @@ def renew(card_id: str, lifetime: int | None, elsewhere: Elsewhere, where: Conne
 @host_options
 def approve(card_id: str, digest: str | None, public: bool | None, where: Connection, as_json: bool) -> None:
     """
-    Let a changed card take the place of the one before, or make a card public.
+    Let a changed card take effect, or make a card public.
 
     A card whose endpoint, authentication, operations or name changed waits until then, and the one before is in force.
     What is approved is what was pending when this was asked: the host refuses where it has changed again.
