@@ -60,7 +60,7 @@ class Entry:
     """Whether the agent that registered the card asked for it to be public, and no operator has decided yet."""
 
     called: tuple[str, ...] = ()
-    """URLs that calls of the card lead to: those of its operations, or the endpoint where they name none."""
+    """A URL of each origin that calls of the card lead to, by its operations, or by the endpoint where it has none."""
 
     lifetime: float | None = None
     """Seconds of its lease; None: it has none."""

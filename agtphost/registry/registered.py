@@ -19,6 +19,7 @@ from agtphost.registry.entry import REGISTERED, Entry
 from agtphost.registry.reading import authentication_of
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import CARD, CARD_VERSION
+from agtphost.vocabulary.origins import origin_of
 
 KEPT = 20
 """Former versions of a card."""
@@ -135,10 +136,10 @@ def _place(card_id: str, number: int) -> str:
 
 
 def _called(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the different URLs that calls of a card lead to."""
+    """Return a URL of each origin that calls of a card lead to: lists ask for the rights of each, of every card."""
     endpoint = str(document["endpoint"])
-    operations = document.get("operations") or ()
-    return tuple(dict.fromkeys(each.get("endpoint") or endpoint for each in operations)) or (endpoint,)
+    urls = [each.get("endpoint") or endpoint for each in document.get("operations") or ()]
+    return tuple({origin_of(url): url for url in reversed(urls)}.values()) or (endpoint,)
 
 
 def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
