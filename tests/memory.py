@@ -137,7 +137,7 @@ class OpenHost(MemoryHost):
             states=self.states,
             records=self._records or kept.records,
         )
-        anew = Foundation.of(loaded, on.reactor, evidence, on.seconds)
+        anew = Foundation.of(loaded, on.reactor, evidence)
         authorization = Authorization(self.config.audit.operators, loaded.directory, floor)
         return replace(anew, floor=floor, authorization=authorization)
 

@@ -22,6 +22,8 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it
 - :mod:`.domains`: domains that expired, were renewed, or went to another owner
 - :mod:`.keyed`: keyed requests: what an agent's stored answers may take, and what is kept of one that is too long
+- :mod:`.host_clock`: the host's time, and what jumps of the system's clock come to
+- :mod:`.rendering`: a body that names its event, an item that names its record
 - :mod:`.space`: whether the store's disk has room
 - :mod:`.opening`: what a ledger reads of its store before it serves, and what it says of damage
 - :mod:`.retention`: what stays of an agent that was revoked or deprecated, for how long, and when its label is free

@@ -79,7 +79,9 @@ class Ledger:
     :param server_id: ``server_id`` of lifecycle events.
     :param lifecycle: kept in step with the committed transitions.
     :param held: kept in step with the committed changes of state items.
-    :param now: seconds since the Unix epoch.
+    :param now: the host's time, in seconds since the Unix epoch.
+    :param arrival: the clock by which the arrival of calls is noted; None: the same.
+    :param leaped: seconds for which answers are kept longer; see :mod:`agtphost.audit.host_clock`.
     :param keep_results: seconds for which a keyed request is remembered.
     :param free_space_floor: octets that have to stay free on the store's disk.
     :param ballast: holds space for when they are gone; None holds none.
@@ -99,6 +101,8 @@ class Ledger:
         lifecycle: LifecycleTable,
         held: StateTable | None = None,
         now: Callable[[], float] = time.time,
+        arrival: Callable[[], float] | None = None,
+        leaped: Callable[[], float] = lambda: 0.0,
         keep_results: float = 86_400.0,
         free_space_floor: int = FREE_SPACE_FLOOR,
         probe_seconds: float = PROBE_SECONDS,
@@ -116,6 +120,7 @@ class Ledger:
         self._settling = Settling(reactor.callLater, lifecycle, self._held, self._takeover)
         self.door = self._settling.door
         self._now = now
+        self._arrival = arrival or now
         self._probe_seconds = probe_seconds
         self._writer = GroupWriter(
             store,
@@ -123,6 +128,7 @@ class Ledger:
             server_id=server_id,
             now=now,
             keep_results=keep_results,
+            leaped=leaped,
             tree=tree,
             moved=self._moved,
             answers=answers,
@@ -182,6 +188,11 @@ class Ledger:
         return self._stopped
 
     @property
+    def newest(self) -> float:
+        """When the newest record was signed, in seconds since the Unix epoch; 0 where there is none. After a start."""
+        return self._writer.newest / 1000
+
+    @property
     def low(self) -> bool:
         """Whether space is all that is wanting: what was performed and what is vital is taken."""
         return self._low and not (self._failed or self._stopping)
@@ -222,7 +233,7 @@ class Ledger:
         }
         signature = self._signer.sign(payload)
         sealed = Sealed(jws=signature.jws, audit_id=signature.audit_id_text, issued_at=text)
-        self._watchers.undurable(draft, sealed, self._now())
+        self._watchers.undurable(draft, sealed, self._arrival())
         return sealed
 
     def expect(self, calls: Callable[[], int]) -> None:
@@ -249,7 +260,7 @@ class Ledger:
 
     def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
-        told = partial(self._watchers.committed, entries, self._now(), seconds)
+        told = partial(self._watchers.committed, entries, self._arrival(), seconds)
         self._collecting.returned(entries, partial(self._settling.settle, entries, told))
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:

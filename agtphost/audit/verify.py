@@ -18,12 +18,15 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.audit.host_clock import JumpKind
 from agtphost.identity import envelope, key_history
 from agtphost.identity.jws import JWSError
 from agtphost.identity.key_history import Succession
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+
+CLOCK_EVENTS = frozenset(kind.value for kind in JumpKind)
 
 
 class FaultKind(Enum):
@@ -97,6 +100,22 @@ class ChainEnd:
     issued_at: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockNote:
+    """A signed event of the system's clock: see :mod:`agtphost.audit.host_clock`."""
+
+    event: str
+    """``clock-jumped``, ``clock-jump-believed`` ..."""
+
+    issued_at: str
+    system_time: str
+    seconds: float
+    """How far the system's clock was ahead; negative where it was behind."""
+
+    def __str__(self) -> str:
+        return f"{self.event} at {self.issued_at}: the system's clock said {self.system_time} ({self.seconds:+.0f} s)"
+
+
 @dataclass(slots=True, kw_only=True)
 class Report:
     """What a walk found."""
@@ -117,6 +136,9 @@ class Report:
 
     keys: KeyRing = field(default_factory=KeyRing)
     """Those that were given, and those that followed them."""
+
+    clock: list[ClockNote] = field(default_factory=list)
+    """What records of the host's own chain say of the system's clock, in their order."""
 
     proven: int = 0
     """Records that were proven to be in the log of :attr:`log`."""
@@ -173,6 +195,8 @@ class Verifier:
             signer = envelope.signer(record.format, record.signed)
             self._signed_in_time(record, signer, payload, linking=linking)
         self._place(record, issued_at)
+        if payload is not None and record.chain == HOST_CHAIN and payload.get("event_type") in CLOCK_EVENTS:
+            report.clock.append(_clock_note(payload))
         before = report.heads.get(record.chain)
         if not issued_at and before is not None:
             issued_at = before.issued_at
@@ -321,6 +345,16 @@ class Verifier:
         # All times are written alike, in UTC to the millisecond, so they compare as text.
         if issued_at and issued_at < before.issued_at:
             self._fault(FaultKind.TIME, record, f"the record before it was issued at {before.issued_at}")
+
+
+def _clock_note(payload: Mapping[str, Any]) -> ClockNote:
+    seconds = payload.get("seconds")
+    return ClockNote(
+        event=str(payload["event_type"]),
+        issued_at=str(payload.get("issued_at", "")),
+        system_time=str(payload.get("system_time", "")),
+        seconds=float(seconds) if isinstance(seconds, (int, float)) else 0.0,
+    )
 
 
 def verify_records(

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from agtphost.audit.chain import Head, RecordSigner, Seconds, first, head_of_row
@@ -40,6 +39,7 @@ from agtphost.audit.drafts import (
 from agtphost.audit.items import StateItem, made
 from agtphost.audit.keyed import Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
+from agtphost.audit.rendering import Unrenderable, linked, rendered
 from agtphost.audit.tree import TreeKeeper
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.interfaces import IWriterStore
@@ -88,10 +88,6 @@ class Claim:
 Entry = Submission | Claim
 
 
-class Unrenderable(Exception):
-    """A draft's ``render`` failed."""
-
-
 class GroupWriter:
     """
     Writes groups to one store; used by one thread at a time.
@@ -101,6 +97,7 @@ class GroupWriter:
     :param server_id: ``server_id`` of lifecycle events.
     :param now: seconds since the Unix epoch.
     :param keep_results: seconds for which a keyed request is remembered.
+    :param leaped: seconds for which it is remembered longer, as the clock may have gone ahead by so much.
     :param tree: kept in step with what is written.
     :param moved: told of what the store holds where another writer has changed it.
     :param answers: how many of them an agent may have, and how long.
@@ -114,6 +111,7 @@ class GroupWriter:
         server_id: str,
         now: Callable[[], float] = time.time,
         keep_results: float = 86_400.0,
+        leaped: Callable[[], float] = lambda: 0.0,
         tree: TreeKeeper | None = None,
         moved: Callable[[dict[str, StateRow], Sequence[ItemRow]], object] = lambda states, held: None,
         answers: Answers = ANSWERS,
@@ -125,7 +123,7 @@ class GroupWriter:
         self._signer = signer
         self._server_id = server_id
         self._now = now
-        self._keep = int(keep_results * 1000)
+        self._keep_for, self._leaped = keep_results, leaped
         self._seconds = Seconds()
         self._successor: SigningKey | None = None
         self._heads: dict[str, Head] = {}
@@ -267,8 +265,18 @@ class GroupWriter:
         now = self.milliseconds()
         return self._store.forget(now - self._keep, self.running, now)
 
+    @property
+    def newest(self) -> int:
+        """When the newest record was signed, in milliseconds since the Unix epoch; 0 where there is none."""
+        return self._latest
+
+    @property
+    def _keep(self) -> int:
+        """Milliseconds of the host's time for which a keyed request is remembered."""
+        return int((self._keep_for + self._leaped()) * 1000)
+
     def milliseconds(self) -> int:
-        """Now."""
+        """The host's time, in milliseconds since the Unix epoch."""
         return int(self._now() * 1000)
 
 
@@ -346,7 +354,7 @@ class _Group:
             agent_id, status = draft.event.agent_id, draft.event.new_status
             payload = self._event_payload(draft.event, agent_id, draft, new_status=status)
             sealed_event = self._add(heads, rows, draft.event.agent_id, payload, _EVENT)
-            body = _rendered(draft, sealed_event)
+            body = rendered(draft, sealed_event)
         for event in draft.events:
             sealed = self._add(heads, rows, event.chain, self._event_payload(event, event.chain, draft), _EVENT)
         if draft.payload:
@@ -358,7 +366,7 @@ class _Group:
             submission.state = state_after(draft.event, sealed_event)
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
             self.states[draft.event.agent_id] = submission.state
-        held = tuple(_linked(row, change, sealed.audit_id) for row, change in zip(held, draft.changes, strict=True))
+        held = tuple(linked(row, change, sealed.audit_id) for row, change in zip(held, draft.changes, strict=True))
         submission.held, submission.items = held, list(map(made, held))
         for row in held:
             self._store.put_held(row)
@@ -479,22 +487,3 @@ class _Group:
                 claim.outcome = Reservation(state=ReservationState.NEW)
             else:
                 claim.outcome = standing_of(row, claim.digest, in_progress)
-
-
-def _linked(row: ItemRow, change: Change, audit_id: str) -> ItemRow:
-    """The row with the Audit-ID of the record that it is committed with, where it is to have that."""
-    if not change.linked or change.value is None:
-        return row
-    return row._replace(value=jsontext.encode({**change.value, change.linked: audit_id}))
-
-
-def _rendered(draft: Draft, event: Sealed) -> bytes | None:
-    """The response body that names the event; its hash goes into the record."""
-    if draft.render is None:
-        return None
-    try:
-        body = draft.render(event)
-    except Exception as error:
-        raise Unrenderable(repr(error)) from error
-    draft.payload["result_hash"] = sha256(body).hexdigest()
-    return body

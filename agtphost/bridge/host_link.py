@@ -22,6 +22,7 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
 from agtphost.identity.keys import VerifyingKey
 from agtphost.mcp.link import LONGEST_CALL, OnEvent, Operation
+from agtphost.protocols.steady import use_steady_clock as use_steady_clock
 
 RECONNECT_SECONDS = 20.0
 """How long a host that is away is waited for."""

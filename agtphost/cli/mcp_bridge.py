@@ -149,8 +149,10 @@ def _serve(
     from twisted.internet.defer import Deferred
 
     from agtphost.bridge import stdio
+    from agtphost.bridge.host_link import use_steady_clock
     from agtphost.bridge.http import Listener
 
+    use_steady_clock(reactor)
     failures: list[BaseException] = []
     link, bridge = build(reactor)
     over: Deferred[None] = Deferred()

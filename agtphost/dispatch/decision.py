@@ -134,14 +134,16 @@ class Decider:
     Asks the gates.
 
     :param gates: the dispatcher's own, in order.
+    :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
     """
 
-    def __init__(self, gates: Sequence[IGate]) -> None:
+    def __init__(self, gates: Sequence[IGate], now: Callable[[], float] = time.time) -> None:
         self._gates = gates
+        self._now = now
 
     async def objection(self, request: Request, peer: Peer) -> Refusal | None:
         """Why a request would be refused before its handler; None where nothing speaks against it now."""
-        exchange = Exchange(request, peer, time.time())
+        exchange = Exchange(request, peer, self._now())
         for gate in self._gates:
             if gate.name not in TRACES and (refusal := await _asked(gate, exchange)) is not None:
                 return refusal
@@ -153,7 +155,7 @@ class Decider:
 
         :param peer: who asks: the call is thought to come from the same place.
         """
-        exchange = Exchange(_request(question), _caller(question, peer), time.time())
+        exchange = Exchange(_request(question), _caller(question, peer), self._now())
         passed: list[str] = []
         passed_over: list[str] = []
         refused: tuple[str, Refusal] | None = None

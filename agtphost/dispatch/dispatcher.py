@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, cast
 
@@ -64,6 +64,7 @@ class Dispatcher:
     :param refusals: says which refusals and strangers' reads are summed up; None: none is.
     :param approvals: of calls that a person approves; None: none needs it.
     :param tracer: gives each call its span; None: calls have none.
+    :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
     :param aside: reads off the reactor what calls inside of calls answer at length; None: it is read at once.
     """
 
@@ -79,21 +80,21 @@ class Dispatcher:
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
         aside: Aside | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self._approvals, self.aside = approvals, aside
+        self._approvals, self.aside, self._now = approvals, aside, now
         self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
         self._tracer = tracer
         self._running = running
         self._passage = Passage(gates, self._objection, clock, ledger.door)
         self._ledger, self._sealer = ledger, sealer
-        self._clock, self._deadlines = clock, Deadlines(clock)
-        self._timeout = timeout
+        self._clock, self._deadlines, self._timeout = clock, Deadlines(clock), timeout
         self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
 
     async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
         """Answer one request; see :class:`agtphost.iagtp.IDispatcher`."""
-        exchange = Exchange(request, peer, time.time())
+        exchange = Exchange(request, peer, self._now())
         outer, call = CALL.get(), exchange.call
         call.response_id = new_id(exchange.now)
         CALL.set(call)
@@ -164,7 +165,7 @@ class Dispatcher:
 
     async def refuse(self, reason: Reason, explanation: str, peer: Peer, line: bytes = b"") -> Response:
         """Answer octets that never became a request."""
-        exchange = Exchange(Request(method="", line=line), peer, time.time())
+        exchange = Exchange(Request(method="", line=line), peer, self._now())
         refusal = Refusal(
             reason, explanation, remedy="Open a new connection and send a well-formed request.", close=True
         )
@@ -175,7 +176,7 @@ class Dispatcher:
 
     async def turn_away(self, request: Request, refusal: Refusal, peer: Peer) -> Response:
         """Answer a request that a front refuses at its door; see :class:`agtphost.iagtp.IDispatcher`."""
-        exchange = Exchange(request, peer, time.time())
+        exchange = Exchange(request, peer, self._now())
         if self._refusals is not None:
             refusal = self._refusals.counted(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
@@ -205,7 +206,7 @@ class Dispatcher:
                 if interim is None or ends <= now:
                     raise held
                 await self._hear(exchange, held, interim, ends)
-            exchange.restart(time.time())
+            exchange.restart(self._now())
             try:
                 waiting = self._passage.anew(exchange)
                 if waiting is not None:

@@ -31,6 +31,7 @@ Services:
   :mod:`.bootstrap`, :mod:`.own_documents`, :mod:`.agis`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.registry_http`,
   :mod:`.mcp_front`, :mod:`.page` and :mod:`.metrics`, which tells what :mod:`.vitals` asks; :mod:`.http_clients`: who
   may call there
+- :mod:`.clock_watch`: the system's clock, whose jumps are put on record
 - :mod:`.looking`: what several of them are, which look at something again and again
 - :mod:`.propagation`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.partings`, :mod:`.agent_admission`: what
   follows from what happens to agents

@@ -28,7 +28,7 @@ from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
 
 
-def fronted_tasks(config: Config, held: StateTable, ledger: ILedger) -> FrontedTasks | None:
+def fronted_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callable[[], float]) -> FrontedTasks | None:
     """The tasks of A2A clients; None where there is no front."""
     if config.a2a.front.listen is None:
         return None
@@ -36,7 +36,7 @@ def fronted_tasks(config: Config, held: StateTable, ledger: ILedger) -> FrontedT
     async def keep(changes: Sequence[Change]) -> None:
         await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes)))
 
-    tasks = FrontedTasks(held, keep)
+    tasks = FrontedTasks(held, keep, now)
 
     def suspended(key: str, item: StateItem | None) -> None:
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":

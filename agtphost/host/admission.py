@@ -101,7 +101,7 @@ def admitting(
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
             table=table,
-            granted=GrantedGate(*(evidence.held, loaded.directory, evidence.states.state_of, on.rights.of)),
+            granted=GrantedGate(*(evidence.held, loaded.directory, evidence.states.state_of, on.rights.of, on.seconds)),
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
             principal=principals.gate,
             rate=rate,
@@ -120,11 +120,10 @@ def admitting(
     )
     order = _with_operators(on, order)
     # What may be called is asked of these very gates (design decision 14).
-    ruling, decider = Ruling(config), Decider(order)
+    ruling, decider = Ruling(config), Decider(order, on.latest)
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
-    sealer = _sealer(on, catalog.warnings, ruling)
-    running = on.lasting.running
-    on.registry.tell({"running": Running(running.list, on.authorization, on.seconds).read})
+    sealer, running = _sealer(on, catalog.warnings, ruling), on.lasting.running
+    on.registry.tell({"running": Running(running.list, on.authorization, on.latest).read})
     refusals = RefusalRecords(
         refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=on.lasting.counted
     )
@@ -141,6 +140,7 @@ def admitting(
             approvals=on.lasting.approvals,
             tracer=on.traces,
             aside=on.aside,
+            now=on.latest,
         ),
         objection=decider.objection,
         sealer=sealer,

@@ -107,7 +107,9 @@ def _together(*services: Any) -> MultiService:
 
 def _agents(on: Foundation, generations: Generations) -> AgentAdmission:
     evidence = on.evidence
-    return AgentAdmission(on.lasting.directory, evidence.states, evidence.held, evidence.ledger, generations.renew)
+    return AgentAdmission(
+        *(on.lasting.directory, evidence.states, evidence.held, evidence.ledger, generations.renew), on.seconds
+    )
 
 
 def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -> Iterator[Any]:
@@ -115,6 +117,7 @@ def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -
     config, evidence, directory, propagation = on.config, on.evidence, on.lasting.directory, on.lasting.propagation
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
     yield LedgerService(ledger)
+    yield evidence.clock_watch
     if on.traces is not None:
         yield on.traces
     yield evidence.observers
@@ -134,9 +137,10 @@ def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -
         directory,
         states.state_of,
         ledger,
-        following(propagation),
+        following(propagation, on.seconds),
         config.host.server_id,
         generations.renew,
+        on.seconds,
     )
     generations.when_turned(lambda core: watch.look())
     cards = CardWatch(on.reactor, on.lasting.cards, ledger, on.seconds)

@@ -112,6 +112,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         loaded.key,
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
+        on.seconds,
     )
     yield
     ready: list[Binding] = []
@@ -119,7 +120,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         ready.append(prepared.bind(factory))
         if not len(ready) % STEP:
             yield
-    bound = governed(config.methods, purchase.quoting(ready), on.aside)
+    bound = governed(config.methods, purchase.quoting(ready), on.aside, on.seconds)
     yield
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     yield

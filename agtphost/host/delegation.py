@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -216,7 +216,13 @@ class DelegatedWork:
 
     @classmethod
     def of(
-        cls, config: Config, directory: IAgentDirectory, held: StateTable, reactor: Any, ledger: ILedger
+        cls,
+        config: Config,
+        directory: IAgentDirectory,
+        held: StateTable,
+        reactor: Any,
+        ledger: ILedger,
+        now: Callable[[], float],
     ) -> DelegatedWork:
         """
         That of one host.
@@ -234,7 +240,7 @@ class DelegatedWork:
             by_agent.update(dict.fromkeys(entry.agents, link))
         # Whatever is accepted has room to wait: an accepted task is never sent away.
         turns = CallQueue(reactor, AT_WORK, waiting=ITEM_KINDS[TASK].in_all, share=AT_WORK_OF_ONE)
-        tasks = AsynchronousTasks(held, directory, ledger, reactor, turns)
+        tasks = AsynchronousTasks(held, directory, ledger, reactor, turns, now)
         return cls(
             rules=given,
             links=links,
@@ -267,8 +273,13 @@ def delegating(
     ledger: ILedger,
     authorization: Authorization,
     continuations: Continuations,
+    latest: Callable[[], float],
 ) -> Delegating:
-    """DELEGATE, and what tells of delegated tasks."""
+    """
+    DELEGATE, and what tells of delegated tasks.
+
+    :param latest: the time that tokens are judged by.
+    """
     given, server_id = work.rules, loaded.config.host.server_id
     handler = Delegation(
         loaded.directory,
@@ -280,9 +291,10 @@ def delegating(
         rules=given,
         hosts=work.by_agent,
         tasks=work.tasks,
+        now=latest,
     )
     reading = TaskReading(held, authorization, continuations)
-    governance = Governance(given.governance, work.used, server_id)
+    governance = Governance(given.governance, work.used, server_id, latest)
     return Delegating(
         bindings=(
             delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, loaded.catalog.statement("DELEGATE")),

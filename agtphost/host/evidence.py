@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
+from agtphost.audit.host_clock import HostClock
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
@@ -19,6 +18,7 @@ from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import OperatorWitness, WitnessFile
 from agtphost.config import Config
+from agtphost.host.clock_watch import ClockWatch
 from agtphost.host.loaded import Loaded
 from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
@@ -39,6 +39,10 @@ class Evidence:
     """What is on record, and what keeps it."""
 
     ledger: Ledger
+    clock: HostClock
+    """The host's time, and that of the system."""
+
+    clock_watch: ClockWatch
     records: IRecordStore
     states: LifecycleTable
     held: StateTable
@@ -57,16 +61,18 @@ def keep_evidence(
     reactor: Any,
     store: IChainStore | None,
     writing: type[Ledger] = Ledger,
-    now: Callable[[], float] = time.time,
+    clock: HostClock | None = None,
 ) -> Evidence:
     """
     Open the store, and make what writes to it.
 
     :param store: another one than the configuration names: a rehearsal's, or one in memory.
     :param writing: the ledger's class: one that writes without a thread, for tests.
-    :param now: seconds since the Unix epoch.
+    :param clock: the host's time; None: that of the system.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     """
+    clock = clock or HostClock()
+    now = clock.seconds
     config, key = loaded.config, loaded.key
     if store is None:
         store = opened(config, loaded.plugins.store, create=is_new(config))
@@ -87,6 +93,8 @@ def keep_evidence(
         lifecycle=states,
         held=held,
         now=now,
+        arrival=clock.latest,
+        leaped=clock.leaped,
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,
@@ -102,9 +110,12 @@ def keep_evidence(
     observers = Observers(reactor, loaded.plugins.observers)
     if loaded.plugins.observers:
         ledger.watch(observers.saw_group)
-    summaries = Summaries()
+    summaries = Summaries(now)
+    watch = ClockWatch(reactor, clock, ledger, held)
     return Evidence(
         ledger=ledger,
+        clock=clock,
+        clock_watch=watch,
         records=records,
         states=states,
         held=held,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,14 +45,13 @@ class Foundation:
     traces: Traces | None = None
     """Gives calls their spans; None where there are none."""
 
-    seconds: Callable[[], float] = time.time
-    """The present time, in seconds since the Unix epoch."""
+    seconds: Callable[[], float]
+    """The host's time, in seconds since the Unix epoch; see :mod:`agtphost.audit.host_clock`."""
 
     @classmethod
-    def of(
-        cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float] = time.time
-    ) -> Foundation:
+    def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence) -> Foundation:
         """That of one host, as it starts."""
+        seconds = evidence.clock.seconds
         lasting = Lasting.of(loaded, reactor, evidence, seconds)
         traces = tracing(reactor, loaded.config)
         return cls._made(loaded, reactor=reactor, evidence=evidence, lasting=lasting, traces=traces, seconds=seconds)
@@ -89,6 +87,11 @@ class Foundation:
     def config(self) -> Config:
         """The whole configuration."""
         return self.loaded.config
+
+    @property
+    def latest(self) -> Callable[[], float]:
+        """The later of the host's time and the system's, for certificates, tokens and what else others wrote."""
+        return self.evidence.clock.latest
 
     @property
     def aside(self) -> Aside:

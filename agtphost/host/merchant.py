@@ -27,6 +27,7 @@ class PurchaseFeature:
 
     :param find: what a method on a path is bound to, asked once requests come.
     :param serve: Identity Documents as this host serves them.
+    :param now: seconds since the Unix epoch.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class PurchaseFeature:
         key: SigningKey | None,
         find: Callable[[str, str], Match | None],
         serve: Serve,
+        now: Callable[[], float],
     ) -> None:
         given = config.merchant
         production = not config.host.development
@@ -65,6 +67,7 @@ class PurchaseFeature:
         self._estimates = Estimates(find)
         self._quotes = Quotes(held)
         self._key = key
+        self._now = now
         self._seconds = given.quote_seconds
 
     def manifest_of(self, agent: Agent) -> MerchantManifest:
@@ -72,7 +75,7 @@ class PurchaseFeature:
         return self.manifests.of(agent, self._states(agent))
 
     def _quotation(self, inner: IHandler | None) -> Quotation:
-        return Quotation(inner, self._estimates, self._quotes, key=self._key, seconds=self._seconds)
+        return Quotation(inner, self._estimates, self._quotes, key=self._key, seconds=self._seconds, now=self._now)
 
     def quoting(self, endpoints: Iterable[Binding]) -> list[Binding]:
         """The operator's endpoints as they are served."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -171,6 +170,7 @@ def built_in_methods(
         ledger=evidence.ledger,
         authorization=on.authorization,
         continuations=on.lasting.continuations,
+        latest=on.latest,
     )
     fronted = on.lasting.fronted
     access = page_access(on)
@@ -194,7 +194,7 @@ def built_in_methods(
             *floor.bindings,
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
-            *witnessing(config, evidence.held, loaded.key),
+            *witnessing(config, evidence.held, loaded.key, on.seconds),
             *purchase.built_in(loaded.catalog, bound),
             *orchestration_bindings(on),
             *standard_methods(config.methods, lambda: _parts(on, upstreams, shown, floor, candidates), bound, on.floor),
@@ -418,13 +418,13 @@ def _http_clients(config: Config) -> dict[str, list[str]]:
     return found
 
 
-def following(propagation: Propagation) -> Following:
+def following(propagation: Propagation, now: Callable[[], float]) -> Following:
     """What changes together with an agent's lifecycle: notices to others, and what is retained of it."""
 
     def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
         return (
             *propagation.notices(agent.agent_id, status.value),
-            *retention.retained(agent, status, fields, time.time()),
+            *retention.retained(agent, status, fields, now()),
         )
 
     return changes
@@ -436,7 +436,7 @@ def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator
 
     def reserved(agent: Agent) -> Mapping[str, Any] | None:
         kept = held.by(retention.RETAINED, "label", agent.name)
-        return retention.reserved_by(agent.name, agent.agent_id, kept, time.time())
+        return retention.reserved_by(agent.name, agent.agent_id, kept, on.seconds())
 
     domains = Domains(
         held,
@@ -452,7 +452,7 @@ def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator
         states.state_of,
         LifecycleAuth(config.lifecycle.auth),
         Ending(negotiating),
-        following(propagation),
+        following(propagation, on.seconds),
         reserved,
         domains,
     )

@@ -24,6 +24,7 @@ from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.host.standing_down import CannotStart, StandardError
 from agtphost.protocols.polling import hasten
+from agtphost.protocols.steady import use_steady_clock
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
 
@@ -91,6 +92,8 @@ class Host(Service):
         self, loaded: Loaded, reactor: Any, environ: Mapping[str, str], said: StandardError | None = None
     ) -> None:
         self._loaded = loaded
+        # Before anything is scheduled.
+        use_steady_clock(reactor)
         self._reactor = reactor
         self._environ = environ
         self._services: OrderedServices | None = None

@@ -129,7 +129,9 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
                 )
 
 
-def governed(section: MethodsSection, endpoints: Iterable[Binding], aside: Aside) -> list[Binding]:
+def governed(
+    section: MethodsSection, endpoints: Iterable[Binding], aside: Aside, now: Callable[[], float]
+) -> list[Binding]:
     """
     The operator's endpoints: those that take the place of a method that is on, under the rules of its table.
 
@@ -137,7 +139,8 @@ def governed(section: MethodsSection, endpoints: Iterable[Binding], aside: Aside
     """
     return [
         replace(
-            guarded(_scoped(binding, STANDARD[binding.method]), aside), table=STANDARD[binding.method].table_schema()
+            guarded(_scoped(binding, STANDARD[binding.method]), aside, now),
+            table=STANDARD[binding.method].table_schema(),
         )
         if binding.path == "/" and binding.method in section.names and binding.method not in ELSEWHERE
         else binding

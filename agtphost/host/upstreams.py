@@ -96,8 +96,10 @@ class Upstreaming:
         self._submit = _submitter(evidence.ledger)
         self._pins = Store(held=evidence.held, submit=self._submit, clock=reactor)
         self.servers = Servers(evidence.held.leasing)
-        self._calls = call_tracker(reactor, evidence.held)
-        self.cancellations = TaskCancellations(reactor, evidence.held, evidence.states, self._submit)
+        self._calls = call_tracker(reactor, evidence.held, evidence.clock.seconds)
+        self.cancellations = TaskCancellations(
+            *(reactor, evidence.held, evidence.states, self._submit), evidence.clock.seconds
+        )
 
     def of(self, on: Foundation) -> Upstreams:
         """
@@ -209,9 +211,9 @@ def _submitter(ledger: ILedger) -> Submit:
     return submit
 
 
-def call_tracker(reactor: Any, held: StateTable) -> CallTracker:
+def call_tracker(reactor: Any, held: StateTable, now: Callable[[], float]) -> CallTracker:
     """What attends to the calls of all MCP servers."""
-    calls = CallTracker(reactor, held)
+    calls = CallTracker(reactor, held, now)
 
     def suspended(key: str, item: StateItem | None) -> None:
         # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters rule G6).
@@ -256,7 +258,15 @@ def mcp_adapter(
 class TaskCancellations:
     """What ends tasks behind the host, and whose they are: the same for all configurations, of what any has had."""
 
-    def __init__(self, reactor: Any, held: StateTable, states: LifecycleTable, submit: Submit) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        held: StateTable,
+        states: LifecycleTable,
+        submit: Submit,
+        now: Callable[[], float],
+    ) -> None:
+        self._now = now
         self._reactor = reactor
         self._held = held
         self._submit = submit
@@ -271,7 +281,7 @@ class TaskCancellations:
         """Whose the tasks of a protocol are."""
         if protocol not in self._links:
             with self._held.leasing.filling(None):
-                links = self._links[protocol] = TaskOwnership(self._held, kind)
+                links = self._links[protocol] = TaskOwnership(self._held, kind, self._now)
             made = Cancellation(protocol, links, partial(self._end, protocol), over, self._submit, self._reactor)
             self._cancellations[protocol] = made
             made.setServiceParent(self.service)  # type: ignore[no-untyped-call]

@@ -208,7 +208,9 @@ def _keys(config: Config, text: str | None) -> Iterable[VerifyingKey]:
         raise StoreError(f"the key of a witness cannot be read: {error}") from None
 
 
-def witnessing(config: Config, held: StateTable, key: SigningKey | None) -> tuple[Binding, ...]:
+def witnessing(
+    config: Config, held: StateTable, key: SigningKey | None, now: Callable[[], float]
+) -> tuple[Binding, ...]:
     """
     What this host answers as a witness; nothing where it is none.
 
@@ -224,7 +226,7 @@ def witnessing(config: Config, held: StateTable, key: SigningKey | None) -> tupl
             keys=(*before.keys, *_keys(config, entry.key)),
             clients=before.clients | ({entry.client} if entry.client is not None else frozenset()),
         )
-    handler = Witnessing(held, logs.values(), config.host.server_id, key)
+    handler = Witnessing(held, logs.values(), config.host.server_id, key, now)
     bind = partial(Binding, handler=handler, tier="A", min_assurance=Assurance.NONE, idempotent=True)
     # A log is no agent: its signature says who speaks, and the handler checks it.
     return tuple(

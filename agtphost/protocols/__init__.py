@@ -10,6 +10,7 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.driving`: runs the coroutine that answers a request
 - :mod:`~agtphost.protocols.immediate_write`: TCP that sends at once what the system takes
 - :mod:`~agtphost.protocols.server`: :class:`AGTPServerFactory`, all connections of a port
+- :mod:`~agtphost.protocols.steady`: timers that no jump of the system's clock moves
 - :mod:`~agtphost.protocols.listening`: :class:`ListeningService`, which drains when it stops
 - :mod:`.holder`: who listens on a port already
 - :mod:`.accepting`: which connections a listener has, whatever it speaks: admission, deadlines and ending of all of

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.audit.host_clock import HostClock
 from agtphost.audit.ledger import Ledger
 from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
@@ -72,6 +73,9 @@ class MemoryHost:
         self.config = config_of(settings or {}, self._environ)
         self.clock = MemoryReactor()
         """Deadlines and timers are counted by it."""
+
+        self.ahead = 0.0
+        """Seconds by which the system's clock differs from the time that passes: see :meth:`set_clock`."""
 
         self.store = store or MemoryStore()
         self.key: SigningKey = key_of("host")
@@ -145,11 +149,12 @@ class MemoryHost:
         loaded = replace(loaded, bound=(*loaded.bound, *map(_Bound, self._bindings)))
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
         factory.threads = InTurn(self.clock)
-        evidence = keep_evidence(loaded, self.clock, self.store, self.writing, self.seconds)
-        on = self.foundation(Foundation.of(loaded, self.clock, evidence, self.seconds))
+        evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
+        on = self.foundation(Foundation.of(loaded, self.clock, evidence))
         core = finished(compose(on, self.upstreams(on), factory))
         core.announce()
         evidence.ledger.start()
+        evidence.clock_watch.begin()
         on.lasting.workflows.start()
         on.lasting.monitors.start()
         return core
@@ -264,6 +269,16 @@ class MemoryHost:
             self._factory.sweep()
         self.clock.settle()
 
+    def set_clock(self, ahead: float) -> None:
+        """
+        Set the system's clock, and have the host look at it.
+
+        :param ahead: seconds by which it differs from the time that passes.
+        """
+        self.ahead = ahead
+        self.core.on.evidence.clock_watch.look()
+        self.clock.settle()
+
     def records(self, chain: str = HOST_CHAIN) -> list[StoredRecord]:
         """
         What was sealed, oldest first.
@@ -280,6 +295,18 @@ class MemoryHost:
             connection.close()
         self.clock.settle()
         self._core.on.evidence.ledger.stop()
+
+
+class _MemoryClock(HostClock):
+    """The time of a host in memory: what passes is what a test lets pass, and certificates do not expire by it."""
+
+    def __init__(self, host: MemoryHost) -> None:
+        super().__init__(lambda: host.seconds() + host.ahead, lambda: host.seconds())
+        self._host = host
+
+    def latest(self) -> float:
+        """The time that it is, moved ahead where the system's clock was."""
+        return time.time() + max(self._host.ahead, 0.0)
 
 
 class _Bound:

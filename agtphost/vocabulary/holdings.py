@@ -58,6 +58,9 @@ CARD_VERSION: Final = "card-version"
 VERIFICATION: Final = "audit-verification"
 """The kind of what the last verification of the evidence came to."""
 
+CLOCK_LEAP: Final = "clock-leap"
+"""The kind of leaps ahead of the clock: see :mod:`agtphost.host.clock_watch`."""
+
 COLLECTION_ITEM: Final = "collection-item"
 """The kind of what agents keep in collections: see :mod:`agtphost.methods.standard.collections`."""
 
@@ -399,6 +402,15 @@ _KINDS: Final = (
         remedy="Take back those that have expired: agtp agent ungrant.",
     ),
     _of_the_host(VERIFICATION, "what the last verification that was put on record came to", 1),
+    _of_the_host(
+        CLOCK_LEAP,
+        "that the clock went far ahead, for as long as answers are kept by it",
+        1_000,
+        octets_per_owner=MIB,
+        octets_in_all=MIB,
+        lives=DAY,
+        finished=ANY,
+    ),
     _of_the_host("org-domain", "what was told of a domain", 1_000),
     _of_the_host("lifecycle-notice", "what a subscriber is still to be told", 100_000),
     _of_the_host("certificate-revocation", "a revocation that was told", 10_000),

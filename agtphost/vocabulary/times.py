@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
@@ -9,6 +10,19 @@ from typing import Final
 EARLIEST: Final = -62_135_596_800
 LATEST: Final = 253_402_300_799
 """Seconds since the epoch: the first second and the last one that have a date, in the years 1 to 9999."""
+
+
+def steady() -> float:
+    """
+    Seconds of a clock that nobody sets.
+
+    Where the system has one that goes on while the machine sleeps, as Linux does, it is that one.
+    """
+    return _read_steady(_STEADY)
+
+
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
+_read_steady: Final = getattr(time, "clock_gettime", lambda clock: time.monotonic())
 
 
 def stamp(seconds: float | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def test_each_entry_is_a_service(entries: list[MCPServerSection]) -> None:
         entries,
         {},
         pins=Store(held=held, submit=submit, clock=clock),
-        calls=call_tracker(clock, held),
+        calls=call_tracker(clock, held, time.time),
         authorization=Authorization(),
     )
     assert [server.name for server in adapter.servers.values()] == ["mcp.files", "mcp.remote"]

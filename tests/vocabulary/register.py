@@ -211,6 +211,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _HELD: frozenset(
         {
+            "audit.host_clock:HostClock._leaps",
             "audit.settling:Settling._groups",
             "audit.takeover:Takeover._unsettled",
             "methods.standard.agenda:Agenda._now",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import CancelledError
@@ -65,9 +65,13 @@ class CallTracker:
 
     :param clock: for what waits.
     :param held: where tasks are remembered.
+    :param now: seconds since the Unix epoch.
     """
 
-    def __init__(self, clock: IReactorTime, held: StateTable | None = None) -> None:
+    def __init__(
+        self, clock: IReactorTime, held: StateTable | None = None, now: Callable[[], float] = time.time
+    ) -> None:
+        self._now = now
         self._clock = clock
         self.held = StateTable() if held is None else held
         self._running: dict[tuple[str, str], list[CallContext]] = {}
@@ -275,7 +279,7 @@ class CallTracker:
             key=key,
             value={"tool": call.named.rpartition(" ")[2]},
             owner=agent_id,
-            expires_at=int((time.time() + TASK_DAYS * 86_400) * 1000),
+            expires_at=int((self._now() + TASK_DAYS * 86_400) * 1000),
         )
         body = {"resultType": "task", call.member: result}
         return Answer(status=Status.ACCEPTED, result=body, changes=(change,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -260,6 +261,7 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
             {"chain": chain or HOST, "seq": end.seq, "audit_id": end.audit_id, "issued_at": end.issued_at}
             for chain, end in sorted(report.heads.items())
         ],
+        **({"clock": [asdict(each) for each in report.clock]} if report.clock else {}),
         **({} if recorded is None else {"recorded": recorded}),
         "faults": [
             {
@@ -288,6 +290,8 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
     if report.keys.links:
         named = ", then ".join((next(iter(report.keys.links)), *(link.new.kid for link in report.keys.links.values())))
         click.echo(f"signing keys: {named}")
+    for each in report.clock[-SHOWN:]:
+        click.echo(f"clock: {each}")
     unsigned = f", {report.unsigned} of them unsigned" if report.unsigned else ""
     if not report.whole:
         click.echo("a selection: what it leaves out cannot be seen")

@@ -10,6 +10,7 @@ stopped the grantor stopped its grants.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,7 @@ class GrantedGate:
 
     :param states: the present state of an agent.
     :param narrowings: what the host lets an agent call at most.
+    :param now: seconds since the Unix epoch, by which the grants were made.
     """
 
     name = "authorization by another agent"
@@ -56,11 +58,13 @@ class GrantedGate:
         directory: IAgentDirectory,
         states: Callable[[Agent], LifecycleState],
         narrowings: Narrowings = lambda agent_id: None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._held = held
         self._directory = directory
         self._states = states
         self._narrowings = narrowings
+        self._now = now
 
     def check(self, exchange: Exchange) -> None:
         """:raises Refusal: 401 where the caller is not known surely enough, 551 for what proves nothing now."""
@@ -85,7 +89,7 @@ class GrantedGate:
             )
         if value["subject"] != caller.agent_id:
             raise Refusal(Reason.DELEGATION_TOKEN_MISMATCH, "Delegation-Token is for another agent.", remedy="")
-        if not value["not_before"] <= exchange.now < value["expires_at"]:
+        if not value["not_before"] <= self._now() < value["expires_at"]:
             raise Refusal(Reason.DELEGATION_TOKEN_EXPIRED, "The grant is not in force at this time.", remedy="")
         grantor = self._directory.by_id(value["grantor"])
         if grantor is None or self._states(grantor).stopped:

@@ -1,0 +1,115 @@
+"""Watches the system's clock: what happens to it is logged, and becomes a signed event of the host's own chain."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from twisted.application.service import Service
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
+from agtphost.audit.host_clock import BELIEVED_AFTER, ClockEvent, HostClock, JumpKind
+from agtphost.audit.ledger import Ledger
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.vocabulary import times
+from agtphost.vocabulary.bounds import DAY
+from agtphost.vocabulary.holdings import CLOCK_LEAP
+
+LOOK_SECONDS: Final = 5.0
+"""From one look at the clock to the next: the most events that a clock can cause that is set again and again."""
+
+log = Logger()
+
+_WAIT = f"the host does not follow it until it has lasted {BELIEVED_AFTER / 60:.0f} minutes"
+
+MESSAGES: Final = {
+    JumpKind.JUMPED: (
+        "the system's clock jumped by {seconds:.0f} s to {system}: "
+        + _WAIT
+        + ". It goes on from {host}; set the clock "
+        "right, or restart the host if it is right now"
+    ),
+    JumpKind.BELIEVED: "the system's clock has differed by {seconds:.0f} s for long: the host follows it, to {host}",
+    JumpKind.RETURNED: "the system's clock is back: it says {system}, as the host does",
+    JumpKind.AHEAD: (
+        "the newest record is {seconds:.0f} s old: the host was off or idle, or the system's clock is ahead. It says "
+        "{system}; see that this is right"
+    ),
+    JumpKind.BEHIND: (
+        "the system's clock says {system}, {seconds:.0f} s from the newest record: "
+        + _WAIT
+        + ". It goes on from {host}; "
+        "set the clock right"
+    ),
+}
+
+
+class ClockWatch(Service):
+    """
+    Looks at the system's clock from the start of the host to its stop.
+
+    :param reactor: schedules the looks.
+    :param ledger: takes the events; it is started before :meth:`begin`.
+    :param held: keeps the leaps ahead that answers of keyed requests have to outlast.
+    """
+
+    name = "clock"
+
+    def __init__(self, reactor: Any, clock: HostClock, ledger: Ledger, held: StateTable) -> None:
+        self._clock = clock
+        self._ledger = ledger
+        self._looking = LoopingCall(self.look)
+        self._looking.clock = reactor
+        held.watch(CLOCK_LEAP, self._leaped)
+
+    def startService(self) -> None:
+        """Compare the clock with the newest record, and look at it again and again."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self.begin()
+        self._looking.start(LOOK_SECONDS, now=False)
+
+    def stopService(self) -> None:
+        """Look no more."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._looking.running:
+            self._looking.stop()
+
+    def begin(self) -> None:
+        """Compare the clock with the newest record."""
+        self._note(self._clock.begin(self._ledger.newest))
+
+    def look(self) -> None:
+        """Compare the clock with the time that has passed."""
+        self._note(self._clock.look())
+
+    def _leaped(self, key: str, item: StateItem | None) -> None:
+        if item is None or item.expires_at is None:
+            self._clock.forget(key)
+        else:
+            self._clock.remember(key, item.expires_at / 1000, float(item.value["seconds"]))
+
+    def _note(self, event: ClockEvent | None) -> None:
+        if event is None:
+            return
+        system, host = _stamp(event.system), _stamp(event.host)
+        # A host that was off for a night is no news.
+        usual = event.kind in (JumpKind.RETURNED, JumpKind.AHEAD) and event.seconds < DAY
+        (log.info if usual else log.error)(MESSAGES[event.kind], seconds=event.seconds, system=system, host=host)
+        changes: tuple[Change, ...] = ()
+        if event.leap:
+            key, until = f"{event.host:.6f}", event.host + DAY
+            # From now on, and not only once it is durable: answers may be looked for in between.
+            self._clock.remember(key, until, event.leap)
+            value = {"seconds": event.leap, "system_time": system}
+            changes = (Change(kind=CLOCK_LEAP, key=key, value=value, expires_at=int(until * 1000)),)
+        fields = {"seconds": round(event.seconds, 3), "system_time": system, "host_time": host}
+        stream = StreamEvent(chain=HOST_CHAIN, event_type=event.kind.value, fields=fields)
+        draft = Draft(chain=HOST_CHAIN, payload={}, events=(stream,), changes=changes, vital=True)
+        noted = self._ledger.submit(draft)
+        noted.addErrback(lambda failure: log.error("no record of it: {why}", why=failure.getErrorMessage()))
+
+
+def _stamp(seconds: float) -> str:
+    """A time as text; what no date can say as a number."""
+    return times.stamp(seconds) if times.EARLIEST <= seconds <= times.LATEST else f"{seconds:.0f}"
