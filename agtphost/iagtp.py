@@ -153,6 +153,13 @@ class ILedger(Interface):
     low = Attribute("bool: whether it is not healthy for want of space alone, and takes what is vital")
     door = Attribute("Door: where calls wait while what another process wrote is taken over in more than one turn")
 
+    def look() -> None:
+        """
+        Have :attr:`healthy` say whether a record can be kept now, if nobody has looked at the disk for a moment.
+
+        The gates call it before each handler; it does not wait.
+        """
+
     def submit(draft: Draft) -> Awaitable[Sealed]:
         """
         Sign, link and store one record in the next group commit.

@@ -57,6 +57,9 @@ class FakeLedger:
 
         self._watchers = Watchers()
 
+    def look(self) -> None:
+        """It has no disk."""
+
     def _change(self, changes: Sequence[Change], proven: bool = True, audit_id: str = "") -> None:
         admitted = self.held.admit(changes, proven=proven)
         self.held.settle(admitted)

@@ -65,6 +65,7 @@ log = Logger()
 
 
 _STOP: tuple[list[Entry], int] = ([], -1)
+_MAKE_ROOM = "make room there. Until then the lifecycle methods and CONFIRM are carried out, and nothing else"
 _DECLINES = "the store does not take records: {why}"
 
 
@@ -85,6 +86,7 @@ class Ledger:
     :param keep_results: seconds for which a keyed request is remembered.
     :param free_space_floor: octets that have to stay free on the store's disk.
     :param ballast: holds space for when they are gone; None holds none.
+    :param quick_space: whether the store tells without waiting what is free.
     :param probe_seconds: from a failure to the first probe write.
     :param tree: the tree over all records; None keeps none.
     :param events: the envelope of lifecycle events, ``jws`` or ``cose``.
@@ -110,6 +112,7 @@ class Ledger:
         events: str = "jws",
         answers: Answers = ANSWERS,
         ballast: Ballast | None = None,
+        quick_space: bool = True,
     ) -> None:
         self._store = store
         self._signer = RecordSigner(signer, events)
@@ -133,7 +136,7 @@ class Ledger:
             moved=self._moved,
             answers=answers,
         )
-        self._space = Space(self._writer.free_space, free_space_floor, ballast, self._report)
+        self._space = Space(self._writer.free_space, free_space_floor, ballast, self._report, quick=quick_space)
         self._tree = tree
         self._pruning = False
         self._held.overdue = self._prune_soon
@@ -159,10 +162,10 @@ class Ledger:
         :raises agtphost.stores.StoreError: see :meth:`read`.
         """
         self.read()
-        self.healthy = self._space.enough() and self._space.ballasted()
+        self.healthy = self._space.begin()
         if not self.healthy:
             self._low = True
-            log.error(_DECLINES, why=self._space.shortage)
+            log.error(_DECLINES, why=f"{self._space.shortage}, or for what is kept for a full disk; {_MAKE_ROOM}")
         self._thread = Thread(target=self._run, name="agtphost-ledger", daemon=True)
         self._thread.start()
 
@@ -196,6 +199,14 @@ class Ledger:
     def low(self) -> bool:
         """Whether space is all that is wanting: what was performed and what is vital is taken."""
         return self._low and not (self._failed or self._stopping)
+
+    def look(self) -> None:
+        """Notice a disk that others have filled up since anybody looked; see :class:`agtphost.iagtp.ILedger`."""
+        if self._space.stale() and self.healthy and not self._space.enough():
+            self._low = True
+            self._decline(self._space.shortage)
+            # The writer may be waiting for something to write, and is to look for room now.
+            self._queue.put(([], 0))
 
     def submit(self, draft: Draft) -> Deferred[Sealed]:
         """Sign, link and store one record; see :class:`agtphost.iagtp.ILedger`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from agtphost.stores.ballast import PIECE, Ballast
 
@@ -11,7 +12,10 @@ FREE_SPACE_FLOOR = 64 * 1024 * 1024
 """Octets that stay free: the ledger says no while the disk can still take what it already promised."""
 
 SPACE_SECONDS = 1.0
-"""How often the free space is looked at under load."""
+"""How often the writer looks at the free space under load."""
+
+STALE_SECONDS = 0.02
+"""How old the last look may be where a call is about to run its handler: 2 microseconds, fifty times a second."""
 
 
 class Space:
@@ -21,23 +25,35 @@ class Space:
     :param free: octets that are free there.
     :param floor: octets that have to stay free.
     :param ballast: holds space for when they are gone; None holds none.
+    :param quick: whether ``free`` never waits; where it may, only the writer's thread asks.
     :param report: takes a message with ``{why}``, and why.
     """
 
     def __init__(
-        self, free: Callable[[], int], floor: int, ballast: Ballast | None, report: Callable[[str, str], None]
+        self,
+        free: Callable[[], int],
+        floor: int,
+        ballast: Ballast | None,
+        report: Callable[[str, str], None],
+        *,
+        quick: bool = True,
     ) -> None:
         self._free = free
         self._floor = floor
         self._ballast = ballast
         self._report = report
         self._seen = 0.0
+        self._quick = quick
         self.shortage = f"less than {floor} octets are free on the store's disk"
         """What is said where :meth:`enough` is False."""
 
     def due(self) -> bool:
         """Whether it is time to look again."""
         return time.monotonic() - self._seen > SPACE_SECONDS
+
+    def stale(self) -> bool:
+        """Whether the last look is too old for a handler to run on it."""
+        return self._quick and time.monotonic() - self._seen > STALE_SECONDS
 
     def enough(self) -> bool:
         """Whether the floor is free."""
@@ -50,6 +66,30 @@ class Space:
         if ballast is None or self._free() >= PIECE:
             return False
         return ballast.give_back() > 0
+
+    def begin(self) -> bool:
+        """
+        Take the ballast at a start, or as much of it as there is room for; whether the floor is free beside it.
+
+        What is below the floor is for what is vital, and that is what the ballast is for: so it is taken there too,
+        but for what the writer needs until it gives a piece back.
+        """
+        ballast = self._ballast
+        if ballast is not None:
+            with suppress(OSError):
+                ballast.hold()
+            with suppress(OSError):
+                if ballast.missing:
+                    ballast.hold(ballast.left + max(self._free() - 2 * PIECE, 0))
+        if ballast is None or not ballast.whole:
+            return self.enough()
+        if ballast.missing:
+            self._report(
+                "of the space that is kept for a full disk there is too little: {why}",
+                f"{ballast.left} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent may "
+                "not be revoked where it is full; the host takes the rest when there is room",
+            )
+        return self.enough() and not ballast.missing
 
     def ballasted(self) -> bool:
         """Whether the ballast holds all that it should, or takes it now and leaves the floor free."""

@@ -48,6 +48,7 @@ from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
+from agtphost.metrics.vitals import obstacles
 
 log = Logger()
 
@@ -198,7 +199,10 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
             "tools": len(core.connected.mcp.tools()),
         }
 
-    yield Announcement(reactor, listening, generations.core.connected.services, summary, manager.ready)
+    def hindered() -> str:
+        return "; ".join(each.why for each in obstacles(look()) if each.what == "ledger")
+
+    yield Announcement(reactor, listening, generations.core.connected.services, summary, manager.ready, hindered)
 
 
 def _a2a_front(on: Foundation, generations: Generations) -> Served | None:

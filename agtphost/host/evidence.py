@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +30,7 @@ from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
 from agtphost.identity.key_history import DIRECTORY, every_key
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError, open_store
-from agtphost.stores.ballast import Ballast
+from agtphost.stores.ballast import PIECE, Ballast
 from agtphost.vocabulary.holdings import ANSWERS
 
 log = Logger()
@@ -74,7 +76,10 @@ def keep_evidence(
     clock = clock or HostClock()
     now = clock.seconds
     config, key = loaded.config, loaded.key
+    ballast = None if loaded.volatile or config.store.plugin else _ballast(config)
     if store is None:
+        if ballast is not None:
+            _make_room(config, ballast)
         store = opened(config, loaded.plugins.store, create=is_new(config))
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
@@ -98,7 +103,8 @@ def keep_evidence(
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,
-        ballast=None if loaded.volatile or config.store.plugin else _ballast(config),
+        ballast=ballast,
+        quick_space=not config.store.plugin,
         answers=replace(
             ANSWERS,
             keys=config.limits.keyed_requests_per_agent,
@@ -153,6 +159,18 @@ def _ballast(config: Config) -> Ballast:
         octets = 0 if config.host.development else 16 * 1024 * 1024
     database = config.store.path
     return Ballast(database.with_name(f"{database.name}.reserve"), octets)
+
+
+def _make_room(config: Config, ballast: Ballast) -> None:
+    """
+    On a disk that is full to the last octet, have the ballast give back what a start needs.
+
+    Without a little room no database can be opened, and a host that does not start revokes nobody.
+    """
+    with suppress(OSError):
+        found = os.statvfs(config.store.path.parent)
+        if found.f_bavail * found.f_frsize < PIECE:
+            ballast.give_back()
 
 
 def is_new(config: Config) -> bool:

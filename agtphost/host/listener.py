@@ -70,6 +70,12 @@ READY = (
 )
 """The line itself."""
 
+NOT_READY = READY.replace("ready:", "serves, and is not ready:") + ": {why}"
+"""Instead of it, where the store takes no records but vital ones; the line itself follows once it does."""
+
+LOOK = 1.0
+"""Seconds between two looks whether it does."""
+
 AT_HAND = frozenset({State.UP, State.IDLE})
 """States in which an upstream takes calls."""
 
@@ -82,6 +88,7 @@ class Announcement(Service):
     :param servers: waited for, but not for ever: one bad upstream must not keep the others from being used.
     :param summary: what the host has.
     :param ready: told of the moment, with a line on it.
+    :param hindered: why the host is not ready although it serves; empty where it is.
     """
 
     name = "announcement"
@@ -93,8 +100,10 @@ class Announcement(Service):
         servers: Sequence[McpServer | WebUpstream],
         summary: Summary,
         ready: Callable[[str], object] = lambda line: None,
+        hindered: Callable[[], str] = lambda: "",
     ) -> None:
         self._ready = ready
+        self._hindered = hindered
         self._reactor = reactor
         self._listening = listening
         self._servers = servers
@@ -133,17 +142,31 @@ class Announcement(Service):
         self._reactor.callLater(0.05, self._look)
 
     def _announce(self) -> None:
-        host = getattr(self._address, "host", "")
-        log.info(
-            READY,
-            host=f"[{host}]" if ":" in host else host,
-            port=getattr(self._address, "port", 0),
-            **self._summary(),
-        )
-        self._ready(f"serving at agtp://{f'[{host}]' if ':' in host else host}:{getattr(self._address, 'port', 0)}")
+        why = self._hindered()
+        self._say(NOT_READY if why else READY, why)
+        self._ready(f"serving at agtp://{self._host}:{getattr(self._address, 'port', 0)}")
         down = [server for server in self._servers if server.state not in AT_HAND]
         if down:
             log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))
+        if why:
+            self._reactor.callLater(LOOK, self._look_again)
+
+    def _look_again(self) -> None:
+        if not self.running:
+            return
+        if self._hindered():
+            self._reactor.callLater(LOOK, self._look_again)
+        else:
+            self._say(READY)
+
+    @property
+    def _host(self) -> str:
+        host = getattr(self._address, "host", "")
+        return f"[{host}]" if ":" in host else host
+
+    def _say(self, line: str, why: str = "") -> None:
+        report = log.error if why else log.info
+        report(line, host=self._host, port=getattr(self._address, "port", 0), why=why, **self._summary())
 
     def _failed(self, failure: Any) -> None:
         log.critical("the host cannot listen: {why}", why=failure.getErrorMessage())

@@ -25,8 +25,8 @@ class Ballast:
     """
 
     def __init__(self, path: Path, octets: int) -> None:
-        self._path = path
-        self._whole = octets
+        self.path = self._path = path
+        self.whole = self._whole = octets
         self._left = path.stat().st_size if path.exists() else 0
 
     @property
@@ -39,12 +39,14 @@ class Ballast:
         """Octets it should hold and does not."""
         return self._whole - self._left
 
-    def hold(self) -> None:
+    def hold(self, most: int | None = None) -> None:
         """
         Take all of it. Blocks.
 
+        :param most: octets that it holds at the most from now on; None: all that it should.
         :raises OSError: the disk has not that much; what is there is kept.
         """
+        whole = self._whole if most is None else min(most, self._whole)
         if not self._whole:
             with suppress(FileNotFoundError):
                 self._path.unlink()
@@ -53,7 +55,8 @@ class Ballast:
         try:
             try:
                 os.ftruncate(descriptor, min(os.fstat(descriptor).st_size, self._whole))
-                os.posix_fallocate(descriptor, 0, self._whole)
+                if whole:
+                    os.posix_fallocate(descriptor, 0, whole)
             finally:
                 self._left = os.fstat(descriptor).st_size
         finally:

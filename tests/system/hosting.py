@@ -23,7 +23,7 @@ from tests import forking
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 BIN = Path(sys.executable).parent
-READY = re.compile(r"agtphost ready: agtp://(\S+):([0-9]+)")
+READY = re.compile(r"agtphost (?:ready|serves, and is not ready): agtp://(\S+):([0-9]+)")
 START_TIMEOUT = 60.0
 
 

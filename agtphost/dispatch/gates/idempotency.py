@@ -109,6 +109,7 @@ class StoreGate:
         self._vital = Allowances(VITAL_CALLS, 60.0)
 
     def check(self, exchange: Exchange) -> None:
+        self._ledger.look()
         if self._ledger.healthy:
             return
         if not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
