@@ -29,13 +29,13 @@ class SetClock:
             file.write(struct.pack("d", ahead))
 
 
-def escalated(target: Target, key: str) -> str:
-    """What a keyed ESCALATE is answered with, once more or the first time: another number where it ran again."""
+def notified(target: Target, key: str) -> str:
+    """What a keyed NOTIFY is answered with, once more or the first time: another number where it ran again."""
     with RawLink(target, context=client_context(target)) as link:
-        given = {"task_id": "t-1", "reason": "scope_limit", "context": {}}
-        answer = link.ask("ESCALATE", "/", given, Task_ID="t-1", Idempotency_Key=key)
+        given = {"recipient": "operator", "content": {"text": key}}
+        answer = link.ask("NOTIFY", "/", given, Idempotency_Key=key)
     assert answer.status in (200, 202), answer
-    return str(json.loads(answer.body)["result"]["escalation_id"])
+    return str(json.loads(answer.body)["result"]["notification_id"])
 
 
 @contextmanager

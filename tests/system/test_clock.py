@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.clocks import SetClock, escalated, shifted
+from tests.system.clocks import SetClock, notified, shifted
 from tests.system.hosting import Host, running, sample, until
 
 DAY = 86_400.0
@@ -22,15 +22,15 @@ def test_a_clock_that_goes_and_comes_back_changes_nothing(tmp_path: Path, ahead:
     """Keyed calls run once, timers go on in both directions, and the jump is in the log and in the evidence."""
     config, clock = sample(tmp_path), SetClock(tmp_path / "clock")
     with shifted(config, clock) as host:
-        before = escalated(host, "k-1")
+        before = notified(host, "k-1")
         clock.set(ahead)
-        assert escalated(host, "k-1") == before
+        assert notified(host, "k-1") == before
         # Told by a timer: where those stood still with the clock, nothing would be.
         until(lambda: found(host, "the system's clock jumped by") == 1)
-        assert escalated(host, "k-1") == before
+        assert notified(host, "k-1") == before
         clock.set(0.0)
         until(lambda: found(host, "the system's clock is back") == 1)
-        assert escalated(host, "k-1") == before
+        assert notified(host, "k-1") == before
         verified = host.agtp("audit", "verify")
         assert verified.returncode == 0, verified.stdout + verified.stderr
         assert "clock: clock-jumped at " in verified.stdout and "clock: clock-returned at " in verified.stdout
@@ -44,13 +44,13 @@ def test_a_host_that_is_started_again_within_the_jump_remembers(tmp_path: Path) 
     """The start says how old the newest record is, has it on record, and answers a repeat from what is stored."""
     config, clock = sample(tmp_path), SetClock(tmp_path / "clock")
     with running(config) as host:
-        before = escalated(host, "k-1")
+        before = notified(host, "k-1")
     clock.set(5 * DAY)
     with shifted(config, clock) as host:
-        assert escalated(host, "k-1") == before
+        assert notified(host, "k-1") == before
         assert found(host, "the host was off or idle, or the system's clock is ahead") == 1
     with running(config) as host:
         # Five days behind what is signed.
         assert found(host, "from the newest record") == 1
-        assert escalated(host, "k-1") == before
+        assert notified(host, "k-1") == before
         assert host.agtp("audit", "verify").returncode == 0

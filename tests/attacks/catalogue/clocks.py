@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.attacks.attack import Attack, Target
 from tests.attacks.catalogue.ledger import _copy
 from tests.attacks.strikes import turns
-from tests.system.clocks import SetClock, escalated, shifted
+from tests.system.clocks import SetClock, notified, shifted
 
 DAY = 86_400.0
 SHIFTS = (5 * DAY, -5 * DAY, -300 * DAY)
@@ -17,28 +17,28 @@ SHIFTS = (5 * DAY, -5 * DAY, -300 * DAY)
 
 def jump(target: Target, seconds: float) -> None:
     """A call with an Idempotency-Key is repeated within each jump, and after it: it never runs again."""
-    escalated(target, "before-the-clock")
+    notified(target, "before-the-clock")
     with tempfile.TemporaryDirectory(prefix="clock-") as folder, _copy(target) as config:
         clock = SetClock(Path(folder) / "clock")
         with shifted(config, clock) as host:
-            first = escalated(host, "clock-jump")
+            first = notified(host, "clock-jump")
             for turn in turns(seconds, most=50):
                 clock.set(SHIFTS[turn % len(SHIFTS)])
-                assert escalated(host, "clock-jump") == first, (
+                assert notified(host, "clock-jump") == first, (
                     f"it ran again within a jump of {SHIFTS[turn % len(SHIFTS)]:.0f} s"
                 )
                 clock.set(0.0)
-                assert escalated(host, "clock-jump") == first, "it ran again after a jump"
+                assert notified(host, "clock-jump") == first, "it ran again after a jump"
 
 
 def jump_while_off(target: Target, seconds: float) -> None:
     """The clock is set while the host is off: the start has it on record, and a repeat does not run again."""
-    first = escalated(target, "clock-off")
+    first = notified(target, "clock-off")
     with tempfile.TemporaryDirectory(prefix="clock-") as folder, _copy(target) as config:
         clock = SetClock(Path(folder) / "clock")
         clock.set(SHIFTS[0])
         with shifted(config, clock) as host:
-            assert escalated(host, "clock-off") == first, "it ran again after a start within a jump"
+            assert notified(host, "clock-off") == first, "it ran again after a start within a jump"
             assert any("clock is ahead" in line for line in host.lines), host.lines[-20:]
 
 

@@ -7,14 +7,14 @@ import os
 from tests.attacks.attack import Attack, Target
 from tests.attacks.catalogue.ledger import _copy
 from tests.attacks.site import amend
-from tests.system.clocks import escalated
+from tests.system.clocks import notified
 from tests.system.hosting import running
 from tests.system.raw_link import RawLink
 
 
 def start_below_the_floor(target: Target, seconds: float) -> None:
     """It says that it is not ready, runs no ordinary call, and revokes."""
-    escalated(target, "before-the-disk")
+    notified(target, "before-the-disk")
     with _copy(target) as config:
         free = os.statvfs(config.parent)
         amend(config.parent, "store", f"free_space_floor = {free.f_bavail * free.f_frsize * 2}")
