@@ -20,11 +20,13 @@ a wrong clock never makes the host forget an answer and run the request twice. S
 Certificates, tokens and revocation lists are judged by :meth:`HostClock.latest`, the later of the host's time and the
 system's. Others wrote their times, by clocks of their own, and the TLS library reads the system's clock too: a host
 that did not follow it would contradict its own handshakes. But a clock that goes back must not make valid again what
-has ended, nor open the way to a token that was used and is forgotten.
+has ended, nor open the way to a token that was used and is forgotten. After a start behind the newest record the
+system's clock alone counts there: a wrong clock may have signed that record, and else nobody could call for an hour.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -101,7 +103,7 @@ class HostClock:
 
         self._steady = steady
         self._looked = steady()
-        self._offset = self._anchor = wall() - self._looked
+        self._offset = self._anchor = self._lower = wall() - self._looked
         self._jump: float | None = None  # Of a jump that is not believed: the offset that it would lead to.
         self._since = 0.0
         self._leaps: dict[str, tuple[float, float]] = {}
@@ -112,7 +114,7 @@ class HostClock:
 
     def latest(self) -> float:
         """The later of the host's time and the system's: for what ends at a time that somebody else wrote."""
-        wall, own = self.wall(), self._steady() + self._offset
+        wall, own = self.wall(), self._steady() + self._lower
         return wall if wall > own else own
 
     @property
@@ -136,6 +138,7 @@ class HostClock:
             return None
         self._since, self._jump = self._steady(), self._offset
         self._offset = self._anchor = newest - self._since
+        self._lower = -math.inf
         return self._event(JumpKind.BEHIND, ahead)
 
     def look(self) -> ClockEvent | None:
@@ -151,14 +154,16 @@ class HostClock:
             most = passed * SLEW
             self._anchor += min(max(offset - self._anchor, -most), most)
         if abs(offset - self._anchor) <= JUMP:
-            returned, self._jump, self._offset = self._jump is not None, None, offset
+            returned, self._jump = self._jump is not None, None
+            self._offset = self._lower = offset
             return self._event(JumpKind.RETURNED, 0.0) if returned else None
         if self._jump is None or abs(offset - self._jump) > JUMP:
             self._jump, self._since = offset, steady
             return self._event(JumpKind.JUMPED, offset - self._offset)
         if steady - self._since < BELIEVED_AFTER:
             return None
-        ahead, self._offset, self._anchor, self._jump = offset - self._offset, offset, offset, None
+        ahead, self._jump = offset - self._offset, None
+        self._offset = self._anchor = self._lower = offset
         return self._event(JumpKind.BELIEVED, ahead)
 
     def _event(self, kind: JumpKind, ahead: float) -> ClockEvent:

@@ -60,6 +60,13 @@ class Space:
         self._seen = time.monotonic()
         return self._free() >= self._floor
 
+    def enough_now(self) -> bool:
+        """The same, for who cannot do anything about a disk that does not answer: the next write will."""
+        try:
+            return self.enough()
+        except OSError:
+            return True
+
     def make_room(self) -> bool:
         """Where less than a piece is free, have the ballast give one back; whether it did."""
         ballast = self._ballast
@@ -89,7 +96,7 @@ class Space:
                 f"{ballast.left} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent may "
                 "not be revoked where it is full; the host takes the rest when there is room",
             )
-        return self.enough() and not ballast.missing
+        return self.enough()
 
     def ballasted(self) -> bool:
         """Whether the ballast holds all that it should, or takes it now and leaves the floor free."""

@@ -80,6 +80,11 @@ def keep_evidence(
     if store is None:
         if ballast is not None:
             _make_room(config, ballast)
+            if not (ballast.whole or config.host.development):
+                log.warn(
+                    "no space is kept for a full disk, and no agent can be revoked on one: [store] free_space_reserve "
+                    "is 0; leave it out for 16 MiB"
+                )
         store = opened(config, loaded.plugins.store, create=is_new(config))
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))

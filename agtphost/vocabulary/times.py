@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from threading import Lock
 from typing import Final
 
@@ -12,17 +14,17 @@ LATEST: Final = 253_402_300_799
 """Seconds since the epoch: the first second and the last one that have a date, in the years 1 to 9999."""
 
 
-def steady() -> float:
-    """
-    Seconds of a clock that nobody sets.
+steady: Final[Callable[[], float]] = (
+    partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    if hasattr(time, "clock_gettime")
+    else time.monotonic
+)
+"""
+Seconds of a clock that nobody sets.
 
-    Where the system has one that goes on while the machine sleeps, as Linux does, it is that one.
-    """
-    return _read_steady(_STEADY)
-
-
-_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
-_read_steady: Final = getattr(time, "clock_gettime", lambda clock: time.monotonic())
+Where the system has one that goes on while the machine sleeps, as Linux does, it is that one. It is read several times
+in each call, so it is no function of Python's.
+"""
 
 
 def stamp(seconds: float | None = None) -> str:

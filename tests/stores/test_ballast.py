@@ -38,3 +38,14 @@ def test_it_is_found_again(tmp_path: Path) -> None:
     assert path.stat().st_size == PIECE
     Ballast(path, 0).hold()
     assert not path.exists()
+
+
+def test_it_takes_less_where_less_is_to_be_had(tmp_path: Path) -> None:
+    """Up to so much; what it should hold besides is missing still."""
+    ballast = Ballast(tmp_path / "reserve", 3 * PIECE)
+    ballast.hold(PIECE)
+    assert (ballast.left, ballast.missing) == (PIECE, 2 * PIECE)
+    ballast.hold(0)
+    assert ballast.left == PIECE, "what is there is kept"
+    ballast.hold(9 * PIECE)
+    assert not ballast.missing
