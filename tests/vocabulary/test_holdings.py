@@ -386,6 +386,8 @@ certificate assurance. All agents together have {keys_in_all} keys and {octets_i
 ``Retry-After``, and nothing is done; a key that was acknowledged is answered for its {hours} hours, whatever comes
 meanwhile. Of an answer longer than {longest} KiB, or one for which there is no room, the hash is kept; its repeat is
 answered 409 ``idempotency-result-not-kept``. Answers stay in the database and are read when a key is repeated.
+Where the host follows a clock that went far ahead, or starts long after its newest record, they are kept for as much
+longer as that was, for another day: :doc:`operations`, "The clock".
 
 Caches
 ------
