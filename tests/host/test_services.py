@@ -220,6 +220,27 @@ def test_a_server_that_cannot_be_reached_does_not_hold_the_line_back() -> None:
         close()
 
 
+def test_a_host_that_takes_no_records_says_so_and_is_ready_later() -> None:
+    """Interface section 1: another line with the reason; the line itself follows once there is room."""
+    events, close = observed()
+    try:
+        clock, port, why, told = Running(), Port(), ["the disk is nearly full"], []
+        announcement = Announcement(clock, port, [], lambda: SUMMARY, told.append, lambda: why[0])  # type: ignore[arg-type]
+        announcement.startService()
+        port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
+        clock.advance(5)
+        (line,) = lines(events)
+        assert line.startswith("agtphost serves, and is not ready: agtp://127.0.0.1:4480 (server localhost")
+        assert line.endswith("): the disk is nearly full")
+        assert told == ["serving at agtp://127.0.0.1:4480"], "the service manager is not to end it"
+        why[0] = ""
+        clock.advance(1)
+        assert [each.split(" (")[0] for each in lines(events)[1:]] == ["agtphost ready: agtp://127.0.0.1:4480"]
+        assert clock.getDelayedCalls() == []
+    finally:
+        close()
+
+
 def test_a_host_that_stopped_meanwhile_says_nothing() -> None:
     """No ready line after the end, and no timer left."""
     events, close = observed()
