@@ -117,11 +117,6 @@ class HostClock:
         wall, own = self.wall(), self._steady() + self._lower
         return wall if wall > own else own
 
-    @property
-    def doubted(self) -> float:
-        """Seconds by which the system's clock differs in a jump that is not believed; 0 where there is none."""
-        return 0.0 if self._jump is None else self._jump - self._offset
-
     def begin(self, newest: float) -> ClockEvent | None:
         """
         Compare the system's clock with the newest signed time of the store, once, at the start.
