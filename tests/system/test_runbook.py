@@ -102,6 +102,9 @@ DISASTERS: dict[str, Callable[[Machine], None]] = {
     "A lost store": lose_store,
     "A lost disk, or machine": lose_everything,
     "A lost signing key": lose_key,
+    # What the clock and the disk do is in tests.system.test_clock and tests.system.test_disk_at_start.
+    "A clock that was wrong": lambda machine: None,
+    "A full disk": lambda machine: None,
     "An upgrade, and back": go_back,
 }
 
