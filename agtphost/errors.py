@@ -78,6 +78,24 @@ class Refusal(Exception):
         super().__init__(f"{int(self.status)} {reason}: {self.explanation}")
 
 
+def not_found(
+    reason: Reason, explanation: str | None = None, *, remedy: str | None = None, parameter: str = ""
+) -> Refusal:
+    """
+    Refuse a request that names what doesn't exist, or what its caller may not see.
+
+    The two must be told apart by nothing: not by status, reason, text, length or header fields, nor by what the
+    record keeps. So this takes nothing that depends on the thing, and whoever looks something up for a caller raises
+    it in both cases, at one place.
+
+    :param reason: one of those that say that something is unknown.
+    :param explanation: a sentence that names no identifier; by default what the reason means.
+    :param remedy: what the caller can do about it.
+    :param parameter: the parameter that named the thing; empty where it was in the path or a header field.
+    """
+    return Refusal(reason, explanation, remedy=remedy, details={"parameter": parameter} if parameter else None)
+
+
 class NamingRefusal(Refusal):
     """
     A refusal that says what else there is. Each caller is told what it may call of that; until then nothing is named.

@@ -15,5 +15,15 @@ def caller_of(context: BuiltInContext) -> str:
 
 
 def owner_of(context: BuiltInContext) -> str:
-    """The caller's Agent-ID; empty where nobody says who calls."""
+    """
+    Return whose the tasks, runs, processes and levels of a call are; empty where nobody says who calls.
+
+    The caller's Agent-ID where its certificate proves it, else a name apart from it: whoever merely names an agent
+    neither sees nor touches what that agent has at an upstream.
+    """
+    return context.owner
+
+
+def agent_of(context: BuiltInContext) -> str:
+    """Return the Agent-ID that the caller has or names; empty where nobody says who calls."""
     return "" if context.caller is None else context.caller.agent_id

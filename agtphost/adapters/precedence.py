@@ -15,7 +15,7 @@ from typing import Any, cast
 from twisted.logger import LogLevel
 from zope.interface import implementer
 
-from agtphost.adapters.callers import owner_of
+from agtphost.adapters.callers import agent_of
 from agtphost.contract.binding import Resolution
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary import scopes
@@ -75,7 +75,7 @@ def note(say: Say, context: BuiltInContext, contradicted: tuple[str, ...]) -> di
     if not contradicted:
         return {}
     named = ", ".join(contradicted)
-    say(f"a payload of {owner_of(context)[:16]} contradicts {named}; the header fields are what counts", LogLevel.warn)
+    say(f"a payload of {agent_of(context)[:16]} contradicts {named}; the header fields are what counts", LogLevel.warn)
     return {"payload_contradicts": list(contradicted)}
 
 

@@ -83,6 +83,21 @@ class Binding:
     unknown: Callable[[], Awaitable[None]] | None = None
     """Finds out what it is, where its upstream has not said yet: nobody can approve it before. None: it is known."""
 
+    missing: Callable[[Callable[[Any], bool]], Exception] | None = None
+    """
+    Makes the refusal that nothing of that name is there, of what tells which bindings may be named; None: it is there.
+
+    Such a binding stands in the place of what doesn't exist. It asks of its caller what all its neighbours ask, so
+    that whoever may call none of them is not told which of them there are.
+    """
+
+    alike: Binding | None = None
+    """
+    What stands in the place of a neighbour that doesn't exist, where this asks for something else than its neighbours.
+
+    Who could not call the neighbour either is refused as there. None: this asks for the same.
+    """
+
     beside: Mapping[str, Any] = field(default_factory=dict)
     """What the caller says to the handler besides the input: an approval is bound to it as well."""
 

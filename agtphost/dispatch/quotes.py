@@ -37,8 +37,8 @@ class Quote:
     """One quote that was given."""
 
     quote_id: str
-    agent_id: str
-    """The buyer."""
+    owner: str
+    """Whose it is: the buyer's state owner (:func:`agtphost.identity.peer.state_owner`)."""
 
     merchant_id: str
     cart_digest: str
@@ -120,28 +120,28 @@ class Quotes:
     def __init__(self, held: StateTable) -> None:
         self._held = held
 
-    def full(self, agent_id: str) -> bool:
-        """Whether an agent has as many quotes as it may have."""
-        return self._held.count(KIND, agent_id) >= MOST_PER_AGENT
+    def full(self, owner: str) -> bool:
+        """Tell whether an owner has as many quotes as one may have."""
+        return self._held.count(KIND, owner) >= MOST_PER_AGENT
 
     def find(
-        self, agent_id: str, merchant_id: str, *, quote_id: str | None = None, digest: str | None = None
+        self, owner: str, merchant_id: str, *, quote_id: str | None = None, digest: str | None = None
     ) -> Quote | None:
         """
-        The newest quote in force that an agent has from a merchant.
+        Return the newest quote in force that an owner has from a merchant.
 
         :param quote_id: that one and no other.
         :param digest: for that cart and no other.
         """
         found = None
-        for quote in self._of(agent_id):
+        for quote in self._of(owner):
             wanted = quote_id in (None, quote.quote_id) and digest in (None, quote.cart_digest)
             if wanted and quote.merchant_id == merchant_id:
                 found = quote
         return found
 
-    def _of(self, agent_id: str) -> Iterator[Quote]:
-        return map(_quote, self._held.of(KIND, agent_id))
+    def _of(self, owner: str) -> Iterator[Quote]:
+        return map(_quote, self._held.of(KIND, owner))
 
     @staticmethod
     def change(quote: Quote) -> Change:
@@ -155,7 +155,7 @@ class Quotes:
                 "total": quote.total.document(),
                 "valid_until": quote.valid_until,
             },
-            owner=quote.agent_id,
+            owner=quote.owner,
             expires_at=quote.expires_at,
             expected=0,
         )
@@ -165,7 +165,7 @@ def _quote(item: StateItem) -> Quote:
     value = item.value
     return Quote(
         quote_id=item.key,
-        agent_id=item.owner,
+        owner=item.owner,
         merchant_id=value["merchant_id"],
         cart_digest=value["cart_digest"],
         total=money.parse(value["total"]),

@@ -4,6 +4,11 @@ Sessions and tasks: which there are, and which of them SUSPEND and ESCALATE have
 A session is the caller's own identifier for a group of requests. It belongs to
 the agent and the client identity that were first seen with it (core v08
 section 10.5), and so does a task: nobody can stop another agent's work.
+
+Sessions are kept apart by assurance: the session of an agent that its
+certificate proves, and a session of the same identifier in a request that
+only names the agent, are two sessions. Neither binds, evicts, suspends or
+shows the other.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from typing import Any
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
+from agtphost.identity.peer import Assurance, state_owners
 from agtphost.vocabulary.reasons import Reason
 
 SUSPENSION = "suspension"
@@ -25,25 +31,34 @@ ESCALATION = "escalation"
 """The kind that ESCALATE makes."""
 
 MOST_SESSIONS = 10_000
-"""Sessions remembered; beyond, the one unused for longest is forgotten."""
+"""Sessions of certified agents remembered; beyond, the one unused for longest is forgotten."""
+
+MOST_UNPROVEN = 1_000
+"""The same for each lower assurance: these sessions cost a caller nothing but a name."""
 
 MOST_OF_ONE = 200
 """The same for one agent, so that none pushes out another's."""
 
-_NOBODY = "", ""
-"""Whom a session belongs to that ended with its agent's suspension or revocation."""
+_ENDED = None
+"""The client identity of a session that ended with its agent's suspension or revocation."""
 
 
-class SessionRegistry:
-    """Which agent and client identity each session was first seen with, and when it was last used."""
+class SessionTable:
+    """
+    The sessions of one assurance.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    :param clock: seconds from any start.
+    :param most: sessions that are remembered.
+    """
+
+    def __init__(self, clock: Callable[[], float], most: int) -> None:
         self._clock = clock
+        self._most = most
         self._agents: dict[str, OrderedDict[str, float]] = {}
-        self._sessions: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._sessions: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
 
     def note(self, session_id: str, agent_id: str, identity: str) -> bool:
-        """Note a session; False where it belongs to another."""
+        """Note a session; return False where it belongs to another agent or identity, or has ended."""
         known = self._sessions.get(session_id)
         if known is not None:
             if known != (agent_id, identity):
@@ -56,51 +71,93 @@ class SessionRegistry:
         own = self._agents.setdefault(agent_id, OrderedDict())
         if len(own) >= MOST_OF_ONE:
             self._forget(next(iter(own)))
-        if len(self._sessions) >= MOST_SESSIONS:
+        if len(self._sessions) >= self._most:
             self._forget(next(iter(self._sessions)))
         self._sessions[session_id] = agent_id, identity
         self._agents.setdefault(agent_id, OrderedDict())[session_id] = self._clock()
         return True
 
     def active(self, agent_id: str, seconds: float) -> int:
-        """How many sessions of an agent were used within the last ``seconds``."""
+        """Count an agent's sessions that were used within the last ``seconds``."""
         since = self._clock() - seconds
         return sum(1 for used in self._agents.get(agent_id, {}).values() if used >= since)
 
     def listed(self, agent_id: str | None) -> Iterator[tuple[str, str, float]]:
-        """Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all."""
+        """Yield Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all."""
         now = self._clock()
         for owner in self._agents if agent_id is None else (agent_id,):
             for session_id, used in self._agents.get(owner, {}).items():
                 yield owner, session_id, max(now - used, 0.0)
 
     def knows(self, session_id: str, agent_id: str) -> bool:
-        """Whether the agent was seen with the session."""
+        """Tell whether the agent was seen with the session, and it goes on."""
         known = self._sessions.get(session_id)
-        return known is not None and known[0] == agent_id
+        return known is not None and known[0] == agent_id and known[1] is not _ENDED
 
     def end(self, agent_id: str) -> None:
-        """End every session of an agent: none of them goes on, should the agent come back."""
+        """End every session of an agent."""
         for session_id in self._agents.pop(agent_id, ()):
-            self._sessions[session_id] = _NOBODY
+            self._sessions[session_id] = agent_id, _ENDED
 
-    def ended(self, session_id: str) -> bool:
-        """Whether the session ended with its agent."""
-        return self._sessions.get(session_id) == _NOBODY
-
-    def changed(self, agent_id: str, state: LifecycleState) -> None:
-        """An agent's state is another one now."""
-        if state.stopped:
-            self.end(agent_id)
+    def ended(self, session_id: str, agent_id: str) -> bool:
+        """Tell whether the agent's session ended with the agent; no other caller is told."""
+        return self._sessions.get(session_id) == (agent_id, _ENDED)
 
     def _forget(self, session_id: str) -> None:
-        agent_id, _ = self._sessions.pop(session_id)
-        own = self._agents.get(agent_id)
-        if own is None:  # It ended before.
+        agent_id, identity = self._sessions.pop(session_id)
+        if identity is _ENDED:
             return
+        own = self._agents[agent_id]
         del own[session_id]
         if not own:
             del self._agents[agent_id]
+
+
+class SessionRegistry:
+    """
+    Which agent and client identity each session was first seen with, and when it was last used: by assurance.
+
+    Every method that is told no assurance is about sessions of certified agents.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tables = {
+            assurance: SessionTable(clock, MOST_SESSIONS if assurance is Assurance.CERTIFICATE else MOST_UNPROVEN)
+            for assurance in Assurance
+            if assurance
+        }
+
+    def note(self, session_id: str, agent_id: str, identity: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
+        """Note a session; return False where it belongs to another agent or identity, or has ended."""
+        return self._tables[assurance].note(session_id, agent_id, identity)
+
+    def active(self, agent_id: str, seconds: float) -> int:
+        """Count a certified agent's sessions that were used within the last ``seconds``."""
+        return self._tables[Assurance.CERTIFICATE].active(agent_id, seconds)
+
+    def listed(self, agent_id: str | None) -> Iterator[tuple[str, str, str, float]]:
+        """Yield Agent-ID, Session-ID, assurance and idle seconds of each that goes on; of one agent or of all."""
+        for assurance, table in self._tables.items():
+            for owner, session_id, idle in table.listed(agent_id):
+                yield owner, session_id, assurance.label, idle
+
+    def knows(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
+        """Tell whether the agent was seen with the session at that assurance, and it goes on."""
+        return self._tables[assurance].knows(session_id, agent_id)
+
+    def end(self, agent_id: str) -> None:
+        """End every session in an agent's name: none of them goes on, should the agent come back."""
+        for table in self._tables.values():
+            table.end(agent_id)
+
+    def ended(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
+        """Tell whether the caller's session ended with its agent."""
+        return self._tables[assurance].ended(session_id, agent_id)
+
+    def changed(self, agent_id: str, state: LifecycleState) -> None:
+        """Take notice of an agent's new lifecycle state."""
+        if state.stopped:
+            self.end(agent_id)
 
 
 class Suspensions:
@@ -147,28 +204,30 @@ class Suspensions:
             self._places[f"{ESCALATION} {key}"] = place
             self._escalated.setdefault(place, {})[key] = item.brief["status"]
 
-    def suspended(self, agent_id: str) -> int:
-        """How many suspensions an agent has."""
-        return self._of.get(agent_id, 0)
+    def suspended(self, owner: str) -> int:
+        """Count an owner's suspensions."""
+        return self._of.get(owner, 0)
 
     def listed(self, agent_id: str | None) -> Iterator[StateItem]:
-        """What is suspended, of one agent or of all."""
-        if agent_id is None or self._of.get(agent_id):
-            yield from (item for item in self._suspended.values() if agent_id in (None, item.owner))
+        """Yield what is suspended, of one agent's callers or of all."""
+        owners = None if agent_id is None else state_owners(agent_id)
+        if owners is None or any(map(self._of.get, owners)):
+            yield from (item for item in self._suspended.values() if owners is None or item.owner in owners)
 
-    def refuse(self, agent_id: str, session_id: str | None, task_id: str | None) -> None:
+    def refuse(self, owner: str, session_id: str | None, task_id: str | None) -> None:
         """
         Refuse a call of what stands still.
 
+        :param owner: the caller's state owner (:func:`~agtphost.identity.peer.state_owner`).
         :raises Refusal: 409, or 408 where the time to resume it has passed.
         """
         for of, name in (("session", session_id), ("task", task_id)):
-            item = self._suspended.get((agent_id, of, name)) if name is not None else None
+            item = self._suspended.get((owner, of, name)) if name is not None else None
             if item is not None:
                 raise self._refusal(of, item)
         if task_id is None:
             return
-        escalations = self._escalated.get((agent_id, task_id))
+        escalations = self._escalated.get((owner, task_id))
         if escalations:
             key, status = min(escalations.items(), key=lambda entry: entry[1] != "rejected")
             raise _escalated(task_id, key, status)

@@ -32,6 +32,7 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.host.supply import Order, Servers, Supply, anew
 from agtphost.iagtp import ILedger, IPayloadAdapter
+from agtphost.identity.peer import state_owners
 from agtphost.upstream.cancellation import AlreadyOver, Cancellation
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.pins import Pins, Store, Submit
@@ -305,7 +306,8 @@ class TaskCancellations:
     def _stopped(self, agent_id: str, state: LifecycleState) -> None:
         if state.stopped:
             for each in self._cancellations.values():
-                each.agent_stopped(agent_id, state.status.value)
+                for owner in state_owners(agent_id):
+                    each.agent_stopped(owner, state.status.value)
 
 
 def web_upstreams(

@@ -65,6 +65,15 @@ def state_owner(agent_id: str, assurance: Assurance) -> str:
     return sha256(f"{assurance.label}:{agent_id}".encode()).hexdigest()
 
 
+def state_owners(agent_id: str) -> tuple[str, ...]:
+    """
+    Return every name under which state of an agent's callers is kept, one for each assurance.
+
+    For what happens to an agent itself, such as its revocation: it concerns whoever calls in its name.
+    """
+    return tuple(state_owner(agent_id, assurance) for assurance in Assurance if assurance)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerCertificate:
     """A client certificate that passed chain verification: AGTP-CERT."""

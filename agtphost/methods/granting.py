@@ -73,22 +73,28 @@ class Granting:
         """
         if context.method == "QUERY":
             return Answer(result={"agents": [self._shown(agent_id) for agent_id in self._asked(context)]})
-        agent = self._agent(parameters.required(context.input, "subject"))
-        self._require(context, agent)
+        agent = self._managed(context, parameters.required(context.input, "subject"))
         return await self._granted(context, agent) if context.method == "AUTHORIZE" else self._taken(context, agent)
 
     # Who
 
-    def _require(self, context: BuiltInContext, agent: Agent) -> None:
-        """Operators; where none are listed, who issued the agent. Never the agent itself."""
-        if not self._authorization.grants(context, agent):
+    def _managed(self, context: BuiltInContext, named: str) -> Agent:
+        """
+        Find the agent that the caller says something about.
+
+        :raises Refusal: 403 for all but operators and, where none are listed, who issued the agent: whether there is
+            such an agent is told to operators. Never the agent itself.
+        """
+        if not (self._authorization.operates(context) or self._issued(context, named)):
             raise Refusal(
                 Reason.OPERATORS_ONLY,
                 WHO,
                 remedy="Connect with the certificate of an operator: [audit] operators lists their keys.",
             )
+        agent = self._agent(named)
         if context.caller is not None and context.caller.agent_id == agent.agent_id:
             raise Refusal(Reason.NOT_ENTITLED, "Nobody says what it may call itself.", remedy="Ask another operator.")
+        return agent
 
     def _agent(self, named: str) -> Agent:
         found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
@@ -195,13 +201,19 @@ class Granting:
 
     def _asked(self, context: BuiltInContext) -> Iterator[str]:
         named = parameters.text(context.input, "agent")
-        if self._authorization.looks(context) or (named and self._authorization.grants(context, self._agent(named))):
+        if self._authorization.looks(context) or (named and self._issued(context, named)):
             yield from [self._agent(named).agent_id] if named else self._rights.narrowed()
             return
-        caller = context.caller
+        # What an agent may call is told to that agent, and not to whoever names it.
+        caller = self._authorization.named(context)
         if caller is None or (named is not None and named not in (caller.name, caller.agent_id)):
             raise Refusal(Reason.OPERATORS_ONLY, "An agent sees its own grants, and operators those of all.")
         yield caller.agent_id
+
+    def _issued(self, context: BuiltInContext, named: str) -> bool:
+        """Tell whether the caller issued the agent, or the agents, that a name stands for; False for an unknown one."""
+        found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
+        return bool(found) and all(self._authorization.grants(context, agent) for agent in found)
 
     def _shown(self, agent_id: str) -> dict[str, Any]:
         names = (agent.name for agent in self._known() if agent.agent_id == agent_id)

@@ -201,31 +201,32 @@ class Quotation:
             if "method" in context.input:
                 return self._estimates.answer(context)
             return asked(self._inner, context)
-        merchant, buyer = self._parties(context)
+        merchant = self._merchant(context)
         _priced(cart)
-        return self._offered(self._inner, context, merchant, buyer, cart)
+        return self._offered(self._inner, context, merchant, cart)
 
-    async def _offered(self, inner: IHandler, context: BuiltInContext, merchant: Agent, buyer: Agent, cart: Any) -> Any:
-        return self._quoted(await asked(inner, context), merchant, buyer, cart)
+    async def _offered(self, inner: IHandler, context: BuiltInContext, merchant: Agent, cart: Any) -> Any:
+        return self._quoted(await asked(inner, context), merchant, context.owner, cart)
 
-    def _parties(self, context: BuiltInContext) -> tuple[Agent, Agent]:
-        merchant, buyer = context.agent, context.caller
+    def _merchant(self, context: BuiltInContext) -> Agent:
+        """Return the addressed merchant, from whom the calling agent may have a further quote."""
+        merchant = context.agent
         if merchant is None or merchant.role != MERCHANT:
             raise _no_merchant()
-        if buyer is None:
+        if context.caller is None:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED, "A cart is quoted to a calling agent, and the request names none."
             )
-        if self._quotes.full(buyer.agent_id):
+        if self._quotes.full(context.owner):
             raise Refusal(
                 Reason.TOO_MANY_QUOTES,
                 f"The agent has {MOST_PER_AGENT} quotes in force, the most it can have.",
                 headers=(("Retry-After", "60"),),
                 details={"scope": "quotes", "retry_after_seconds": 60},
             )
-        return merchant, buyer
+        return merchant
 
-    def _quoted(self, answer: Any, merchant: Agent, buyer: Agent, cart: Any) -> Any:
+    def _quoted(self, answer: Any, merchant: Agent, owner: str, cart: Any) -> Any:
         """The operator's answer with the quote; its ``cart``, where it has one, is what is quoted."""
         if isinstance(answer, EndpointError):
             return answer
@@ -235,7 +236,7 @@ class Quotation:
         result = dict(response.result) if isinstance(response.result, Mapping) else {}
         offered = result.get("cart", cart)
         digest, total = _priced(offered)
-        quote = self._quotes.find(buyer.agent_id, merchant.agent_id, digest=digest)
+        quote = self._quotes.find(owner, merchant.agent_id, digest=digest)
         now = self._now()
         changes: tuple[Change, ...] = ()
         # Asked again for the same cart, the same quote is given as long as it is good for half its time.
@@ -243,7 +244,7 @@ class Quotation:
             ends = int(now + self._seconds)
             quote = Quote(
                 quote_id=new_id(now),
-                agent_id=buyer.agent_id,
+                owner=owner,
                 merchant_id=merchant.agent_id,
                 cart_digest=digest,
                 total=total,

@@ -31,11 +31,21 @@ class Attempts:
         self._now = now
 
     def refusal(
-        self, reason: Reason, explanation: str | None, *, agent_id: str, method: str, path: str, **facts: Any
+        self,
+        reason: Reason,
+        explanation: str | None,
+        *,
+        owner: str,
+        agent_id: str,
+        method: str,
+        path: str,
+        **facts: Any,
     ) -> Refusal:
         """
         A 464 with the attempt that it names.
 
+        :param owner: whose attempt it is: the caller's state owner.
+        :param agent_id: the Agent-ID that the caller named.
         :param reason: one of the six of core v08 section 5.6.
         :param facts: what else INSPECT shows: locks, trust tier ...
         """
@@ -51,7 +61,7 @@ class Attempts:
             "explanation": reason.meaning if explanation is None else explanation,
             **facts,
         }
-        kept = Change(kind=KIND, key=attempt_id, value=value, owner=agent_id, expires_at=now + LIFETIME * 1000)
+        kept = Change(kind=KIND, key=attempt_id, value=value, owner=owner, expires_at=now + LIFETIME * 1000)
         return Refusal(
             reason,
             explanation,

@@ -17,7 +17,7 @@ from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.table import conflicts
 from agtphost.dispatch.exchange import Exchange
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -116,11 +116,11 @@ class Negotiator:
     def propose(self, context: BuiltInContext) -> Answer:
         """Answer PROPOSE: 263, 261, or a refusal."""
         evaluation = self._evaluator()
-        caller = "" if context.caller is None else context.caller.agent_id
+        caller = _agent_of(context)
         address = "" if context.peer is None else context.peer.address
         self._ceiling.count(f"{context.assurance.label}:{caller or address}")
         named = None if context.headers is None else context.headers.get(HEADER.lower())
-        current = self._rounds.begin(caller, named)
+        current = self._rounds.begin(context.owner, named)
         try:
             evaluation.require_synthesis()
             accepted = evaluation.evaluate(context.input, context)
@@ -172,9 +172,10 @@ class Negotiator:
         }
 
     def _review(self, accepted: Accepted, current: Round, context: BuiltInContext) -> Answer:
-        self._issue(accepted.synthesis, current.owner, self._lifetime(accepted.proposal, context), None)
+        agent_id = _agent_of(context)
+        self._issue(accepted.synthesis, agent_id, self._lifetime(accepted.proposal, context), None)
         body, change = self._reviews.take(
-            accepted, current.owner, self._lifetime(accepted.proposal, context), current.negotiation_id
+            accepted, agent_id, self._lifetime(accepted.proposal, context), current.negotiation_id
         )
         return Answer(
             status=Status.NEGOTIATION_IN_PROGRESS,
@@ -188,7 +189,7 @@ class Negotiator:
 
     def _approve(self, accepted: Accepted, current: Round, context: BuiltInContext) -> Answer:
         lifetime = self._lifetime(accepted.proposal, context)
-        issued = self._issue(accepted.synthesis, current.owner, lifetime, context.peer)
+        issued = self._issue(accepted.synthesis, _agent_of(context), lifetime, context.peer)
         return Answer(
             status=Status.PROPOSAL_APPROVED,
             enveloped=False,
@@ -274,7 +275,7 @@ class Negotiator:
     def proposals(self, context: BuiltInContext) -> Answer:
         """``QUERY /proposals``: what waits for a decision; operators see all, agents their own."""
         operator = self._authorization.oversees(context)
-        caller = "" if context.caller is None else context.caller.agent_id
+        caller = _agent_of(context)
         sure = context.assurance >= self._settings.min_assurance
         listed = [
             {
@@ -355,12 +356,12 @@ class Negotiator:
 
     def _proposal(self, context: BuiltInContext) -> Pending:
         pending = self._reviews.get(context.path_parameters.get("proposal_id", ""))
-        caller = "" if context.caller is None else context.caller.agent_id
+        caller = _agent_of(context)
         if pending is not None:
             own = pending.owner == caller and (not caller or context.assurance >= self._settings.min_assurance)
             if own or self._authorization.oversees(context):
                 return pending
-        raise Refusal(Reason.PROPOSAL_UNKNOWN)
+        raise not_found(Reason.PROPOSAL_UNKNOWN)
 
     # Lists
 
@@ -401,17 +402,16 @@ class Negotiator:
             is_originator(context, found, self._settings) or self._authorization.oversees(context)
         )
         if found is None or not allowed:
-            raise Refusal(Reason.CONTRACT_UNKNOWN, "No contract of yours has that synthesis_id.")
+            raise not_found(Reason.CONTRACT_UNKNOWN, "No contract of yours has that synthesis_id.")
         return {**found.preview(), **found.document(self._contracts.state(found))}
 
     async def attempt(self, context: BuiltInContext) -> dict[str, Any]:
         """``INSPECT target=rcns-attempt`` (core v08 section 7.2.4)."""
         found = self._attempts.get(str(context.input.get("attempt_id", "")))
-        caller = "" if context.caller is None else context.caller.agent_id
-        sure = not caller or context.assurance >= self._settings.min_assurance
-        own = found is not None and found.owner == caller and sure
+        sure = context.caller is None or context.assurance >= self._settings.min_assurance
+        own = found is not None and found.owner == context.owner and sure
         if found is None or not (own or self._authorization.oversees(context)):
-            raise Refusal(Reason.ATTEMPT_UNKNOWN)
+            raise not_found(Reason.ATTEMPT_UNKNOWN)
         return dict(found.value)
 
     # Ends
@@ -445,5 +445,10 @@ def _task(context: BuiltInContext) -> dict[str, Any]:
     return {} if context.task_id is None else {"task_id": context.task_id}
 
 
+def _agent_of(context: BuiltInContext) -> str:
+    """Return the Agent-ID that the caller has or names; empty for an anonymous one."""
+    return "" if context.caller is None else context.caller.agent_id
+
+
 def _by(context: BuiltInContext) -> dict[str, str]:
-    return {"decided_by": "" if context.caller is None else context.caller.agent_id}
+    return {"decided_by": _agent_of(context)}

@@ -18,7 +18,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import SchemaError
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
 from agtphost.handlers.interface import IHandler
 from agtphost.negotiation.contract import Contract, Origin
@@ -138,6 +138,9 @@ class NegotiationLocks:
                 return None
         if headers.repeated & {PRESENT, FORMERLY}:
             raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized stands twice.", remedy="Present one contract.")
+        if exchange.caller is not None:
+            # Before it is looked up: who only names an agent is not told which contracts the agent has.
+            self._require_assurance(exchange)
         contract = self._contracts.get(named)
         if contract is None:
             raise _unknown()
@@ -156,12 +159,18 @@ class NegotiationLocks:
         return self._only(contract, binding)
 
     def _require_own(self, contract: Contract, exchange: Exchange) -> None:
-        """A contract works for its agent, and only if the caller is proven to be that agent."""
+        """
+        Let a contract work for its agent alone.
+
+        Another agent is told that the contract is not its own, as AGTP-API section 10.1.4 demands; who names no
+        agent, that there is none.
+        """
         caller = "" if exchange.caller is None else exchange.caller.agent_id
-        if caller != contract.agent_id:
-            raise self._refused(exchange, Reason.CONTRACT_NOT_YOURS, None, None)
-        if contract.agent_id:
-            self._require_assurance(exchange)
+        if caller == contract.agent_id:
+            return
+        if not caller:
+            raise _unknown()
+        raise self._refused(exchange, Reason.CONTRACT_NOT_YOURS, None, None)
 
     def _require_assurance(self, exchange: Exchange) -> None:
         least = self._settings.min_assurance
@@ -326,6 +335,7 @@ class NegotiationLocks:
         return self._attempts.refusal(
             reason,
             explanation,
+            owner=exchange.owner,
             agent_id="" if caller is None else caller.agent_id,
             method=exchange.method,
             path=exchange.path,
@@ -336,7 +346,7 @@ class NegotiationLocks:
 
 
 def _unknown() -> Refusal:
-    return Refusal(
+    return not_found(
         Reason.CONTRACT_UNKNOWN,
         "No contract of that synthesis_id is in force.",
         remedy="Negotiate a contract: PROPOSE, or repeat the request with Allow-RCNS where the host offers it.",

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
@@ -91,7 +91,7 @@ class Rounds:
         """
         The turn that a PROPOSE is.
 
-        :param owner: the proposer's Agent-ID; empty for an anonymous one.
+        :param owner: the proposer's state owner; empty for an anonymous one.
         :param named: the request's Negotiation-ID.
         :raises Refusal: 400 for an id that this host did not give to this agent, 463 after the third rejection.
         """
@@ -106,7 +106,7 @@ class Rounds:
         item = self._held.get(KIND, named) if _UUID.fullmatch(named) else None
         # What began without credentials may go on with them (core v08 section 7.5, step 4a).
         if item is None or item.owner not in (owner, ""):
-            raise Refusal(Reason.NEGOTIATION_UNKNOWN)
+            raise not_found(Reason.NEGOTIATION_UNKNOWN)
         turn = Round(
             negotiation_id=named,
             owner=owner,

@@ -78,7 +78,11 @@ class Cancellation(Service):
         self._clock.callLater(0, self._end, owner, named, f"SUSPEND of {of} {name}")
 
     def agent_stopped(self, owner: str, status: str) -> None:
-        """An agent was suspended or revoked."""
+        """
+        An agent was suspended or revoked.
+
+        :param owner: one of those whose tasks are the agent's, by how surely it was known.
+        """
         self._clock.callLater(0, self._end, owner, lambda link: True, f"its agent is {status}")
 
     def stopService(self) -> None:
@@ -126,7 +130,7 @@ class Cancellation(Service):
             "upstream": link.upstream,
             "remote_id": link.remote_id,
             "task_id": link.task_id,
-            "caller_id": link.owner,
+            "caller_id": link.agent_id or link.owner,
             "state": state,
             "cause": cause,
         }

@@ -27,7 +27,7 @@ class OwnedTask:
     """One task or run of an upstream."""
 
     owner: str
-    """Agent-ID of the caller that began it."""
+    """The state owner of the caller that began it (:func:`agtphost.identity.peer.state_owner`)."""
 
     upstream: str
     remote_id: str
@@ -53,6 +53,9 @@ class OwnedTask:
 
     shown: str = ""
     """What the client calls the conversation; empty: what the upstream calls it."""
+
+    agent_id: str = ""
+    """The Agent-ID that the caller named, where :attr:`owner` is a name apart from it; empty: the owner is it."""
 
     @property
     def key(self) -> str:
@@ -150,14 +153,15 @@ def _value(link: OwnedTask, updated: int) -> dict[str, Any]:
         "session_id": link.session_id,
         "state": link.state,
         "updated": updated,
-        # Most have neither, and what earlier versions kept has no place for them.
+        # Most have none of these, and what earlier versions kept has no place for them.
         **({"client": link.client} if link.client else {}),
         **({"shown": link.shown} if link.shown else {}),
+        **({"agent_id": link.agent_id} if link.agent_id not in ("", link.owner) else {}),
     }
 
 
 def _link(owner: str, value: Mapping[str, Any]) -> OwnedTask:
-    more = {name: value[name] for name in ("client", "shown") if name in value}
+    more = {name: value[name] for name in ("client", "shown", "agent_id") if name in value}
     return OwnedTask(owner=owner, **{name: value[name] for name in _value(_NONE, 0)}, **more)
 
 

@@ -114,7 +114,7 @@ _KINDS: Final = (
         state="status",
         finished=frozenset({"accepted", "rejected"}),
         indexed=("task_id", "recipient", "owner_id"),
-        brief=("status", "flood", "queued", "priority", "created_at"),
+        brief=("status", "flood", "queued", "priority", "created_at", "escalated_by"),
         reason=Reason.TOO_MANY_ESCALATIONS,
         remedy="Keep the task still, and escalate again once some are decided.",
     ),

@@ -99,8 +99,8 @@ def test_an_escalation_has_no_other_members() -> None:
 
 # Resuming what was suspended
 
-SUSPENSION_SAYS = {"suspension_id", "reason", "checkpoint", "suspended_at", "resume_by"}
-"""``resume_by`` is ``until`` as text."""
+SUSPENSION_SAYS = {"suspension_id", "agent_id", "reason", "checkpoint", "suspended_at", "resume_by"}
+"""``resume_by`` is ``until`` as text; ``agent_id`` is whom operators are shown."""
 
 
 def _suspended(host: FloorHost, name: str = "t-1", **options: Any) -> str:

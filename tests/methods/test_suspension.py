@@ -15,6 +15,8 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.oversight import suspension
 from agtphost.methods.oversight.suspension import REASONS
 from agtphost.negotiation.negotiator import Negotiator
+from tests.identity.issued import of_agent
+from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of
 from tests.rows import each_row
 
@@ -172,7 +174,7 @@ def test_contracts_are_released_by_who_negotiates(monkeypatch: pytest.MonkeyPatc
         patched.setattr(Negotiator, "release_contract", staticmethod(release))
         assert FloorHost().result("SUSPEND", synthesis_id="syn-1") == {"released": "syn-1"}
     assert len(seen) == 1
-    assert FloorHost().refused("SUSPEND", synthesis_id="syn-1") == (404, "contract-unknown")
+    assert FloorHost().refused("SUSPEND", synthesis_id="syn-1") == (403, "contract-not-permitted"), "as of another's"
 
 
 def test_suspensions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,12 +188,30 @@ def test_suspensions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_session_belongs_to_its_agent_and_client() -> None:
-    """Another agent, or the same one by another client identity, gets 401 with it (AGTP-316)."""
+    """Another agent, or the same one by another client certificate, gets 401 with it (AGTP-316)."""
     host = FloorHost(floor=Assurance.HEADER)
+    other = of_agent(CALLER.agent_id, key_of("renewed"), sorted(CALLER.scopes))
+    named = {**SESSION, "Agent-ID": CALLER.agent_id}
     assert host.ask("ECHO", "/text", headers=SESSION).status == 200
     assert host.refused("ECHO", "/text", headers=SESSION, by=OTHER) == (401, "session-binding-mismatch")
-    assert host.refused("ECHO", "/text", headers=SESSION, certain=False) == (401, "session-binding-mismatch")
+    assert host.refused("ECHO", "/text", headers=named, by=other) == (401, "session-binding-mismatch")
     assert host.ask("ECHO", "/text", headers=SESSION).status == 200
+
+
+def test_a_session_of_who_only_names_the_agent_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that no certificate proves has sessions apart: neither refuses, evicts, nor stops the agent's own."""
+    monkeypatch.setattr(sessions, "MOST_OF_ONE", 5)
+    host = FloorHost(floor=Assurance.HEADER)
+    assert host.ask("ECHO", "/text", headers=SESSION, certain=False).status == 200
+    assert host.ask("ECHO", "/text", headers=SESSION).status == 200
+    for number in range(10):
+        host.ask("ECHO", "/text", headers={"Session-ID": f"s-{number}-of-a-stranger"}, certain=False)
+    assert host.ask("SUSPEND", body={"session_id": SESSION["Session-ID"]}, certain=False).status == 404, "evicted"
+    found = suspended(host)
+    assert host.refused("ECHO", "/text", headers=SESSION) == (409, "session-suspended")
+    assert host.ask("ECHO", "/text", headers=SESSION, certain=False).status == 200
+    assert resume(host, found["resumption_nonce"], SESSION["Session-ID"], certain=False).status == 404
+    assert resume(host, found["resumption_nonce"], SESSION["Session-ID"]).status == 200
 
 
 def test_known_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

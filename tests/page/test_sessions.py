@@ -68,7 +68,7 @@ def test_sessions_that_ended_are_not_listed() -> None:
     for agent in ("a", "b"):
         assert registry.note(f"of-{agent}", agent, "")
     registry.end("a")
-    assert list(registry.listed(None)) == [("b", "of-b", 0.0)]
+    assert list(registry.listed(None)) == [("b", "of-b", "certificate", 0.0)]
     assert list(registry.listed("a")) == []
 
 

@@ -37,8 +37,8 @@ TREE = {**PLAIN, "agent_only": (WHO, WHO, OK, OK, WHO)}
 """Checkpoints and proofs tell nothing of what was recorded: every certificate will do."""
 
 # Targets with rules of their own are the same in each mode.
-DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
-"""About the agent itself; by its header alone it is told what it could be told of anyway."""
+DECISION = dict.fromkeys(MODES, (WHO, WHO, OK, NO, OK))
+"""About the agent itself, by its certificate, on a development host too."""
 
 OWN_RULES = frozenset(
     {"decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"}
@@ -48,9 +48,12 @@ OWN_RULES = frozenset(
 
 MINE = dict.fromkeys(MODES, (NONE, OK, OK, NONE, OK))
 """
-Contracts and attempts: whoever may not see one is not told that there is one. A development host on loopback takes a
-header for an agent's word.
+Contracts: whoever may not see one is not told that there is one. A development host on loopback takes a header for an
+agent's word.
 """
+
+APART = dict.fromkeys(MODES, (NONE, NONE, OK, NONE, OK))
+"""Attempts: those that an agent made with its certificate are not those that somebody made in its name."""
 
 EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "audit": PLAIN,
@@ -65,7 +68,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     # One endpoint, to everybody whom DISCOVER shows it.
     "endpoint": dict.fromkeys(MODES, (OK, OK, OK, OK, OK)),
     "contract": MINE,
-    "rcns-attempt": MINE,
+    "rcns-attempt": APART,
     "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "records": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "running": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),

@@ -15,7 +15,7 @@ from agtphost.audit.state import StateFull, StateTable, UnknownKind
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.authority import ClaimedScopesGate
 from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Peer
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ANY, Holding
@@ -251,7 +251,7 @@ def test_a_flood_of_claims_pushes_out_its_own_alone() -> None:
     def claim(agent: Agent, text: str) -> None:
         request = Request(method="QUERY", headers=Headers([("Authority-Scope", text)]))
         exchange = Exchange(request, Peer(address="x"), 0.0)
-        exchange.caller = agent
+        exchange.caller, exchange.assurance = agent, Assurance.CERTIFICATE
         gate.check(exchange)
 
     claim(agents[1], "a:kept")
@@ -283,7 +283,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["Known._allowed"] == candidates.MOST_AUTHORITIES
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)
     assert bounds["KeptDocuments._documents"] == kept_documents.MOST_DOCUMENTS
-    assert bounds["SessionRegistry._sessions"] == sessions.MOST_SESSIONS
+    assert bounds["SessionTable._sessions"] == sessions.MOST_SESSIONS + 2 * sessions.MOST_UNPROVEN
     assert bounds["CallTracker._levels"] == calls.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST
     assert bounds["Memo._known"] == compiling.MOST

@@ -22,7 +22,7 @@ from agtphost.adapters.a2a.tasks import (
     state_of,
     task_in,
 )
-from agtphost.adapters.callers import caller_of, owner_of
+from agtphost.adapters.callers import agent_of, caller_of, owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import Unreadable, UpstreamFailure
@@ -112,6 +112,7 @@ class SendMessage(Action):
         conversation = task.get("contextId")
         return OwnedTask(
             owner=owner_of(context),
+            agent_id=agent_of(context),
             upstream=self._name,
             remote_id=str(task["id"]),
             task_id=sending.link.task_id if sending.link is not None else sending.task_id,
@@ -156,6 +157,7 @@ class SendMessage(Action):
         if context.session_id and isinstance(conversation, str) and conversation:
             link = OwnedTask(
                 owner=owner_of(context),
+                agent_id=agent_of(context),
                 upstream=self._name,
                 remote_id="",
                 task_id=sending.task_id,

@@ -25,7 +25,7 @@ from agtphost.adapters.a2a.handlers import Action
 from agtphost.adapters.a2a.messages import FORWARDED
 from agtphost.adapters.a2a.relayed import Asked, Heard, Whose, fault
 from agtphost.adapters.a2a.tasks import task_in
-from agtphost.adapters.callers import caller_of, owner_of
+from agtphost.adapters.callers import agent_of, caller_of, owner_of
 from agtphost.audit.drafts import Change
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Withdrawable
@@ -76,7 +76,7 @@ def _whose(context: BuiltInContext, links: TaskOwnership, upstream: str) -> Whos
         links=links,
         upstream=upstream,
         owner=owner,
-        client="" if client == client_key(owner) else client,
+        client="" if client == client_key(agent_of(context)) else client,
         malformed=a2a_errors.INVALID_REQUEST if by_path else a2a_errors.INVALID_PARAMS,
     )
 
@@ -107,7 +107,7 @@ class Relay(Action):
             if self._agent.settings.forward_identity and operation in (Operation.SEND, Operation.STREAM):
                 metadata = asked.params.get("metadata")
                 known = metadata if isinstance(metadata, dict) else {}
-                asked.params["metadata"] = {**known, FORWARDED: whose.owner}
+                asked.params["metadata"] = {**known, FORWARDED: agent_of(context)}
             if operation in (Operation.STREAM, Operation.SUBSCRIBE):
                 return await self._streamed(context, asked, whose, spoken)
             if operation is Operation.LIST:
@@ -171,6 +171,7 @@ class Relay(Action):
         named = asked.context != "" and heard.context in ("", asked.context)
         return OwnedTask(
             owner=whose.owner,
+            agent_id=agent_of(context),
             upstream=self._name,
             remote_id=heard.task_id,
             task_id=context.task_id or secrets.token_hex(16),

@@ -81,7 +81,7 @@ class Whose:
     links: TaskOwnership
     upstream: str
     owner: str
-    """Agent-ID in whose name it calls."""
+    """Whose its tasks are: see :func:`agtphost.adapters.callers.owner_of`."""
 
     client: str
     """Which of the front's clients it is; empty: the agent itself."""

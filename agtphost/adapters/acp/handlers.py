@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from agtphost.adapters import actions, precedence
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.callers import caller_of, owner_of
+from agtphost.adapters.callers import agent_of, caller_of, owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import Unreadable
@@ -174,6 +174,7 @@ class CreateRun(_Running):
             told = run.get("session_id")
             return OwnedTask(
                 owner=owner_of(context),
+                agent_id=agent_of(context),
                 upstream=self._name,
                 remote_id=str(run["run_id"]),
                 task_id=task_id,

@@ -171,9 +171,9 @@ class CallTracker:
         asking: CallContext,
         waiting: WaitingRequest | None,
     ) -> Mapping[str, Any]:
-        key = None
+        key, agent_id = None, owner_of(context)
         if context.task_id is not None and context.caller is not None:
-            key = context.caller.agent_id, context.task_id
+            key = agent_id, context.task_id
             self._running.setdefault(key, []).append(asking)
         queue = None
         if streams(context):

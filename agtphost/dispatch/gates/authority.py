@@ -69,22 +69,24 @@ class ClaimedScopesGate:
             # The grantor's authority: its own certificate bounded it when it was granted.
             declared, committed = exchange.granted.scopes, None
         key = (declared, claim, committed)
-        own = self._memo.get(caller.agent_id)
+        # Whoever only names the agent pushes out none of the agent's own.
+        who = caller.agent_id if exchange.assurance is Assurance.CERTIFICATE else exchange.owner
+        own = self._memo.get(who)
         known = None if own is None else own.get(key)
         if known is None:
             claimed = None if claim is None else self._parse(claim)
             known = authority.effective_scopes(declared, committed, claimed)
             if claim is None or len(claim) <= LONGEST_CLAIM:
-                self._remember(caller.agent_id, key, known)
+                self._remember(who, key, known)
         exchange.scopes = known
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """What is declared, claimed and committed is of the agent, the head and the peer; a grant's is not."""
         return None if exchange.caller is None or exchange.granted is not None else ()
 
-    def _remember(self, agent_id: str, key: _Claim, effective: frozenset[str]) -> None:
+    def _remember(self, owner: str, key: _Claim, effective: frozenset[str]) -> None:
         """A few claims of each agent: whoever claims something new each time pushes out its own ones alone."""
-        own = self._memo.setdefault(agent_id, OrderedDict())
+        own = self._memo.setdefault(owner, OrderedDict())
         own[key] = effective
         self._remembered += 1
         if len(own) > CLAIMS.most_of_one:
@@ -123,8 +125,16 @@ class AuthorityGate:
         exchange.call.bound = binding
         if binding is exchange.admitted:
             return
-        for check in authority.CHECKS:
-            check(exchange, binding)
+        try:
+            for check in authority.CHECKS:
+                check(exchange, binding)
+        except Refusal:
+            if binding.alike is not None:
+                for check in authority.CHECKS:
+                    check(exchange, binding.alike)
+            raise
+        if binding.missing is not None:
+            raise binding.missing(lambda other: authority.admits(exchange, other))
         exchange.admitted = binding
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:

@@ -114,5 +114,5 @@ class StoreGate:
             return
         if not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
             raise store_down()
-        if exchange.caller is not None and self._vital.take(exchange.caller.agent_id, self._now()):
+        if exchange.caller is not None and self._vital.take(exchange.owner, self._now()):
             raise store_down()

@@ -4,7 +4,8 @@ How often one caller may ask: 429 beyond it (core v08 sections 5.6, 10.5 and 10.
 Each caller has an allowance per class of methods, and all agents of one
 principal have one together; requests without a name are counted by address.
 An agent with its certificate is counted apart from whoever merely says its
-name, so that nobody can use up another's allowance. ESCALATE has an allowance
+name, and from clients of a front that call as it, so that nobody can use up
+another's allowance. ESCALATE has an allowance
 of its own: whatever else an agent did, its call for a human gets through.
 
 An allowance is one number, the time at which the caller would be owed
@@ -138,10 +139,17 @@ class RateGate:
         self._now = now
         self._exempt = lru_cache(maxsize=4096)(self._is_exempt)
         self._agents = {kind: of(f"agent {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
-        # Agents that are only said to call: apart from those that prove it.
-        self._claimed = {kind: of(f"claimed {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
-        self._principals = of("principal", principal, burst)
-        self._claimed_principals = of("claimed principal", principal, burst)
+        # Agents that a front vouches for, and agents that are only named: apart from those that prove it.
+        self._callers = {
+            Assurance.CERTIFICATE: (self._agents, of("principal", principal, burst)),
+            **{
+                assurance: (
+                    {kind: of(f"{word} {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)},
+                    of(f"{word} principal", principal, burst),
+                )
+                for assurance, word in ((Assurance.GATEWAY, "gateway"), (Assurance.HEADER, "claimed"))
+            },
+        }
         self._anonymous = of("address", limits.anonymous_requests_per_minute, burst)
         self._limits = limits
         self._logged: dict[object, float] = {}
@@ -164,13 +172,13 @@ class RateGate:
             self._nameless(exchange, now)
             return
         kind = CLASSES.get(exchange.request.method, ACT)
-        proven = exchange.assurance is Assurance.CERTIFICATE
-        wait = (self._agents if proven else self._claimed)[kind].take(caller.agent_id, now)
+        agents, principals = self._callers[exchange.assurance]
+        wait = agents[kind].take(caller.agent_id, now)
         if wait:
             raise self._refusal(caller.agent_id, f"agent:{kind}", self._limits.requests_per_minute, wait, now)
         owner = caller.owner_id
         if owner is not None and kind is not ESCALATE:
-            wait = (self._principals if proven else self._claimed_principals).take(owner, now)
+            wait = principals.take(owner, now)
             if wait:
                 raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
 

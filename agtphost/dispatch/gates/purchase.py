@@ -26,7 +26,7 @@ from agtphost.dispatch.merchants import MERCHANT, MerchantManifests
 from agtphost.dispatch.purchase import NEW_ASSERTION, Purchase, UsedAssertions, replayed, unverified
 from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
 from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.iagtp import Condition, ILastingGate
 from agtphost.identity.agents import Agent
@@ -243,13 +243,13 @@ class MerchantGate:
         if digest is not None and DIGEST.fullmatch(digest) is None:
             raise Refusal(Reason.CART_DIGEST_MALFORMED)
         if quote_id is not None and (not isinstance(quote_id, str) or not is_opaque_id(quote_id)):
-            raise Refusal(Reason.CART_QUOTE_UNKNOWN, "cart_quote_id is not the quote_id of a QUOTE.")
-        buyer, merchant = purchase.agent_id, purchase.merchant_id
+            raise not_found(Reason.CART_QUOTE_UNKNOWN, "cart_quote_id is not the quote_id of a QUOTE.")
+        buyer, merchant = exchange.owner, purchase.merchant_id
         quote = self._quotes.find(buyer, merchant, quote_id=quote_id, digest=digest)
         if quote is None:
             if digest is not None and quote_id is not None and self._quotes.find(buyer, merchant, quote_id=quote_id):
                 raise Refusal(Reason.CART_DIGEST_MISMATCH, "Cart-Digest is not that of the quoted cart.")
-            raise Refusal(Reason.CART_QUOTE_UNKNOWN, "No quote in force was given to this agent for that cart.")
+            raise not_found(Reason.CART_QUOTE_UNKNOWN, "No quote in force was given to this agent for that cart.")
         if cart is not None and _digest_of(cart) != quote.cart_digest:
             raise Refusal(Reason.CART_DIGEST_MISMATCH, "The cart is not the one that was quoted.")
         if amount != quote.total:

@@ -16,7 +16,11 @@ WORK = frozenset({"EXECUTE", "DELEGATE"})
 
 @implementer(IGate)
 class SessionGate:
-    """A session is its agent's own, and neither it nor the task stands still (core v08 sections 7.2.10, 7.2.12)."""
+    """
+    A session is its agent's own, and neither it nor the task stands still (core v08 sections 7.2.10, 7.2.12).
+
+    Whose it is depends on how surely the caller is known: see :mod:`agtphost.dispatch.sessions`.
+    """
 
     name = "session"
 
@@ -31,13 +35,13 @@ class SessionGate:
         if session_id is not None:
             certificate = exchange.peer.certificate
             identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
-            if not self._sessions.note(session_id, caller.agent_id, identity):
-                if self._sessions.ended(session_id):
+            if not self._sessions.note(session_id, caller.agent_id, identity, exchange.assurance):
+                if self._sessions.ended(session_id, caller.agent_id, exchange.assurance):
                     raise _ended()
                 raise Refusal(Reason.SESSION_BINDING_MISMATCH)
         binding = exchange.binding
         if self._suspensions and (binding is None or binding.tier != "A" or exchange.method in WORK):
-            self._suspensions.refuse(caller.agent_id, session_id, exchange.task_id)
+            self._suspensions.refuse(exchange.owner, session_id, exchange.task_id)
 
 
 def _ended() -> Refusal:

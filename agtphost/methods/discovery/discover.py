@@ -184,7 +184,7 @@ class Discovery:
     def _deprecation(self, context: BuiltInContext, meant: str) -> Fields:
         """The warning, once for each agent that asks this way."""
         peer = context.peer.address if context.peer is not None else ""
-        who = context.caller.agent_id if context.caller is not None else peer
+        who = context.owner or peer
         if who in self._warned:
             return ()
         keep(self._warned, who, None, MOST_WARNED)

@@ -111,13 +111,18 @@ class Decisions:
         return ASSURANCES[named]
 
     def _authorize(self, context: BuiltInContext, agent_id: str | None) -> None:
-        """About itself every agent may ask, and about strangers everybody."""
-        caller = context.caller
-        if agent_id is None or (caller is not None and caller.agent_id == agent_id):
+        """
+        Let every agent ask about itself, with its certificate, and everybody about strangers.
+
+        What would be decided tells what an agent may do here. Neither a header nor a front proves who asks, so
+        whoever has no certificate is answered alike about every agent, the one that the request names included.
+        """
+        caller, proven = context.caller, context.assurance is Assurance.CERTIFICATE
+        if agent_id is None or (proven and caller is not None and caller.agent_id == agent_id):
             return
         if self._authorization.manages(context, agent_id) or self._authorization.oversees(context):
             return
-        if caller is None and (context.peer is None or context.peer.certificate is None):
+        if context.peer is None or context.peer.certificate is None:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
                 "What an agent may do is told to that agent and to those who oversee it.",

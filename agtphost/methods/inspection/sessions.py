@@ -11,6 +11,7 @@ from agtphost.audit.state import StateItem
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 
 PAGE = 200
@@ -22,8 +23,8 @@ SAID = "The sessions of all agents are shown to operators, and to registrars tho
 class ListsSessions(Protocol):
     """What knows which sessions there are."""
 
-    def listed(self, agent_id: str | None) -> Iterable[tuple[str, str, float]]:
-        """Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all."""
+    def listed(self, agent_id: str | None) -> Iterable[tuple[str, str, str, float]]:
+        """Yield Agent-ID, Session-ID, assurance and idle seconds of each that goes on; of one agent or of all."""
 
 
 class ListsSuspensions(Protocol):
@@ -56,7 +57,8 @@ class Sessions:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent; ``agent_id`` leaves those of one.
+        ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent, those of certified agents first; ``agent_id`` leaves
+        those of one.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers, and the registrar of the agent that is named.
         """
@@ -64,11 +66,11 @@ class Sessions:
         if agent_id is None or not self._authorization.manages(context, agent_id):
             self._authorization.require_looking(context, SAID)
         limit = parameters.count(context.input, "limit", 50, PAGE)
-        listed = sorted(self._sessions.listed(agent_id))
-        part = self._continuations.part(context, listed, limit, lambda entry: list(entry[:2]))
+        listed = sorted(self._sessions.listed(agent_id), key=_place)
+        part = self._continuations.part(context, listed, limit, _place)
         shown = [
-            {"agent_id": agent, "session_id": session, "idle_seconds": round(idle, 1)}
-            for agent, session, idle in part.items
+            {"agent_id": agent, "session_id": session, "assurance": assurance, "idle_seconds": round(idle, 1)}
+            for agent, session, assurance, idle in part.items
         ]
         suspended = [self._suspended(item) for item in islice(self._suspensions.listed(agent_id), PAGE)]
         return Answer(
@@ -79,9 +81,14 @@ class Sessions:
     def _suspended(self, item: StateItem) -> dict[str, Any]:
         brief = item.brief
         return {
-            "agent_id": item.owner,
+            "agent_id": item.value.get("agent_id", item.owner),
             f"{brief['of']}_id": brief["name"],
             "suspension_id": brief["suspension_id"],
             "resume_by": brief["resume_by"],
             "expired": bool(brief["until"] <= self._now()),
         }
+
+
+def _place(entry: tuple[str, str, str, float]) -> list[Any]:
+    """Order sessions of certified agents before those that strangers can make as many of as they like."""
+    return [entry[2] != Assurance.CERTIFICATE.label, *entry[:3]]

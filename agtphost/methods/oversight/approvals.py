@@ -21,6 +21,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
@@ -134,15 +135,24 @@ class ApprovalDecisions:
         """
         The approval that CONFIRM names; None where it names none, or one that is not the caller's to know of.
 
-        :raises Refusal: 403 where the call is the caller's own.
+        :raises Refusal: 403 where the call is the caller's own: to who surely is its caller, or approves calls.
         """
         item = self._held.get(APPROVAL, target_id)
         if item is None:
             return None
+        approves = self._authorization.approves(context, self._approvals.policy.by)
         value = item.value
         if self._authorization.is_party(context, value["parties"], value["asked_with"]):
-            raise Refusal(Reason.OWN_APPROVAL, details={"approval_id": item.key})
-        return item if self._authorization.approves(context, self._approvals.policy.by) else None
+            if approves or self._is_surely_party(context, item):
+                raise Refusal(Reason.OWN_APPROVAL, details={"approval_id": item.key})
+            return None
+        return item if approves else None
+
+    def _is_surely_party(self, context: BuiltInContext, item: StateItem) -> bool:
+        """Tell whether a party is proven: whoever merely names one is told of no approval."""
+        proven = item.value["parties"] if context.assurance is Assurance.CERTIFICATE else ()
+        own = bool(context.owner) and context.owner == item.owner
+        return own or self._authorization.is_party(context, proven, item.value["asked_with"])
 
     def decide(
         self, item: StateItem, receipt: Mapping[str, Any], said: Mapping[str, Any]

@@ -19,7 +19,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.sessions import ESCALATION
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import OPERATOR, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -27,6 +27,7 @@ from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
 from agtphost.methods.oversight.approvals import ApprovalDecisions, in_record
+from agtphost.methods.oversight.escalation import escalated_by
 from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_audit_id
@@ -169,15 +170,14 @@ class Confirmation:
                 each
                 for each in self._held.by(ESCALATION, "task_id", target_id)
                 if each.brief["status"] == "pending"
-                and self._authorization.decides(context, each.owner, each.brief["recipient"])
+                and self._authorization.decides(context, escalated_by(each), each.brief["recipient"])
             ]
             if len(waiting) > 1:
                 raise Refusal(Reason.TARGET_AMBIGUOUS, details={"escalations": [each.key for each in waiting]})
             return waiting[0] if waiting else None
-        if self._authorization.decides(context, item.owner, item.value["recipient"]):
+        if self._authorization.decides(context, escalated_by(item), item.value["recipient"]):
             return item
-        caller = self._authorization.named(context)
-        if caller is None or caller.agent_id != item.owner:
+        if self._authorization.named(context) is None or context.owner != item.owner:
             raise _unknown()
         raise Refusal(
             Reason.NOT_ENTITLED,
@@ -241,17 +241,12 @@ class Confirmation:
 
     async def _require_party(self, context: BuiltInContext, audit_id: str) -> None:
         record = await self._records.record(audit_id)
-        if record is None:
-            raise _unknown()
-        payload = envelope.parse_unverified(record.format, record.signed)
+        payload = {} if record is None else envelope.parse_unverified(record.format, record.signed)
         caller = self._authorization.named(context)
-        parties = {payload.get("agent_id"), payload.get("caller_id")}
-        if not self._authorization.operates(context) and (caller is None or caller.agent_id not in parties):
-            raise Refusal(
-                Reason.NOT_ENTITLED,
-                "Only the agents that a record names, or an operator, can confirm it.",
-                status=Status.FORBIDDEN,
-            )
+        party = caller is not None and caller.agent_id in {payload.get("agent_id"), payload.get("caller_id")}
+        # Who is neither a party nor an operator is not told whether there is such a record.
+        if record is None or not (party or self._authorization.operates(context)):
+            raise _unknown()
 
 
 def acknowledged(item: StateItem, status: str) -> Change:
@@ -279,4 +274,4 @@ def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
 
 
 def _unknown() -> Refusal:
-    return Refusal(Reason.TARGET_UNKNOWN, details={"parameter": "target_id"})
+    return not_found(Reason.TARGET_UNKNOWN, parameter="target_id")

@@ -85,9 +85,9 @@ class Escalation:
     # ESCALATE
 
     def _escalate(self, context: BuiltInContext) -> Answer:
-        owner, given = owner_of(context).agent_id, context.input
+        owner, agent_id, given = context.owner, owner_of(context).agent_id, context.input
         asked = self._asked(given)
-        recipient, routed_to = self._route(given, owner)
+        recipient, routed_to = self._route(given, agent_id)
         escalation_id = f"esc-{sha256(canonical([owner, asked, routed_to])).hexdigest()[:32]}"
         known = self._held.get(ESCALATION, escalation_id)
         if known is not None:
@@ -99,7 +99,7 @@ class Escalation:
             self._require_share(whose, asked["priority"])
         value = {
             "escalation_id": escalation_id,
-            "escalated_by": owner,
+            "escalated_by": agent_id,
             "owner_id": whose,
             **asked,
             "session_id": context.session_id,
@@ -212,7 +212,7 @@ class Escalation:
         seen = {
             owner
             for owner in self._held.owners(ESCALATION)
-            if (caller is not None and caller.agent_id == owner) or self._authorization.manages(context, owner)
+            if (caller is not None and context.owner == owner) or self._manages(context, owner)
         }
         items = [self._held.of(ESCALATION, owner) for owner in seen]
         recipients = () if caller is None else (caller.agent_id, *([""] if holds(context, DECIDE) else []))
@@ -220,10 +220,19 @@ class Escalation:
         more = (item for item in chain(*others) if item.owner not in seen and self._visible(context, item))
         return chain(*items, more)
 
+    def _manages(self, context: BuiltInContext, owner: str) -> bool:
+        """Tell whether the caller looks after the agent in whose name an owner escalated."""
+        first = next(iter(self._held.of(ESCALATION, owner)), None)
+        return first is not None and self._authorization.manages(context, escalated_by(first))
+
     def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
-        caller = self._authorization.named(context)
-        own = caller is not None and caller.agent_id == item.owner
-        return own or self._authorization.decides(context, item.owner, item.brief["recipient"])
+        own = self._authorization.named(context) is not None and context.owner == item.owner
+        return own or self._authorization.decides(context, escalated_by(item), item.brief["recipient"])
+
+
+def escalated_by(item: StateItem) -> str:
+    """Return the Agent-ID of whoever escalated; the item's owner is a name apart where no certificate proved it."""
+    return str(item.brief.get("escalated_by", item.owner))
 
 
 def _member(item: StateItem, name: str) -> Any:

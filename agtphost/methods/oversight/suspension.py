@@ -20,7 +20,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.sessions import SUSPENSION, SessionRegistry, Suspensions
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -86,7 +86,7 @@ class Suspension:
     def _released(self, context: BuiltInContext) -> Any:
         parameters.identifier(context.input, "synthesis_id")
         if self._release is None:
-            raise Refusal(
+            raise not_found(
                 Reason.CONTRACT_UNKNOWN,
                 "No negotiated contract has that synthesis_id.",
                 remedy="DISCOVER /methods lists what can be called.",
@@ -96,7 +96,8 @@ class Suspension:
     # SUSPEND
 
     def _suspend(self, context: BuiltInContext) -> Answer:
-        owner, given = owner_of(context).agent_id, context.input
+        owner_of(context)
+        owner, given = context.owner, context.input
         of = "task" if "task_id" in given and "session_id" not in given else "session"
         name = parameters.identifier(given, f"{of}_id")
         reason = parameters.choice(given, "reason", REASONS, "scheduled_pause")
@@ -104,10 +105,11 @@ class Suspension:
         now = self._now()
         until = self._until(given, now)
         known = self._held.get(SUSPENSION, _key(owner, of, name))
-        self._require_running(known, owner, of, name)
+        self._require_running(context, known, of, name)
         nonce = secrets.token_urlsafe(16)
         value = {
             "suspension_id": f"susp-{secrets.token_hex(16)}",
+            "agent_id": owner_of(context).agent_id,
             "of": of,
             "name": name,
             "reason": reason,
@@ -141,9 +143,10 @@ class Suspension:
             raise Refusal(Reason.RESUME_BY_PASSED, details={"parameter": "resume_by"})
         return min(resume_by, now + LONGEST)
 
-    def _require_running(self, known: StateItem | None, owner: str, of: str, name: str) -> None:
-        if of == "session" and known is None and not self._sessions.knows(name, owner):
-            raise Refusal(Reason.SESSION_UNKNOWN)
+    def _require_running(self, context: BuiltInContext, known: StateItem | None, of: str, name: str) -> None:
+        owner, agent_id = context.owner, owner_of(context).agent_id
+        if of == "session" and known is None and not self._sessions.knows(name, agent_id, context.assurance):
+            raise not_found(Reason.SESSION_UNKNOWN)
         if known is not None and known.value["status"] == "suspended":
             self._suspensions.refuse(owner, name if of == "session" else None, name if of == "task" else None)
         if self._suspensions.suspended(owner) >= HELD_PER_AGENT:
@@ -156,7 +159,8 @@ class Suspension:
     # RESUME
 
     def _resume(self, context: BuiltInContext) -> Answer:
-        owner, given = owner_of(context).agent_id, context.input
+        owner_of(context)
+        owner, given = context.owner, context.input
         name = parameters.identifier(given, "workflow_id")
         resumed = self._workflows(context, name)
         if resumed is not None:
@@ -166,7 +170,7 @@ class Suspension:
         found = [self._held.get(SUSPENSION, _key(owner, of, name)) for of in ("session", "task")]
         known = [item for item in found if item is not None]
         if not known:
-            raise Refusal(Reason.SUSPENSION_UNKNOWN)
+            raise not_found(Reason.SUSPENSION_UNKNOWN)
         digest = sha256(nonce.encode()).hexdigest()
         item = next((each for each in known if hmac.compare_digest(each.value["nonce_hash"], digest)), None)
         if item is None or item.value["status"] != "suspended":

@@ -10,12 +10,13 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.dispatch.sessions import ESCALATION
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import OPERATOR
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.identity import envelope
+from agtphost.methods.oversight.escalation import escalated_by
 from agtphost.methods.oversight.notification import CONTENT, NOTIFICATION, URGENCIES
 from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.messages.delivery import deliver
@@ -66,12 +67,12 @@ class Replying:
         thread = self._notified(context, asked) or self._escalated(context, asked) or self._approval(context, asked)
         thread = thread or await self._queried(context, asked)
         if thread is None:
-            raise Refusal(
+            raise not_found(
                 Reason.TARGET_UNKNOWN,
                 "Nothing of that identifier waits for a reply of the caller.",
                 remedy="Send a notification_id of your inbox, an escalation_id or approval_id that you decide, or the "
                 "Task-ID of a QUERY that you answered.",
-                details={"parameter": "in_reply_to"},
+                parameter="in_reply_to",
             )
         said = {"in_reply_to": asked, "thread": thread.root, "of": thread.kind}
         found = deliver(
@@ -108,10 +109,10 @@ class Replying:
         held, authorization = self._parts.held, self._parts.authorization
         item = held.get(ESCALATION, asked)
         for each in (item,) if item is not None else tuple(held.by(ESCALATION, "task_id", asked)):
-            if authorization.decides(context, each.owner, each.brief["recipient"]):
-                return Thread(kind=ESCALATION, to=each.owner, root=each.key)
-            caller = authorization.named(context)
-            if caller is not None and caller.agent_id == each.owner:
+            agent_id = escalated_by(each)
+            if authorization.decides(context, agent_id, each.brief["recipient"]):
+                return Thread(kind=ESCALATION, to=agent_id, root=each.key)
+            if authorization.named(context) is not None and context.owner == each.owner:
                 return Thread(kind=ESCALATION, to=each.brief["recipient"] or OPERATOR, root=each.key)
         return None
 
