@@ -281,7 +281,8 @@ class Sealer:
         fields.append(("Response-ID", response_id))
         fields.append(("Audit-ID", sealed.audit_id))
         agent = exchange.agent
-        if agent is not None and (exchange.binding is None or not exchange.binding.server_level):
+        hidden = outcome.reason == Reason.AGENT_NOT_HOSTED  # Whom nobody is told of, nobody is told to trust.
+        if agent is not None and not hidden and (exchange.binding is None or not exchange.binding.server_level):
             fields.extend(self._posture(agent))
             if exchange.deprecated is not None:
                 fields.append(deprecation(exchange.deprecated))

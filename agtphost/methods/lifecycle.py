@@ -26,7 +26,7 @@ from agtphost.audit.lifecycle import (
     decide,
 )
 from agtphost.dispatch.outcome import LifecycleOutcome
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -93,9 +93,9 @@ class Lifecycle:
         agent_id = self._target(context.input)
         self._require_certificate(context)
         agent = self._directory.by_id(agent_id)
-        if agent is None:
-            raise Refusal(Reason.AGENT_NOT_FOUND)
         self._authorize(context, agent)
+        if agent is None:
+            raise not_found(Reason.AGENT_NOT_FOUND)
         fields = self._fields(context)
         state = self._states(agent)
         decision = decide(state, context.method, genesis_loaded=agent.genesis is not None)
@@ -149,22 +149,32 @@ class Lifecycle:
                 Reason.GENESIS_ISSUER_CERT_REQUIRED,
             )
 
-    def _authorize(self, context: BuiltInContext, agent: Agent) -> None:
-        """The comparison is of public keys: an Agent-ID in a certificate proves nothing about who issued whom."""
+    def _authorize(self, context: BuiltInContext, agent: Agent | None) -> None:
+        """
+        Let an agent's issuer pass, by its public key: an Agent-ID in a certificate tells nothing of who issued whom.
+
+        Whether an agent is known, and whether with a Genesis, is told to whoever issued an agent that is known here.
+        Everybody else gets one answer.
+        """
         if self._auth is LifecycleAuth.OPEN:
             return
-        if not agent.issuer_fingerprint:
+        if is_registrar(context.peer, agent):
+            return
+        known = self._directory.known() if agent is None or not agent.issuer_fingerprint else ()
+        issues = any(is_registrar(context.peer, each) for each in known)
+        if agent is None and issues:
+            return
+        if issues:
             raise self._denied(
                 context,
                 Reason.GENESIS_NOT_LOADED,
                 "No Genesis is loaded for the agent, so nobody is known to be its issuer.",
                 Status.FORBIDDEN,
             )
-        if not is_registrar(context.peer, agent):
-            raise self._denied(
-                context,
-                Reason.NOT_GENESIS_ISSUER,
-            )
+        raise self._denied(
+            context,
+            Reason.NOT_GENESIS_ISSUER,
+        )
 
     def _denied(
         self, context: BuiltInContext, reason: Reason, explanation: str | None = None, status: Status | None = None

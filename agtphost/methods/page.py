@@ -16,7 +16,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.contract.reserved import PAGE
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, fingerprint, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -115,7 +115,7 @@ class PageAccess:
         self._authorization.require(context, ENDER, "Calls of others are ended by operators.")
         known = str(context.path_parameters.get("response_id", ""))
         if not self._end(known):
-            raise Refusal(
+            raise not_found(
                 Reason.TARGET_UNKNOWN, "No call of that name waits.", remedy="It is over, or was not begun here."
             )
         return Answer(result={"response_id": known, "ended": True}, extra={"ended_call": known})
@@ -124,7 +124,7 @@ class PageAccess:
         self._authorization.require(context, ENDER, "Servers behind this host are restarted by operators.")
         known = str(context.path_parameters.get("upstream", ""))
         if not self._restart(known):
-            raise Refusal(Reason.TARGET_UNKNOWN, "There is no such upstream.", remedy="INSPECT target=upstreams.")
+            raise not_found(Reason.TARGET_UNKNOWN, "There is no such upstream.", remedy="INSPECT target=upstreams.")
         return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
     def _linked(self, context: BuiltInContext) -> Answer:

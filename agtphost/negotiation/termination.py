@@ -12,7 +12,7 @@ from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.contract.recipes.book import RecipeBook
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -42,8 +42,6 @@ class Termination:
     def release(self, context: BuiltInContext) -> Answer:
         """``SUSPEND synthesis_id=...``: the agent no longer needs it; nobody knows it afterwards."""
         contract = self._known(context)
-        if not is_originator(context, contract, self._settings):
-            raise _forbidden("Only the agent that a contract was made for can release it.")
         reason = parameters.text(context.input, "reason")
         fields = {**contract.event(), "reason": reason or "released by its agent"}
         return Answer(
@@ -55,9 +53,7 @@ class Termination:
 
     def revoke(self, context: BuiltInContext) -> Answer:
         """``REVOKE target=contract``: presenting it is 464 ``contract-revoked`` from now on."""
-        contract = self._known(context)
-        if not is_originator(context, contract, self._settings) and not self._authorization.oversees(context):
-            raise _forbidden(f"Only its agent, or a caller with the scope {INSPECT_ALL}, can revoke a contract.")
+        contract = self._known(context, overseers=True)
         result = {
             "target": "contract",
             "synthesis_id": contract.synthesis_id,
@@ -151,14 +147,27 @@ class Termination:
             told, remedy = "mode is neither grandfather nor invalidate.", "Send one of them, or leave mode out."
             raise parameters.invalid("mode", told, remedy, reason=Reason.MALFORMED_LIFECYCLE_REQUEST) from None
 
-    def _known(self, context: BuiltInContext) -> Contract:
+    def _known(self, context: BuiltInContext, *, overseers: bool = False) -> Contract:
+        """
+        Return the contract that the caller may end.
+
+        :param overseers: whether overseers may, besides the agent that it was made for.
+        :raises Refusal: 403 for everybody else, as core v08 sections 7.2.12.1 and 7.2.16.1 demand: whether there is
+            such a contract or not. 404 for overseers.
+        """
         named = context.input.get("synthesis_id")
         if not isinstance(named, str) or not named:
             told = "The parameter synthesis_id is missing."
             raise parameters.invalid("synthesis_id", told, "Send synthesis_id.", missing=True)
         contract = self._contracts.get(named)
+        if contract is not None and is_originator(context, contract, self._settings):
+            return contract
+        if not overseers:
+            raise _forbidden("Only the agent that a contract was made for can release it.")
+        if not self._authorization.oversees(context):
+            raise _forbidden(f"Only its agent, or a caller with the scope {INSPECT_ALL}, can revoke a contract.")
         if contract is None:
-            raise Refusal(Reason.CONTRACT_UNKNOWN, "No contract has that synthesis_id.")
+            raise not_found(Reason.CONTRACT_UNKNOWN, "No contract has that synthesis_id.")
         return contract
 
 

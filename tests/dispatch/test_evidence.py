@@ -190,6 +190,7 @@ def test_summed_up_violations_have_their_scopes() -> None:
 TELLING = {Status.AUTHORIZATION_REQUIRED, Status.SCOPE_VIOLATION}
 
 NEVER = {
+    "errors.py": "404 and its like of what is unknown",
     "methods/inspection/inspect.py": "401 and 403 of the read mode",
     "methods/lifecycle.py": "401 and 403 of an issuer",
     "adapters/mcp/approval.py": "409",

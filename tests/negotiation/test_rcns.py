@@ -265,7 +265,8 @@ def test_a_stolen_contract_is_useless() -> None:
     assert attempt(table, stolen, who=BOB)["synthesis_id"] is None
     assert synthesis_id.encode() not in stolen.body
     assert table.under(synthesis_id, sure=False).status == 401
-    assert table.under(synthesis_id, who=None).status == 464
+    assert table.under(synthesis_id, who=None).status == 404, "who names no agent is told of none"
+    assert table.under("0" * 36, sure=False).status == 401, "nor who only names its agent"
     assert table.calls == []
 
 

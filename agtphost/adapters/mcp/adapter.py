@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from zope.interface import implementer
 
 from agtphost.adapters import precedence
-from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
+from agtphost.adapters.mcp.bindings import ToolCall, standing_in, unlisted_binding
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated, unknown_server
@@ -218,7 +218,8 @@ class McpAdapter:
                 return found
         # Of a tool that names its server, what another server has not listed yet decides nothing.
         named = [self._servers[prefix]] if dot and prefix in self._servers and server is None else searched
-        raise self._unknown(tool, named)
+        own = dot and bool(named) and named[0] is self._servers.get(prefix)
+        return self._unknown(tool, rest if own else tool, named)
 
     def _in(self, server: McpServer, tool: str) -> Binding | None:
         """The binding of a tool; while its server is unlisted, one that demands what the settings do."""
@@ -226,27 +227,48 @@ class McpAdapter:
         binding = catalogue.bindings.get(tool)
         if binding is not None:
             return binding
+        named = {"tool": f"{server.settings.name}.{tool}"}
         if tool in catalogue.changed:
-            raise Refusal(Reason.TOOL_DEFINITION_CHANGED, details={"tool": f"{server.settings.name}.{tool}"})
+            return _instead(server, tool, lambda admits: Refusal(Reason.TOOL_DEFINITION_CHANGED, details=named))
         if catalogue.barred and tool in catalogue.tools:
-            raise rules_unmatched({"tool": f"{server.settings.name}.{tool}"})
+            return _instead(server, tool, lambda admits: rules_unmatched(named))
         if tool in catalogue.invalid:
-            raise Refusal(Reason.TOOL_SCHEMA_INVALID, details={"tool": f"{server.settings.name}.{tool}"})
+            return _instead(server, tool, lambda admits: Refusal(Reason.TOOL_SCHEMA_INVALID, details=named))
         override = server.settings.tools.get(tool)
         if not catalogue.known and tool and (override is None or override.enabled):
             return unlisted_binding(server, tool)
         return None
 
-    def _unknown(self, tool: str, searched: Sequence[McpServer]) -> Refusal:
+    def _unknown(self, tool: str, bare: str, searched: Sequence[McpServer]) -> Binding:
+        """
+        Stand in for a tool that no server has: it asks of its caller what the server asks for every tool.
+
+        :param bare: the tool's name without its server's.
+        :param searched: the servers that could have had it.
+        :raises Refusal: 503 where one of them has not listed its tools yet.
+        """
         if any(not server.catalogue.known for server in searched):
-            return Refusal(Reason.TOOLS_NOT_LISTED, headers=(("Retry-After", "1"),))
+            raise Refusal(Reason.TOOLS_NOT_LISTED, headers=(("Retry-After", "1"),))
         there = [binding for server in searched for binding in server.catalogue.bindings.values()]
-        return NamingRefusal(
-            Reason.UNKNOWN_TOOL,
-            "No hosted MCP server has a tool of that name.",
-            remedy="EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called.",
-            among=lambda admits: {"close_matches": _close(tool[:128], [each.name for each in there if admits(each)])},
-        )
+
+        def missing(admits: Callable[[Any], bool]) -> Refusal:
+            found = NamingRefusal(
+                Reason.UNKNOWN_TOOL,
+                "No hosted MCP server has a tool of that name.",
+                remedy="EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called.",
+                among=lambda may: {"close_matches": _close(tool[:128], [each.name for each in there if may(each)])},
+            )
+            found.name_to(admits)
+            return found
+
+        if not searched:
+            raise missing(lambda binding: False)
+        return replace(standing_in(searched[0], bare), missing=missing)
+
+
+def _instead(server: McpServer, tool: str, missing: Callable[[Callable[[Any], bool]], Refusal]) -> Binding:
+    """Stand in for a tool that cannot be called: why, is told to those who could call it."""
+    return replace(unlisted_binding(server, tool), missing=missing, approval=False, unknown=None)
 
 
 def _close(tool: str, names: list[str]) -> list[str]:

@@ -269,9 +269,17 @@ def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     extra = {"mcp_server": settings.name, "mcp_tool": tool}
     override = settings.tools.get(tool)
     binding = _ruled(server, ToolCall(server, tool), tool, settings.scopes, override, extra=extra)
+    if override is not None and (override.scopes is not None or override.min_assurance is not None):
+        binding = replace(binding, alike=standing_in(server, tool))
     # Of what nothing is known, the worst is supposed.
     approval = needs_approval(settings, override, impact_of({}, override))
     return replace(binding, approval=approval, unknown=server.risen)
+
+
+def standing_in(server: SendsRequests, tool: str) -> Binding:
+    """Make a binding for a tool that is not there: it asks for what the server's settings ask for every tool."""
+    extra = {"mcp_server": server.settings.name, "mcp_tool": tool}
+    return _ruled(server, ToolCall(server, tool), tool, server.settings.scopes, None, extra=extra)
 
 
 def needs_approval(settings: MCPServerSection, override: ToolOverride | None, impact: str) -> bool:

@@ -27,7 +27,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.invocation import Invocation
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -411,7 +411,7 @@ class TaskReading:
         for item in self._named(wanted, by):
             if self._may_read(context, item):
                 return {name: value for name, value in item.value.items() if name != "process"}
-        raise Refusal(Reason.DELEGATION_NOT_FOUND)
+        raise not_found(Reason.DELEGATION_NOT_FOUND)
 
     def _named(self, wanted: str, by: str) -> list[StateItem]:
         """The newest first."""

@@ -14,7 +14,7 @@ from typing import Any
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.manifest import project_binding
-from agtphost.errors import Refusal
+from agtphost.errors import not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -53,7 +53,7 @@ class Definitions:
         for binding in self._bindings():
             if (binding.method, binding.path) == named and (looks or context.admits(binding)):
                 return Answer(result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON)
-        raise Refusal(Reason.ENDPOINT_UNKNOWN)
+        raise not_found(Reason.ENDPOINT_UNKNOWN)
 
     def _definition(self, binding: Binding) -> dict[str, Any]:
         endpoint = self._endpoints.get((binding.method, binding.path))

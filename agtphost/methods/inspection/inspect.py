@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
-from agtphost.errors import DamagedEvidence, Refusal
+from agtphost.errors import DamagedEvidence, Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -151,10 +151,11 @@ class Inspection:
     async def _audit(self, context: BuiltInContext) -> Mapping[str, Any] | Answer:
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
         record = await self._records.record(audit_id)
-        if record is None:
-            raise _missing("No record has that Audit-ID.")
-        payload = envelope.parse_unverified(record.format, record.signed)
+        payload = {} if record is None else envelope.parse_unverified(record.format, record.signed)
+        # Core v08 section 7.2.4 demands 403 of who may not read a record: so it is 403 where there is none, too.
         self._authorize(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
+        if record is None:
+            raise not_found(Reason.RECORD_NOT_FOUND, "No record has that Audit-ID.")
         shown = {"audit_id": audit_id, **entry(record, payload)}
         if record.format == envelope.JWS and context.invocation is not None and context.invocation.two_tokens:
             # Deployed clients, known by their request line, read the record at the top of the body.
@@ -165,7 +166,7 @@ class Inspection:
         chain = await self._named_chain(context)
         record = await self._records.head(chain)
         if record is None:
-            raise _missing("That chain has no record.")
+            raise not_found(Reason.RECORD_NOT_FOUND, "That chain has no record.")
         return {"agent_id": chain, "audit_id": record.audit_id, "seq": record.seq}
 
     async def _chain(self, context: BuiltInContext) -> Answer:
@@ -249,7 +250,3 @@ def entries(records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
         payload = envelope.parse_unverified(record.format, record.signed)
         shown.append({"audit_id": record.audit_id, **entry(record, payload)})
     return shown
-
-
-def _missing(explanation: str) -> Refusal:
-    return Refusal(Reason.RECORD_NOT_FOUND, explanation)

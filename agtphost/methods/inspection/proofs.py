@@ -9,7 +9,7 @@ from typing import Any
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.merkle import ProofError, Tiles, Tree, proof_to_texts
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IRecordStore
@@ -44,7 +44,7 @@ class Proofs:
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
         number = await self._records.number_of(audit_id)
         if number is None:
-            raise Refusal(Reason.RECORD_NOT_FOUND, "No record has that Audit-ID.")
+            raise not_found(Reason.RECORD_NOT_FOUND, "No record has that Audit-ID.")
         newest = await self._newest()
         if number > newest.size:
             raise Refusal(Reason.CHECKPOINT_PENDING, headers=(("Retry-After", "1"),), details={"size": newest.size})

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight import notification
@@ -103,12 +103,12 @@ class Cancellation:
             raise cancelled_before(target_id, "cancelled")
         found = next((each for source in self._sources if (each := source(context, target_id, said))), None)
         if found is None:
-            raise Refusal(
+            raise not_found(
                 Reason.TARGET_UNKNOWN,
                 "The caller has nothing of that identifier that could be cancelled.",
                 remedy="Send the identifier of a grant, a submission, a publication, a booking, a connection, an "
                 "alert, a monitor, a workflow or an approval of your own.",
-                details={"parameter": "target_id"},
+                parameter="target_id",
             )
         refund = _refund(policy, found.paid)
         notices, told = self._notices(context, target_id, found, said, now)

@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.dispatch.resumption import standing
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -152,12 +152,12 @@ class Monitoring:
         events = value["events"]
         wants_agents = observing.LIFECYCLE in events or value.get("metric") == observing.TRUST
         if wants_agents and not value["agents"]:
-            raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+            raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
         if observing.UPSTREAM in events:
             # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
             self._authorization.require_looking(context, "Upstreams are shown to operators.")
             if upstream not in {name for name, _ in self._monitors.observed.upstreams()}:
-                raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+                raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
 
     def _agents(self, context: BuiltInContext, caller: Agent, named: Any) -> list[str]:
         wanted: Sequence[Any] = named if isinstance(named, list) else [named]
@@ -170,7 +170,7 @@ class Monitoring:
             if agent is None and isinstance(name, str):
                 agent = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
             if agent is None or (agent.agent_id != caller.agent_id and not sees(agent)):
-                raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+                raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
             found.append(agent.agent_id)
         return list(dict.fromkeys(found))
 
@@ -181,7 +181,7 @@ class Monitoring:
                 item = self._monitors.held.get(observing.OWN[event][0], str(key))
                 if item is not None and item.owner == context.owner:
                     return item.key
-        raise Refusal(Reason.MONITOR_TARGET_UNKNOWN, details={"parameter": "target"})
+        raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
 
 
 def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
@@ -201,7 +201,7 @@ def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
         key = parameters.identifier(content, "subscription_id")
         item = monitors.held.get(MONITOR, key)
         if item is None or item.owner != context.owner:
-            raise Refusal(Reason.MONITOR_UNKNOWN)
+            raise not_found(Reason.MONITOR_UNKNOWN)
         gone = Change(kind=MONITOR, key=key, value=None, owner=item.owner, expected=item.version)
         said = {"subscription_id": key, "status": "cancelled", "told": item.value["told"]}
         return Answer(result=said, changes=(gone,), extra={"monitor": said})

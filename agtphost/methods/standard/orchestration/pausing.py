@@ -13,7 +13,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
 from agtphost.dispatch.resumption import standing
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -63,7 +63,7 @@ class Pause:
             raise parameters.invalid("resume_at", "resume_at has passed, or is more than a year ahead.", "Send later.")
         item = owned(self._workflows, context, workflow_id)
         if item is None:
-            raise Refusal(Reason.WORKFLOW_UNKNOWN)
+            raise not_found(Reason.WORKFLOW_UNKNOWN)
         state = item.brief["state"]
         if state not in (items.RUNNING, items.SCHEDULED):
             raise Refusal(

@@ -8,7 +8,7 @@ from typing import Any, Final
 from zope.interface import implementer
 
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.errors import Refusal
+from agtphost.errors import not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -57,7 +57,7 @@ class WorkflowReading:
         self._authorization.actor(context)
         item = self._held.get(items.WORKFLOW, parameters.identifier(context.input, "workflow_id"))
         if item is None or not self._may_read(context, item):
-            raise Refusal(Reason.WORKFLOW_UNKNOWN)
+            raise not_found(Reason.WORKFLOW_UNKNOWN)
         value = item.value
         steps = items.steps_of(self._held, item.key, len(value["definition"]["steps"]))
         return items.told(value, (each.value for each in steps.values()))

@@ -17,7 +17,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
 from agtphost.dispatch.failed_calls import KEPT, KIND
 from agtphost.dispatch.resumption import standing
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -75,7 +75,7 @@ class Retry:
     def _found(self, context: BuiltInContext, task_id: str) -> StateItem:
         known = [item for item in self._workflows.held.of(KIND, context.owner) if item.brief["task_id"] == task_id]
         if not known:
-            raise Refusal(Reason.RETRY_UNKNOWN)
+            raise not_found(Reason.RETRY_UNKNOWN)
         return max(known, key=lambda item: item.brief["at"])
 
     def _require_repeatable(self, call: dict[str, Any], most: int) -> None:

@@ -1,0 +1,269 @@
+"""
+What a caller may not see answers as what doesn't exist: a table over everything that takes an identifier.
+
+Each row is asked twice by each caller: with the identifier of something of alice's, and with a random one of the same
+form. Status, reason, texts, length and header names must not differ. What differs by design is in :data:`DIFFERS`,
+with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agtphost.testing.connection import Answer
+from agtphost.vocabulary.reasons import Reason
+from tests.methods.private_hosts import PrivateHost, strange
+
+ID = "<id>"
+CALLERS = ("nobody", "header", "gateway", "bob")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Probe(NamedTuple):
+    """One request that names something."""
+
+    thing: str
+    method: str
+    path: str = "/"
+    given: Mapping[str, Any] = {}
+    headers: Mapping[str, str] = {}
+
+    @property
+    def label(self) -> str:
+        """What the row is called: ``CONFIRM / target_id: approval``."""
+        target = self.given.get("target", ID)
+        named = f" {target}" if isinstance(target, str) and target != ID else ""
+        return f"{self.method} {self.path}{named} {'/'.join((*self.given, *self.headers))}: {self.thing}"
+
+
+def inspect(target: str, name: str, *things: str, **more: Any) -> Iterator[Probe]:
+    """INSPECT of each of these things."""
+    for thing in things:
+        yield Probe(thing, "INSPECT", "/", {"target": target, name: ID, **more})
+
+
+def each(things: tuple[str, ...], method: str, given: Mapping[str, Any], path: str = "/") -> Iterator[Probe]:
+    """One request about each of several things."""
+    for thing in things:
+        yield Probe(thing, method, path, given)
+
+
+TOOL = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp.tools+json", "payload": {"tool": ID}}
+BARE = {**TOOL, "payload": {"tool": "read_file"}}
+CONFIRMED = {"target_id": ID, "status": "accepted"}
+REPLY = {"in_reply_to": ID, "content": {"a": 1}}
+RESUME = {"workflow_id": ID, "resumption_nonce": "x" * 22}
+SHORT = (
+    *("approval", "escalation", "notification", "record", "alert", "task", "workflow", "grant", "connection"),
+    *("monitor", "proposal", "contract", "suspended task", "session"),
+)
+OWNED = (*SHORT, "queue item", "submission", "item")
+LIFECYCLE = ("REVOKE", "ACTIVATE", "DEACTIVATE", "DEPRECATE", "REINSTATE")
+
+PROBES: tuple[Probe, ...] = (
+    *each(OWNED, "CONFIRM", CONFIRMED),
+    *each(OWNED, "CANCEL", {"target_id": ID}),
+    *each(SHORT, "REPLY", REPLY),
+    *each(("workflow", "suspended session", "suspended task", "session"), "RESUME", RESUME),
+    *each(("workflow", "suspended session"), "PAUSE", {"workflow_id": ID}),
+    *each(("session", "suspended session"), "SUSPEND", {"session_id": ID}),
+    *each(("fresh task",), "SUSPEND", {"task_id": ID}),
+    *each(("task",), "RETRY", {"task_id": ID}),
+    *each(("contract",), "SUSPEND", {"synthesis_id": ID}),
+    *each(("contract",), "REVOKE", {"target": "contract", "synthesis_id": ID, "reason": "x"}),
+    Probe("contract", "BOOK", "/room", {"guest": "Ann"}, {"Contract-Synthesized": ID}),
+    Probe("proposal", "QUERY", f"/proposals/{ID}"),
+    Probe("proposal", "CONFIRM", f"/proposals/{ID}", {"accepted": True}),
+    Probe("negotiation", "PROPOSE", "/", {"endpoint": {}}, {"Negotiation-ID": ID}),
+    *each(("approval",), "QUERY", {"id": ID}, "/approvals"),
+    *each(("escalation",), "QUERY", {"escalation_id": ID}, "/escalations"),
+    *each(("task",), "QUERY", {"task_id": ID}, "/escalations"),
+    *each(
+        ("monitor",),
+        "NOTIFY",
+        {"recipient": "operator", "content": {"event": "monitor_cancel", "subscription_id": ID}},
+    ),
+    Probe("grant token", "QUERY", "/secrets", {}, {"Delegation-Token": ID}),
+    *(Probe(thing, "QUERY", "/words", {}, {"Session-ID": ID}) for thing in ("session", "suspended session")),
+    *(Probe(thing, "QUERY", "/words", {}, {"Task-ID": ID}) for thing in ("task", "suspended task", "stopped task")),
+    *inspect("audit", "audit_id", "record"),
+    *each(("record",), "SUMMARIZE", {"source": ID}),
+    *inspect("inclusion", "audit_id", "record"),
+    *inspect("chain_head", "agent_id", "agent", "hosted agent"),
+    *inspect("chain", "agent_id", "agent", "hosted agent"),
+    *inspect("lifecycle", "agent_id", "agent", "hosted agent"),
+    *inspect("contract", "synthesis_id", "contract"),
+    *inspect("rcns-attempt", "attempt_id", "attempt"),
+    *inspect("workflow", "workflow_id", "workflow"),
+    *inspect("delegated-task", "task_id", "task"),
+    *inspect("delegated-task", "delegation_id", "workflow"),
+    *inspect("decision", "agent_id", "agent", "hosted agent", method="QUERY", path="/words"),
+    *inspect("sessions", "agent_id", "agent"),
+    *inspect("agents", "agent_id", "agent"),
+    *inspect("records", "task_id", "task"),
+    *inspect("running", "agent_id", "agent"),
+    *each(("item",), "FETCH", {"resource_id": ID}),
+    *each(("item",), "TRANSFER", {"resource_id": ID, "from_principal": "alice", "to_principal": "desk"}),
+    *each(("item",), "LINK", {"source": ID, "target": ID, "relation": "same"}),
+    *each(("item",), "EMBED", {"source": ID, "target": ID}),
+    Probe("card", "QUERY", f"/cards/{ID}"),
+    Probe("card", "EXECUTE", f"/cards/{ID}", {"text": "x"}),
+    Probe("card", "WITHDRAW", f"/cards/{ID}"),
+    Probe("card", "RENEW", f"/cards/{ID}"),
+    Probe("card", "APPROVE", f"/cards/{ID}"),
+    *(Probe(thing, "DESCRIBE", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
+    *(Probe(thing, "FETCH", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
+    *each(("agent",), "QUERY", {"agent": ID}, "/grants"),
+    *each(("agent",), "AUTHORIZE", {"subject": ID, "resource": "QUERY /words", "scope": "call"}, "/grants"),
+    *each(("agent",), "REVOKE", {"subject": ID, "all": True}, "/grants"),
+    *(Probe("agent", verb, "/", {"agent_id": ID, "reason": "x"}) for verb in LIFECYCLE),
+    *each(("agent",), "QUERY", {"agent_id": ID}, "/delegations"),
+    *each(("agent",), "NOTIFY", {"recipient": ID, "content": {"a": 1}}),
+    *each(("agent",), "ESCALATE", {"recipient": ID, "task_id": "t", "reason": "scope_limit", "context": {}}),
+    *each(("agent",), "MONITOR", {"target": ID, "events": ["lifecycle"], "callback": "inbox"}),
+    *each(("tool", "ruled tool"), "EXECUTE", TOOL),
+    *each(("tool", "ruled tool"), "EXECUTE", TOOL, "/mcp/files"),
+    *each(("bare tool",), "EXECUTE", TOOL),
+    *each(("bare tool",), "EXECUTE", TOOL, "/mcp/files"),
+    Probe("upstream", "EXECUTE", f"/mcp/{ID}", BARE),
+)
+
+DIFFERS: Mapping[tuple[str, str, str], str] = {
+    ("BOOK /room guest/Contract-Synthesized", "contract", "bob"): (
+        "AGTP-API section 10.1.4 demands 464 contract-not-yours of another agent, and 404 of an unknown contract"
+    ),
+    ("QUERY /secrets Delegation-Token", "grant token", "bob"): (
+        "a signed text that says whom it is for: who has it reads as much in it"
+    ),
+    ("QUERY /words Session-ID", "session", "bob"): (
+        "core v08 section 10.5 demands that another certified agent is refused the session (AGTP-316)"
+    ),
+    ("QUERY /words Session-ID", "suspended session", "bob"): "likewise, and no word of the suspension",
+    ("INSPECT / inclusion target/audit_id", "record", "bob"): (
+        "proofs of the tree are for every certificate, and tell nothing of what was recorded"
+    ),
+    ("DESCRIBE /agents/<id> ", "hosted agent", "bob"): "a certified agent that knows the name verifies whom it calls",
+    ("FETCH /agents/<id> ", "hosted agent", "bob"): "likewise",
+    ("NOTIFY / recipient/content", "agent", "bob"): (
+        "certified agents write to each other by name or Agent-ID; a message to nobody is refused, and not lost"
+    ),
+    ("ESCALATE / recipient/task_id/reason/context", "agent", "bob"): "likewise",
+}
+"""Rows that differ, by caller, each with its reason; what is left of a name like ``/agents/<id>`` is published."""
+
+VISIBLE: Mapping[tuple[str, str], frozenset[str]] = {
+    ("FETCH", "item"): frozenset({"header", "gateway"}),
+    **dict.fromkeys(
+        [(method, "card") for method in ("QUERY", "EXECUTE", "WITHDRAW", "RENEW")], frozenset({"header", "gateway"})
+    ),
+}
+"""What a caller in alice's name may see with her scopes, where reading takes no certificate: not compared."""
+
+PUBLISHED = {"upstream": "the manifest lists the upstreams of a host"}
+"""Things that everybody may know of."""
+
+
+def put(value: Any, identifier: str) -> Any:
+    """Put an identifier in its place in a part of a request."""
+    if isinstance(value, Mapping):
+        return {name: put(inner, identifier) for name, inner in value.items()}
+    return value.replace(ID, identifier) if isinstance(value, str) else value
+
+
+def shown(answer: Answer, identifier: str) -> tuple[Any, ...]:
+    """Return what an answer tells, but for the identifier itself."""
+    plain = [text.replace(identifier, ID) for text in (answer.body.decode(), answer.explanation, answer.remedy)]
+    names = tuple(sorted(name.lower() for name, _ in answer.headers.fields))
+    return answer.status, answer.reason, *plain[1:], len(plain[0]), names
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PrivateHost, Mapping[str, str]]]:
+    host = PrivateHost(tmp_path_factory.mktemp("private"))
+    yield host, host.things()
+    host.close()
+
+
+def ask(host: PrivateHost, who: str, probe: Probe, identifier: str) -> tuple[Any, ...]:
+    """Return what a caller is told of an identifier."""
+    headers = put(probe.headers, identifier)
+    answer = host.callers[who](
+        probe.method, put(probe.path, identifier), given=put(probe.given, identifier), headers=headers
+    )
+    return shown(answer, identifier)
+
+
+def test_what_is_not_the_callers_answers_as_what_is_not_there(
+    there: tuple[PrivateHost, Mapping[str, str]],
+) -> None:
+    """Of every method that takes an identifier, for nobody, a claimed name, a front's client and another agent."""
+    host, things = there
+    found: dict[tuple[str, str, str], tuple[Any, Any]] = {}
+    for probe in PROBES:
+        for who in CALLERS:
+            if who in VISIBLE.get((probe.method, probe.thing), ()):
+                continue
+            unknown = ask(host, who, probe, strange(things[probe.thing]))
+            known = ask(host, who, probe, things[probe.thing])
+            if known != unknown:
+                found[probe.label.rpartition(":")[0], probe.thing, who] = known, unknown
+    told = {place: answers for place, answers in found.items() if place not in DIFFERS and place[1] not in PUBLISHED}
+    assert told == {}, "\n".join(f"{place}:\n  {a}\n  {b}" for place, (a, b) in told.items())
+    assert [place for place in DIFFERS if place not in found] == [], "rows that differ no more"
+
+
+def test_its_owner_is_told(there: tuple[PrivateHost, Mapping[str, str]]) -> None:
+    """The control: what the table compares is there, and alice's answers differ from those about nothing."""
+    host, things = there
+    for probe in (
+        *each(("approval",), "CONFIRM", CONFIRMED),
+        *each(("approval",), "QUERY", {"id": ID}, "/approvals"),
+        *inspect("audit", "audit_id", "record"),
+        *inspect("workflow", "workflow_id", "workflow"),
+        *inspect("contract", "synthesis_id", "contract"),
+        *inspect("rcns-attempt", "attempt_id", "attempt"),
+        Probe("suspended session", "QUERY", "/words", {}, {"Session-ID": ID}),
+        Probe("suspended task", "QUERY", "/words", {}, {"Task-ID": ID}),
+        Probe("stopped task", "QUERY", "/words", {}, {"Task-ID": ID}),
+        Probe("proposal", "QUERY", f"/proposals/{ID}"),
+        *each(("item",), "FETCH", {"resource_id": ID}),
+        Probe("card", "QUERY", f"/cards/{ID}"),
+        *each(("monitor", "alert", "connection", "grant", "submission"), "CANCEL", {"target_id": ID}),
+    ):
+        unknown = ask(host, "alice", probe, strange(things[probe.thing]))
+        assert ask(host, "alice", probe, things[probe.thing]) != unknown, probe.label
+
+
+BY_ONE_HELPER = frozenset(
+    {
+        *(Reason.TARGET_UNKNOWN, Reason.RECORD_NOT_FOUND, Reason.SESSION_UNKNOWN, Reason.SUSPENSION_UNKNOWN),
+        *(Reason.WORKFLOW_UNKNOWN, Reason.DELEGATION_NOT_FOUND, Reason.MONITOR_UNKNOWN, Reason.RETRY_UNKNOWN),
+        *(Reason.CONTRACT_UNKNOWN, Reason.ATTEMPT_UNKNOWN, Reason.PROPOSAL_UNKNOWN, Reason.NEGOTIATION_UNKNOWN),
+        *(Reason.ENDPOINT_UNKNOWN, Reason.MONITOR_TARGET_UNKNOWN, Reason.CART_QUOTE_UNKNOWN),
+    }
+)
+"""Reasons for which a thing that is there, and not the caller's, is refused."""
+
+
+def test_such_refusals_are_made_by_one_helper() -> None:
+    """Nothing of the thing itself can be in them: ``agtphost.errors.not_found`` takes nothing of it."""
+    elsewhere = []
+    names = {reason.name for reason in BY_ONE_HELPER}
+    made = set()
+    for path in sorted((ROOT / "agtphost").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+                continue
+            reason = node.args[0]
+            if isinstance(reason, ast.Attribute) and reason.attr in names:
+                if node.func.id == "not_found":
+                    made.add(reason.attr)
+                elif node.func.id.endswith("Refusal"):
+                    elsewhere.append(f"{path.relative_to(ROOT)}:{node.lineno} {reason.attr}")
+    assert elsewhere == []
+    assert made == names
