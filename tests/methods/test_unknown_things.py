@@ -239,6 +239,23 @@ def test_its_owner_is_told(there: tuple[PrivateHost, Mapping[str, str]]) -> None
         assert ask(host, "alice", probe, things[probe.thing]) != unknown, probe.label
 
 
+def test_who_may_call_the_tools_of_a_server_is_told_what_one_of_them_asks_for(
+    there: tuple[PrivateHost, Mapping[str, str]],
+) -> None:
+    """A rule of its own makes a tool 455 for callers of the other tools: they are told the scope to ask for."""
+    host, _ = there
+    carol = host.agent("carol", scopes=("mcp:tools:execute",))
+
+    def call(name: str) -> Answer:
+        return host.call("EXECUTE", "/", {**TOOL, "payload": {"tool": f"files.{name}"}}, caller=carol)
+
+    ruled, unknown = call("shelve"), call("nothing")
+    assert (ruled.status, ruled.document["missing_scopes"]) == (455, ["orders:write"])
+    assert (unknown.status, unknown.reason) == (422, "unknown-tool")
+    unsure = host.by_header("EXECUTE", given={**TOOL, "payload": {"tool": "files.nothing"}})
+    assert (unsure.status, unsure.reason) == (401, "agent-unauthenticated"), "as every tool of the server"
+
+
 BY_ONE_HELPER = frozenset(
     {
         *(Reason.TARGET_UNKNOWN, Reason.RECORD_NOT_FOUND, Reason.SESSION_UNKNOWN, Reason.SUSPENSION_UNKNOWN),

@@ -230,8 +230,32 @@ def test_a_refusal_names_nothing_that_its_caller_may_not_call(doors: Doors) -> N
             for client in ("one", "narrow"):
                 url = f"{doors.bases['gateway']}{path or '/'}"
                 answer = http.request("EXECUTE", url, json=body, headers=bearer(token_of(client)))
-                told[client] = answer.json()[member]
+                told[client] = answer.json().get(member, [])
             assert named in told["one"] and told["narrow"] == [], f"{path} {tool}"
+
+
+def plain(text: str, tool: str) -> str:
+    """An answer without what names the call itself: identifiers of records, and the tool."""
+    return re.sub(r"[0-9a-f]{32,}|eyJ[A-Za-z0-9_.-]+", "", text).replace(tool, "")
+
+
+def test_a_tool_that_may_not_be_called_answers_as_one_that_is_not_there(doors: Doors) -> None:
+    """At the gateway and at the MCP front: status, length and fields are the same for a tool and for no tool."""
+    tools, shapes = ("telling.grow", "telling.gzwx"), {"gateway": set(), "mcp": set()}
+    call = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp.tools+json"}
+    with httpx.Client() as http:
+        # The first answer of a connection greets.
+        http.request("DISCOVER", f"{doors.bases['gateway']}/methods", headers=bearer(token_of("narrow")))
+        for tool in tools:
+            body = {**call, "payload": {"tool": tool, "arguments": {}}}
+            url = f"{doors.bases['gateway']}/"
+            asked = http.request("EXECUTE", url, json=body, headers=bearer(token_of("narrow")))
+            shapes["gateway"].add((asked.status_code, plain(asked.text, tool), tuple(sorted(asked.headers))))
+            message, fields = modern("tools/call", tool, name=tool, arguments={})
+            headers = {**bearer(token_of("narrow")), "Accept": BOTH, **fields}
+            answer = http.post(doors.mcp, json=message, headers=headers)
+            shapes["mcp"].add((answer.status_code, plain(answer.text, tool), tuple(sorted(answer.headers))))
+    assert {name: len(each) for name, each in shapes.items()} == {"gateway": 1, "mcp": 1}, shapes
 
 
 def test_the_gateway_tells_where_the_registry_is(doors: Doors) -> None:

@@ -57,8 +57,9 @@ class Sessions:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent, those of certified agents first; ``agent_id`` leaves
-        those of one.
+        ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent, those of certified agents first.
+
+        ``agent_id`` leaves those of one.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers, and the registrar of the agent that is named.
         """
