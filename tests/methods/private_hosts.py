@@ -178,6 +178,7 @@ class PrivateHost(MemoryHost):
         self.done("REGISTER", "/cards", given={"card": card})
         found["card"] = "alice"
         found["agent"], found["hosted agent"] = self.alice.agent_id, self.desk.agent_id
+        found["hosted name"] = "desk"
         found["stopped task"], found["fresh task"] = asked["task_id"], "fresh-task"
         found["tool"], found["ruled tool"], found["bare tool"] = "files.read_file", "files.shelve", "read_file"
         self.alices = {**found, "upstream": "files"}

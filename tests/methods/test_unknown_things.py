@@ -118,6 +118,10 @@ PROBES: tuple[Probe, ...] = (
     Probe("card", "APPROVE", f"/cards/{ID}"),
     *(Probe(thing, "DESCRIBE", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
     *(Probe(thing, "FETCH", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
+    Probe("hosted name", "QUERY", f"/agents/{ID}/words"),
+    *each(("agent",), "TRANSFER", {"resource_id": "contracts/none", "from_principal": ID, "to_principal": "bob"}),
+    *each(("agent",), "DELEGATE", {"target_agent_id": ID, "task": {}, "authority_scope": "documents:query"}),
+    *each(("agent",), "AUTHORIZE", {"subject": ID, "resource": "QUERY /words", "scope": "documents:query"}),
     *each(("agent",), "QUERY", {"agent": ID}, "/grants"),
     *each(("agent",), "AUTHORIZE", {"subject": ID, "resource": "QUERY /words", "scope": "call"}, "/grants"),
     *each(("agent",), "REVOKE", {"subject": ID, "all": True}, "/grants"),
@@ -151,6 +155,11 @@ DIFFERS: Mapping[tuple[str, str, str], str] = {
     ("FETCH /agents/<id> ", "hosted agent", "bob"): "likewise",
     ("NOTIFY / recipient/content", "agent", "bob"): (
         "certified agents write to each other by name or Agent-ID; a message to nobody is refused, and not lost"
+    ),
+    ("TRANSFER / resource_id/from_principal/to_principal", "agent", "bob"): "likewise",
+    **dict.fromkeys(
+        [("QUERY /agents/<id>/words ", "hosted name", who) for who in CALLERS],
+        "an agent is called by its name, which whoever calls it knows; disclosure is of lists and of documents",
     ),
     ("ESCALATE / recipient/task_id/reason/context", "agent", "bob"): "likewise",
 }
