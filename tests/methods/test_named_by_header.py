@@ -280,6 +280,8 @@ ELSEWHERE = ("client", "cli", "conformance", "testing", "bridge", "agis")
 
 def reads_the_callers_id(source: str) -> bool:
     """Tell whether a module reads ``caller.agent_id`` or ``owner_of(...).agent_id``."""
+    if re.search(r"(?:caller|buyer|owner_of\([^()]*\))\s*\.agent_id", source) is None:
+        return False  # Most need not be parsed.
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and node.attr == "agent_id":
             of = node.value
