@@ -46,6 +46,33 @@ def head_of_row(row: HeadRow) -> Head:
     return Head(row.chain, row.number, row.seq, row.audit_id.hex(), row.issued_at)
 
 
+class IndexColumns(NamedTuple):
+    """What the columns of a record repeat of its signed payload, so that it can be searched."""
+
+    status: int
+    method: str
+    path: str
+    caller: bytes
+    """Agent-ID; empty where there was none."""
+
+
+def index_columns(payload: Mapping[str, object]) -> IndexColumns:
+    """
+    Return what the index columns of a record must be.
+
+    :raises ValueError: the payload has a status, or a caller, that no column can hold.
+    :raises TypeError: likewise.
+    """
+    said = payload.get
+    caller = said("caller_id", "")
+    return IndexColumns(
+        int(said("status", 0)),  # type: ignore[call-overload]
+        str(said("method", "")),
+        str(said("path", "")),
+        bytes.fromhex(str(caller)) if caller else b"",
+    )
+
+
 class Seconds:
     """Writes RFC 3339 times in UTC; the text up to the second is kept from one call to the next."""
 
@@ -100,6 +127,11 @@ class RecordSigner:
         octets = signed(protected, encode_payload(payload), signer)
         digest = sha256(octets).digest()
         return Signature(octets.decode("ascii"), octets, digest, digest.hex())
+
+    def seal(self, octets: bytes) -> bytes:
+        """Return the signature over what is no record; without a key the SHA-256, which proves nothing."""
+        signer = self._with[1]
+        return sha256(octets).digest() if signer is None else signer.sign(octets)
 
     def sign_event(self, payload: Mapping[str, object]) -> tuple[Signature, RecordFormat]:
         """

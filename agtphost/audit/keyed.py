@@ -11,17 +11,20 @@ acknowledged is not forgotten for a new one: that one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import sha256
 
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.stores.interfaces import IKeyedRequests
+from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.rows import KeyedRow, ReservationRow
 from agtphost.vocabulary.bounds import Answers, fair_share
 from agtphost.vocabulary.holdings import ANSWERS
 
 UNKEPT = b"-"
 """What the stored form of an answer begins with that was not kept."""
+
+KEYED = "keyed"
+"""Member of ``extra`` in the record of a keyed request: a digest of its reservation and of the stored answer."""
 
 ALL = b""
 """The owner of the row that counts for all agents together."""
@@ -66,22 +69,22 @@ class Quotas:
     """
     What the agents of one transaction have used.
 
+    :param store: read for each agent once, when it is first asked for.
     :param now: milliseconds since the Unix epoch.
     :param keep: milliseconds for which answers are kept.
     """
 
-    def __init__(
-        self, store: IKeyedRequests, keys: Iterable[ReservationKey], now: int, keep: int, answers: Answers = ANSWERS
-    ) -> None:
+    def __init__(self, store: IKeyedRequests, now: int, keep: int, answers: Answers = ANSWERS) -> None:
         self._answers = answers
         self._now = now
         self._keep = keep
-        self._uses = store.keyed({ALL, *(owner_name(key) for key in keys)})
+        self._store = store
+        self._uses: dict[bytes, KeyedRow] = {}
         self._changed: dict[bytes, KeyedRow] = {}
 
     def changed(self) -> list[KeyedRow]:
         """What is to be written."""
-        return list(self._changed.values())
+        return [sealed_use(use) for use in self._changed.values()]
 
     def claim(self, key: ReservationKey, before: ReservationRow | None) -> Reservation | None:
         """
@@ -106,14 +109,17 @@ class Quotas:
             self._put(each._replace(keys=each.keys + 1))
         return None
 
-    def answer(self, key: ReservationKey, result: bytes) -> bytes:
-        """Count an answer; what is stored of it."""
+    def stored_form(self, key: ReservationKey, result: bytes) -> bytes:
+        """Return what is to be stored of an answer: all of it, or where there is no room for it, its hash."""
         use, every = self._use(owner_name(key)), self._use(ALL)
         if len(result) > self._answers.longest or use.octets + len(result) > self._limits(key, use, every)[1]:
-            result = unkept(result)
-        for each in (use, every):
-            self._put(each._replace(octets=each.octets + len(result)))
+            return unkept(result)
         return result
+
+    def count_answer(self, key: ReservationKey, stored: bytes) -> None:
+        """Add a stored answer to what its agent has used."""
+        for each in (self._use(owner_name(key)), self._use(ALL)):
+            self._put(each._replace(octets=each.octets + len(stored)))
 
     def _limits(self, key: ReservationKey, use: KeyedRow, every: KeyedRow) -> tuple[int, int]:
         """
@@ -132,7 +138,10 @@ class Quotas:
         return min(own[0], shares[0]), min(own[1], shares[1])
 
     def _use(self, owner: bytes) -> KeyedRow:
-        return self._uses.get(owner) or KeyedRow(owner, 0, 0, self._now)
+        use = self._uses.get(owner)
+        if use is None:
+            use = self._uses[owner] = self._store.keyed((owner,)).get(owner) or KeyedRow(owner, 0, 0, self._now)
+        return use
 
     def _put(self, use: KeyedRow) -> None:
         self._uses[use.owner] = self._changed[use.owner] = use

@@ -96,13 +96,61 @@ class Growth:
             self._put(level + 1, number, whole(tile))
 
 
+class Frontier:
+    """
+    The last tile of each level of a growing tree: enough for its root, whatever its size.
+
+    :param completed: takes level, number and hashes of each tile that becomes full.
+    """
+
+    def __init__(self, completed: Callable[[int, int, bytes], object] = lambda level, number, hashes: None) -> None:
+        self._completed = completed
+        self._tiles: list[bytearray] = []
+        self._numbers: list[int] = []
+        self.size = 0
+
+    def add(self, leaf: bytes) -> None:
+        """Put the leaf hash of one entry at the end."""
+        self.size += 1
+        self._put(0, leaf)
+
+    def _put(self, level: int, digest: bytes) -> None:
+        if level == len(self._tiles):
+            self._tiles.append(bytearray())
+            self._numbers.append(0)
+        tile = self._tiles[level]
+        tile += digest
+        if len(tile) == WIDTH * HASH:
+            hashes, number = bytes(tile), self._numbers[level]
+            self._tiles[level], self._numbers[level] = bytearray(), number + 1
+            self._completed(level, number, hashes)
+            self._put(level + 1, whole(hashes))
+
+    def unfinished(self) -> list[tuple[int, int, bytes]]:
+        """Return level, number and hashes of each tile that is not full and not empty."""
+        found = zip(self._numbers, self._tiles, strict=True)
+        return [(level, number, bytes(tile)) for level, (number, tile) in enumerate(found) if tile]
+
+    def root(self) -> bytes:
+        """Return the tree hash."""
+        digest: bytes | None = None
+        for tile in self._tiles:
+            at = len(tile) // HASH
+            while at:
+                # From the end: the smallest perfect subtree first, each larger one to the left of all after it.
+                count = at & -at
+                left = whole(tile[(at - count) * HASH : at * HASH])
+                digest = left if digest is None else node_hash(left, digest)
+                at -= count
+        return EMPTY_ROOT if digest is None else digest
+
+
 def root_of(entries: Iterable[bytes]) -> bytes:
     """The tree hash over entries, from nothing but them."""
-    growth = Growth(lambda level, number: b"", 0)
+    tree = Frontier()
     for entry in entries:
-        growth.add(entry)
-    shelf = growth.changed()
-    return Tree(lambda level, number: shelf.get((level, number), b""), growth.size).root()
+        tree.add(leaf_hash(entry))
+    return tree.root()
 
 
 class Tree:

@@ -24,7 +24,7 @@ from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.merkle import EMPTY_ROOT, Growth, Tree
 from agtphost.iagtp import IWitness
-from agtphost.identity.keys import SigningKey
+from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores.interfaces import ITreeStore
 from agtphost.stores.rows import CheckpointRow, StoreError
 from agtphost.vocabulary.newest import keep
@@ -52,6 +52,7 @@ class TreeKeeper:
     :param witnesses: told of each checkpoint, asked at start.
     :param now: seconds since the Unix epoch.
     :param traces: files that show that this host has had a store before.
+    :param keys: what may have signed the checkpoints that are stored; without any, the public half of ``key``.
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class TreeKeeper:
         witnesses: Sequence[IWitness] = (),
         now: Callable[[], float] = time.time,
         traces: Sequence[Path] = (),
+        keys: Sequence[VerifyingKey] = (),
     ) -> None:
         self._traces = traces
+        self.keys = keys or (() if key is None else (key.public,))
         self._store = store
         self._origin = origin
         self._key = key
@@ -195,7 +198,7 @@ class TreeKeeper:
                 raise StoreError(f"the store has a checkpoint that is none of this writer's: {newest}")
             store.put_tiles(self._growth.changed())
             issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key)
-            row = CheckpointRow(size, int(self._now() * 1000), issued.note)
+            row = CheckpointRow(size, int(self._now() * 1000), issued.note, self._size)
             store.put_checkpoint(row)
             store.commit()
         except BaseException:

@@ -65,6 +65,9 @@ class FaultKind(Enum):
     FORM = "form"
     """What was read is no record."""
 
+    TABLE = "table"
+    """A row of the store says something else than what was signed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -77,6 +80,11 @@ class Fault:
 
     audit_id: str
     explanation: str
+    table: str = ""
+    """Of the store; empty where the fault is not that of a row."""
+
+    row: str = ""
+    """The key of the row."""
 
     @property
     def signature_unverified(self) -> bool:
@@ -86,6 +94,8 @@ class Fault:
         )
 
     def __str__(self) -> str:
+        if self.table:
+            return f"{self.kind.value}: {self.table}, row {self.row}: {self.explanation}"
         where = self.chain or "the host's own chain"
         mark = " [signature_unverified]" if self.signature_unverified else ""
         return f"{self.kind.value}: {where}, record {self.seq} ({self.audit_id or '-'}): {self.explanation}{mark}"
@@ -268,6 +278,11 @@ class Verifier:
     def note(self, kind: FaultKind, chain: str, audit_id: str, explanation: str) -> None:
         """Add a fault that is not one record's."""
         self._report.faults.append(Fault(kind=kind, chain=chain, seq=0, audit_id=audit_id, explanation=explanation))
+
+    def note_row(self, table: str, row: str, explanation: str) -> None:
+        """Add a fault of one row of a store's table."""
+        fault = Fault(kind=FaultKind.TABLE, chain="", seq=0, audit_id="", explanation=explanation, table=table, row=row)
+        self._report.faults.append(fault)
 
     def proven(self, record: StoredRecord, why_not: str = "") -> None:
         """Count a record that was proven to be in the log, or say why its proof does not hold."""

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from agtphost.audit.chain import Head, RecordSigner, Seconds, first, head_of_row
+from agtphost.audit.chain import Head, RecordSigner, Seconds, first, head_of_row, index_columns
 from agtphost.audit.drafts import (
     Change,
     Draft,
@@ -37,13 +37,14 @@ from agtphost.audit.drafts import (
     StreamEvent,
 )
 from agtphost.audit.items import StateItem, made
-from agtphost.audit.keyed import Quotas, owner_name, reservation_name, standing_of
+from agtphost.audit.keyed import KEYED, Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
 from agtphost.audit.rendering import Unrenderable, linked, rendered
 from agtphost.audit.tree import TreeKeeper
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.interfaces import IWriterStore
-from agtphost.stores.rows import ItemRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
+from agtphost.stores.keyed_digests import answer_digest, claim_octets
+from agtphost.stores.rows import AnswerRow, ItemRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import Answers
 from agtphost.vocabulary.holdings import ANSWERS
@@ -215,7 +216,7 @@ class GroupWriter:
         if self._tree is not None:
             self._tree.note([row.audit_id for row in group.rows])
         if group.results or group.abandoned:
-            self.running.difference_update(name for name, _ in group.results)
+            self.running.difference_update(answer.name for answer in group.results)
             self.running.difference_update(group.abandoned)
         self.running.update(row.name for row in group.claimed)
 
@@ -297,8 +298,8 @@ class _Group:
         """Lifecycle states that this transaction changes."""
         self.heads: dict[str, Head] = {}
         self.rows: list[RecordRow] = []
-        self.answered: list[tuple[ReservationKey, bytes]] = []
-        self.results: list[tuple[bytes, bytes]] = []
+        self._quotas: Quotas | None = None
+        self.results: list[AnswerRow] = []
         self.claimed: list[ReservationRow] = []
         self.abandoned: list[bytes] = []
         self._next = writer._last_number + 1
@@ -308,9 +309,12 @@ class _Group:
     def seal(self, submission: Submission) -> None:
         """Give one draft its place, or note on it why it has none; then nothing of it stays."""
         draft = submission.draft
+        stored = b""
         try:
             if draft.standing and (self.states or self._stopped):
                 self._require(draft.standing)
+            if draft.reservation is not None:
+                stored = self._sign_answer(draft, draft.reservation)
             if draft.changes or draft.events or draft.event is not None:
                 self._seal_more(submission, draft)
             else:
@@ -328,7 +332,9 @@ class _Group:
                 self.abandoned.append(reservation_name(draft.reservation))
             return
         if draft.reservation is not None:
-            self.answered.append((draft.reservation, draft.result))
+            assert isinstance(submission.outcome, Sealed)
+            self.quotas.count_answer(draft.reservation, stored)
+            self.results.append(AnswerRow(reservation_name(draft.reservation), stored, submission.outcome.number))
 
     def _require(self, standing: Sequence[str]) -> None:
         """
@@ -430,37 +436,40 @@ class _Group:
         else:
             (jws, octets, digest, audit_id), signed_as = self._sign_event(payload)
             form = int(signed_as)
-        said = payload.get
-        caller = said("caller_id", "")
         row = RecordRow(
-            number,
-            chain,
-            seq + 1,
-            digest,
-            previous,
-            kind,
-            form,
-            issued_at,
-            int(said("status", 0)),  # type: ignore[call-overload]
-            str(said("method", "")),
-            str(said("path", "")),
-            bytes.fromhex(str(caller)) if caller else b"",
-            octets,
+            number, chain, seq + 1, digest, previous, kind, form, issued_at, *index_columns(payload), octets
         )
         return Head(chain, number, seq + 1, audit_id, issued_at), row, Sealed(jws, audit_id, text, number=number)
 
     # Keyed requests
 
+    @property
+    def quotas(self) -> Quotas:
+        """What the agents of this transaction have used."""
+        if self._quotas is None:
+            writer = self._writer
+            self._quotas = Quotas(self._store, self._now, writer._keep, writer._answers)
+        return self._quotas
+
+    def _sign_answer(self, draft: Draft, key: ReservationKey) -> bytes:
+        """
+        Have the record sign a digest of the reservation and of the answer that is stored in it.
+
+        :return: what is to be stored.
+        """
+        name = reservation_name(key)
+        row = self._store.reservations((name,)).get(name) or ReservationRow(name, b"", 0, None)
+        stored = self.quotas.stored_form(key, draft.result)
+        said = {"digest": answer_digest(row, stored), "reserved_at": self._writer._seconds.text(row.reserved_at)}
+        draft.payload["extra"] = {**draft.payload.get("extra", {}), KEYED: said}  # type: ignore[dict-item]
+        return stored
+
     def flush(self, claims: Sequence[Claim]) -> None:
         """Everything into the transaction, one statement per table."""
-        if claims or self.answered:
-            keys = [*(claim.key for claim in claims), *(key for key, _ in self.answered)]
-            writer = self._writer
-            quotas = Quotas(self._store, keys, self._now, writer._keep, writer._answers)
-            self.results += [(reservation_name(key), quotas.answer(key, result)) for key, result in self.answered]
-            if claims:
-                self._decide(claims, quotas)
-            self._store.put_keyed(quotas.changed())
+        if claims:
+            self._decide(claims, self.quotas)
+        if self._quotas is not None:
+            self._store.put_keyed(self._quotas.changed())
         if self.claimed:
             self._store.put_reservations(self.claimed)
         if self.results:
@@ -481,6 +490,7 @@ class _Group:
                 if claim.outcome is not None:
                     continue
                 row = ReservationRow(claim.name, claim.digest, self._now, None, owner_name(claim.key))
+                row = row._replace(seal=self._writer._signer.seal(claim_octets(row)))
                 known[claim.name] = row
                 new.add(claim.name)
                 self.claimed.append(row)

@@ -93,7 +93,7 @@ def keep_evidence(
     operators = (OperatorWitness(each) for each in loaded.plugins.witnesses)
     every = (*(() if loaded.volatile else (_witness(loaded),)), *operators, *witnesses.witnesses)
     known = () if config.host.development else traces(config)
-    tree = TreeKeeper(store, config.host.server_id, key, every, now, known)
+    tree = TreeKeeper(store, config.host.server_id, key, every, now, known, () if key is None else every_key(key))
     signer = None if key is None else fastest_signer(key)
     ledger = writing(
         store,

@@ -4,6 +4,8 @@ Where records are kept.
 - :mod:`.interfaces`: what a store provides, by who needs it; :mod:`.rows`: what goes in and out
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
 - :mod:`.reading`: the reading side, paged and re-hashed
+- :mod:`.row_shapes`: what each column can hold; :mod:`.table_rows`: rows as they are stored, to be compared
+- :mod:`.keyed_digests`: what is signed of a keyed request
 - :mod:`.soundness`: which records of a damaged file can be read
 - :mod:`.searching`: records across all chains, newest first
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
@@ -70,15 +72,13 @@ def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
     try:
         connection = open_read_only(opener, str(path))
         try:
-            version = upgrade.version_of(connection, str(path))
+            upgrade.require_latest(connection, str(path))
         finally:
             connection.close()
     except StoreError:
         raise
     except Exception as error:
         raise StoreError(f"{path} cannot be read as a store: {error}") from error
-    if version != upgrade.latest():
-        raise StoreError(f"{path} has schema version {version}; start the host once to bring it up to date")
     return RecordReader(str(path), opener)
 
 

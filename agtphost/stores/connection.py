@@ -71,7 +71,23 @@ Connect = Callable[[str], Connection]
 
 def connect(uri: str) -> Connection:
     """Open a database with the standard library's driver."""
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS)
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
+    )
+    connection.text_factory = read_text
+    return connection
+
+
+class Undecodable(bytes):
+    """A TEXT value that is no UTF-8: of a type that no column has, so that a check of types finds it."""
+
+
+def read_text(octets: bytes) -> str | Undecodable:
+    """Return a TEXT value, also one that is no UTF-8: for that the driver itself would fail the whole read."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return Undecodable(octets)
 
 
 def uri_of(path: str, mode: str) -> str:

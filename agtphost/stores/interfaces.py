@@ -7,12 +7,14 @@ Identifiers are octets; rows are those of :mod:`agtphost.stores.rows`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from zope.interface import Interface
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.rows import (
+    AnswerRow,
     CheckpointRow,
     HeadRow,
     ItemRow,
@@ -89,8 +91,8 @@ class IKeyedRequests(Interface):
     def put_reservations(rows: Sequence[ReservationRow]) -> None:
         """Add reservations, or replace those of the same name."""
 
-    def put_results(results: Sequence[tuple[bytes, bytes]]) -> None:
-        """Answer reservations: (name, result)."""
+    def put_results(results: Sequence[AnswerRow]) -> None:
+        """Store the answers of reservations, with the number of the record that each is written with."""
 
     def keyed(owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         """What the keyed requests of those of the owners take that have any."""
@@ -220,6 +222,72 @@ class IRecordReader(Interface):
 
     def close() -> None:
         """Let go of what it holds."""
+
+
+class ITableRows(Interface):
+    """
+    Rows of a SQLite store as they are stored, values of any type, for :mod:`agtphost.audit.table_check`.
+
+    A row has the columns of :data:`agtphost.stores.row_shapes.SHAPES`. Each method raises
+    :class:`agtphost.stores.DamagedRecord` where the database cannot be read.
+    """
+
+    def begin() -> None:
+        """See the store as it is now, until :meth:`end`."""
+
+    def end() -> None:
+        """See the store as it becomes again."""
+
+    def last_number() -> int:
+        """The largest number of a record; 0 where there is none."""
+
+    def newest_size() -> int:
+        """The size of the newest checkpoint; 0 where there is none."""
+
+    def chains() -> Iterator[tuple[Any, ...]]:
+        """Every row of ``chain``."""
+
+    def chains_of_records() -> Iterator[Any]:
+        """The number of each chain that some record names."""
+
+    def newest_record(chain: int) -> tuple[Any, ...] | None:
+        """The row of ``record`` that has the last place in a chain."""
+
+    def records(after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
+        """The rows of ``record`` in the order of their numbers, from the first where ``after`` is None."""
+
+    def record(number: int) -> tuple[Any, ...] | None:
+        """One row of ``record``."""
+
+    def checkpoints(after: int | None) -> Iterator[tuple[Any, ...]]:
+        """The rows of ``checkpoint`` in the order of their sizes, from the first where ``after`` is None."""
+
+    def tile(level: int, number: int) -> tuple[Any, int]:
+        """The hashes of a tile, None where it is not there, and the size of the newest checkpoint at that moment."""
+
+    def tile_places() -> Iterator[tuple[Any, ...]]:
+        """Level and number of every tile."""
+
+    def reservations() -> Iterator[tuple[Any, ...]]:
+        """Every row of ``reservation``."""
+
+    def keyed() -> Iterator[tuple[Any, ...]]:
+        """Every row of ``keyed``, in the order of its owner."""
+
+    def keyed_sums(live_after: int) -> Iterator[tuple[Any, ...]]:
+        """
+        What the reservations of each owner come to, in the order of the owners.
+
+        :return: owner, how many there are, octets of their answers, when the oldest of those was made that were made
+            after ``live_after`` (None where there is none), and whether any of them has a seal.
+        """
+
+
+class ITableSource(Interface):
+    """A store, or the reading side of one, whose rows can be read as they are stored."""
+
+    def tables() -> AbstractContextManager[ITableRows]:
+        """Its rows, for as long as the context lasts."""
 
 
 class ITreeStore(ITransactions, IRecordLog, ITreeRows):

@@ -12,7 +12,9 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IChainStore, IRecordReader
+from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.rows import (
+    AnswerRow,
     CheckpointRow,
     DamagedRecord,
     HeadRow,
@@ -212,10 +214,13 @@ class MemoryStore:
         self._reservations.update((row.name, row) for row in rows)
         undo.append(lambda: setattr(self, "_reservations", before))
 
-    def put_results(self, results: Sequence[tuple[bytes, bytes]]) -> None:
+    def put_results(self, results: Sequence[AnswerRow]) -> None:
         blank = ReservationRow(b"", b"", 0, None)
         self.put_reservations(
-            [self._reservations.get(name, blank)._replace(name=name, result=result) for name, result in results]
+            [
+                self._reservations.get(name, blank)._replace(name=name, result=result, record=record)
+                for name, result, record in results
+            ]
         )
 
     def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
@@ -252,7 +257,7 @@ class MemoryStore:
             use = self._keyed.get(owner or b"")
             if use is not None:
                 octets, since = max(use.octets - len(row.result or b""), 0), max(use.since, row.reserved_at)
-                self._keyed[use.owner] = use._replace(keys=use.keys - 1, octets=octets, since=since)
+                self._keyed[use.owner] = sealed_use(use._replace(keys=use.keys - 1, octets=octets, since=since))
                 if use.keys <= 1:
                     del self._keyed[use.owner]
 

@@ -11,19 +11,23 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores import soundness
+from agtphost.stores import soundness, upgrade
 from agtphost.stores.connection import Connect, Connection, open_reader
-from agtphost.stores.interfaces import IRecordReader
-from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
+from agtphost.stores.interfaces import IRecordReader, ITableSource
+from agtphost.stores.row_shapes import COLUMNS, check_row, row_name
+from agtphost.stores.rows import CheckpointRow, DamagedRecord, DamagedRow, RecordFormat, RecordKind, Selection, StateRow
 from agtphost.stores.searching import LatestRecords, Search
+from agtphost.stores.table_rows import TableRows
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.status import Status
+
+_T = TypeVar("_T")
 
 OnDamage = Callable[[str, str], None]
 """Takes chain and explanation."""
@@ -35,13 +39,18 @@ FIND = """
     WITH RECURSIVE run (part) AS (
         SELECT max(number) >> 11 FROM record
         UNION ALL
-        SELECT part - 1 FROM run WHERE part > 0
+        SELECT (SELECT max(number) >> 11 FROM record WHERE number < run.part << 11) FROM run WHERE run.part IS NOT NULL
     )
     SELECT r.number FROM run CROSS JOIN record r
     ON r.number >> 11 = run.part AND substr(r.audit_id, 1, 8) = substr(?, 1, 8) AND r.audit_id = ?
     LIMIT 1
 """
-"""The number of the record with an Audit-ID, which is given twice: see ``record_audit_id`` in the schema."""
+"""
+The number of the record with an Audit-ID, which is given twice: see ``record_audit_id`` in the schema.
+
+It goes from one run that has records to the next: a damaged number far beyond the others costs one step, and not a step
+for each run below it.
+"""
 
 _RECORD = """
     SELECT c.agent_id, r.seq, r.audit_id, p.audit_id, r.kind, r.format, r.signed,
@@ -53,13 +62,19 @@ _RECORD = """
 def read_tile(execute: Callable[..., Any], level: int, number: int) -> bytes:
     """The hashes of one tile of the tree over all records; empty where there is none."""
     row = execute("SELECT hashes FROM tile WHERE level = ? AND number = ?", (level, number)).fetchone()
-    return b"" if row is None else bytes(row[0])
+    if row is None:
+        return b""
+    check_row("tile", (level, number, row[0]))
+    return bytes(row[0])
 
 
 def read_checkpoint(execute: Callable[..., Any]) -> CheckpointRow | None:
     """The newest checkpoint."""
-    row = execute("SELECT size, issued_at, note FROM checkpoint ORDER BY size DESC LIMIT 1").fetchone()
-    return None if row is None else CheckpointRow(*row)
+    row = execute("SELECT size, issued_at, note, previous FROM checkpoint ORDER BY size DESC LIMIT 1").fetchone()
+    if row is None:
+        return None
+    check_row("checkpoint", row)
+    return CheckpointRow(*row)
 
 
 def _conditions(search: Search) -> tuple[str, list[Any]]:
@@ -89,8 +104,19 @@ def _octets(text: str | None) -> bytes | None:
     return None if text is None else bytes.fromhex(text)
 
 
+_CHECKED = (
+    *("chain", "seq", "audit_id", "previous", "kind", "format", "signed", "issued_at", "caller"),
+    *("number of the record before", "number"),
+)
+_CHECKED_TYPES = (bytes, int, bytes, bytes, int, int, bytes, int, bytes, int, int)
+"""Of the columns of :data:`_RECORD`."""
+
+
 def _checked(row: Sequence[Any]) -> StoredRecord:
     chain, seq, audit_id, previous, kind, form, signed = row[:7]
+    for name, value, expected in zip(_CHECKED, row, _CHECKED_TYPES, strict=True):
+        if type(value) is not expected and not (name == "previous" and value is None):
+            raise DamagedRow("record", str(row[10]), f"{name} is of the wrong type")
     if sha256(signed).digest() != audit_id:
         raise DamagedRecord(f"record {seq} of chain {chain.hex()!r} is not what was signed")
     if (previous is None) != (row[9] == 0):
@@ -110,7 +136,17 @@ def _checked(row: Sequence[Any]) -> StoredRecord:
     )
 
 
-@implementer(IRecordReader)
+def _value_of(row: Sequence[Any]) -> dict[str, Any]:
+    """The value of a state item."""
+    check_row("held", row)
+    try:
+        value: dict[str, Any] = jsontext.decode(row[5])
+    except ValueError as error:
+        raise DamagedRow("held", row_name("held", row), f"value is no JSON: {error}") from None
+    return value
+
+
+@implementer(IRecordReader, ITableSource)
 class RecordReader:
     """
     Blocking reads, from any thread: each takes a connection that no other read is using.
@@ -147,6 +183,16 @@ class RecordReader:
             with self._connection() as connection:
                 rows: list[Any] = connection.execute(statement, parameters).fetchall()
                 return rows
+        except sqlite3.DatabaseError as error:
+            if not soundness.malformed(error):
+                raise
+            raise DamagedRecord(f"the database itself is damaged: {error}") from error
+
+    def _read(self, read: Callable[[Callable[..., Any]], _T]) -> _T:
+        """:raises DamagedRecord: a page of the database is damaged."""
+        try:
+            with self._connection() as connection:
+                return read(connection.execute)
         except sqlite3.DatabaseError as error:
             if not soundness.malformed(error):
                 raise
@@ -199,16 +245,21 @@ class RecordReader:
     def lifecycle_states(self) -> dict[str, StateRow]:
         """The stored state of every agent that has one."""
         rows = self._rows("SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle")
+        for row in rows:
+            check_row("lifecycle", row)
         return {row[0].hex(): StateRow(*row[1:]) for row in rows}
 
     def state_items(self, kind: str) -> list[dict[str, Any]]:
         """The state items of a kind, by key."""
-        rows = self._rows("SELECT value FROM held WHERE kind = ? ORDER BY key", (kind,))
-        return [jsontext.decode(row[0]) for row in rows]
+        rows = self._rows(f"SELECT {COLUMNS['held']} FROM held WHERE kind = ? ORDER BY key", (kind,))
+        return [_value_of(row) for row in rows]
 
     def chains(self) -> list[str]:
         """Every chain, the host's own first."""
-        return sorted(row[0].hex() for row in self._rows("SELECT agent_id FROM chain"))
+        rows = self._rows(f"SELECT {COLUMNS['chain']} FROM chain")
+        for row in rows:
+            check_row("chain", row)
+        return sorted(agent_id.hex() for _, agent_id in rows)
 
     def records(
         self, selection: Selection, *, page: int = PAGE, damaged: OnDamage | None = None
@@ -244,9 +295,9 @@ class RecordReader:
             if last == after:
                 return
             for row in rows:
-                if selection.until is not None and row[7] >= selection.until:
+                if selection.until is not None and type(row[7]) is int and row[7] >= selection.until:
                     return
-                if caller is not None and row[8] != caller:
+                if caller is not None and type(row[8]) is bytes and row[8] != caller:
                     continue
                 try:
                     found = _checked(row)
@@ -287,10 +338,12 @@ class RecordReader:
         while low < high:
             middle = (low + high) // 2
             rows = self._rows(
-                "SELECT r.issued_at FROM record r JOIN chain c ON c.number = r.chain "
+                "SELECT r.issued_at, r.number FROM record r JOIN chain c ON c.number = r.chain "
                 "WHERE c.agent_id = ? AND r.seq >= ? ORDER BY r.seq LIMIT 1",
                 (bytes.fromhex(chain), middle),
             )
+            if rows and type(rows[0][0]) is not int:
+                raise DamagedRow("record", str(rows[0][1]), "issued_at is of the wrong type")
             if rows and rows[0][0] < since:
                 low = middle + 1
             else:
@@ -341,21 +394,22 @@ class RecordReader:
 
     def checkpoint(self) -> CheckpointRow | None:
         """The newest checkpoint of the tree over all records."""
-        with self._connection() as connection:
-            return read_checkpoint(connection.execute)
+        return self._read(read_checkpoint)
 
     def every_audit_id(self, *, page: int = PAGE) -> Iterator[bytes]:
         """The Audit-IDs of all records, as stored, in the order in which the store numbered them."""
         after = 0
         statement = "SELECT number, audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?"
         while rows := self._rows(statement, (after, page)):
-            yield from (row[1] for row in rows)
+            for number, audit_id in rows:
+                if type(audit_id) is not bytes:
+                    raise DamagedRow("record", str(number), "audit_id is of the wrong type")
+                yield audit_id
             after = rows[-1][0]
 
     def tile(self, level: int, number: int) -> bytes:
         """One tile of that tree."""
-        with self._connection() as connection:
-            return read_tile(connection.execute, level, number)
+        return self._read(lambda execute: read_tile(execute, level, number))
 
     def faults(self) -> list[str]:
         """What SQLite itself finds wrong with the file: a damaged index can hide a record from a walk."""
@@ -363,6 +417,13 @@ class RecordReader:
             return [text for (text,) in self._rows("PRAGMA integrity_check") if text != "ok"]
         except DamagedRecord as error:
             return [str(error)]
+
+    @contextmanager
+    def tables(self) -> Iterator[TableRows]:
+        """The rows as they are stored; see :class:`agtphost.stores.interfaces.ITableSource`."""
+        with self._connection() as connection:
+            upgrade.require_latest(connection, self._path)
+            yield TableRows(connection.execute)
 
     def close(self) -> None:
         """Let go of every connection; one in use goes when its read is over."""

@@ -22,6 +22,22 @@ class DamagedRecord(StoreError, DamagedEvidence):
     """A stored record is not what was signed. Never reported as a missing record."""
 
 
+class DamagedRow(DamagedRecord):
+    """
+    A row that no writer of this program wrote: a value of the wrong type, or one that cannot be.
+
+    :param table: its table.
+    :param row: its key, as text.
+    :param explanation: which column, and what is wrong with it.
+    """
+
+    def __init__(self, table: str, row: str, explanation: str) -> None:
+        super().__init__(f"table {table}, row {row}: {explanation}")
+        self.table = table
+        self.row = row
+        self.explanation = explanation
+
+
 class RecordKind(IntEnum):
     """What a record is, as a small number on disk."""
 
@@ -128,6 +144,9 @@ class CheckpointRow(NamedTuple):
     note: str
     """The signed note."""
 
+    previous: int = 0
+    """Size of the checkpoint before it; 0 for the first."""
+
 
 class ReservationRow(NamedTuple):
     """A keyed request."""
@@ -145,6 +164,21 @@ class ReservationRow(NamedTuple):
     owner: bytes | None = None
     """For whom it counts; None for nobody."""
 
+    seal: bytes = b""
+    """The host's signature over the claim; empty for one from before version 8 of the schema."""
+
+    record: int = 0
+    """Number of the record that answered it; 0 while it is unanswered, and for answers from before version 8."""
+
+
+class AnswerRow(NamedTuple):
+    """The answer of a keyed request, to be stored in its reservation."""
+
+    name: bytes
+    result: bytes
+    record: int
+    """Number of the record that is written with it."""
+
 
 class KeyedRow(NamedTuple):
     """What an agent's keyed requests take, or those of all agents together."""
@@ -158,6 +192,9 @@ class KeyedRow(NamedTuple):
 
     since: int
     """None of them is older."""
+
+    digest: bytes = b""
+    """Of the other columns; empty for a row from before version 8 of the schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,8 @@ def _fault(execute: Execute, number: int) -> str:
         return str(error)
     if row is None:
         return "is not there"
-    return "" if sha256(row[1]).digest() == row[0] else "is not what was signed"
+    sound = type(row[1]) is bytes and sha256(row[1]).digest() == row[0]
+    return "" if sound else "is not what was signed"
 
 
 def _told(execute: Execute, wrong: dict[int, str]) -> list[str]:
@@ -118,7 +119,9 @@ def _place(execute: Execute, number: int) -> str:
         ).fetchone()
     except sqlite3.DatabaseError:
         return ""
-    return "" if row is None else f": {row[1]} of chain {row[0].hex() or 'host'}"
+    if row is None or type(row[0]) is not bytes:
+        return ""
+    return f": {row[1]} of chain {row[0].hex() or 'host'}"
 
 
 def one_by_one(execute: Execute, chain: str, after: int, limit: int) -> Iterable[tuple[int, int | str]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -15,11 +15,15 @@ from zope.interface import implementer
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
 from agtphost.stores.folding import LogFolding
-from agtphost.stores.interfaces import IChainStore
+from agtphost.stores.interfaces import IChainStore, ITableSource
+from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.reading import FIND, RecordReader, read_checkpoint, read_tile
+from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
+    AnswerRow,
     CheckpointRow,
     DamagedRecord,
+    DamagedRow,
     HeadRow,
     ItemRow,
     KeyedRow,
@@ -29,6 +33,7 @@ from agtphost.stores.rows import (
     StoreError,
 )
 from agtphost.stores.soundness import looked_at
+from agtphost.stores.table_rows import TableRows
 
 ROWS = 128
 """Rows of one INSERT: enough for one statement a commit, few enough to keep each number compiled."""
@@ -64,12 +69,13 @@ _TILES_TAIL = (
     "ON CONFLICT (level, number) DO UPDATE SET hashes = excluded.hashes "
     "WHERE length(excluded.hashes) > length(tile.hashes)"
 )
-_RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result, owner)"
-_RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result)"
-_RESULTS_TAIL = "ON CONFLICT (name) DO UPDATE SET result = excluded.result"
+_USE = "SELECT owner, keys, octets, since, digest FROM keyed WHERE owner = ?"
+_RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result, owner, seal, record)"
+_RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result, record)"
+_RESULTS_TAIL = "ON CONFLICT (name) DO UPDATE SET result = excluded.result, record = excluded.record"
 
 
-@implementer(IChainStore)
+@implementer(IChainStore, ITableSource)
 class SQLiteStore:
     """
     A database file.
@@ -117,13 +123,22 @@ class SQLiteStore:
     def heads(self) -> dict[str, HeadRow]:
         heads = {}
         for agent_id, chain, number, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
-            if sha256(signed).digest() != audit_id:
+            check_row("chain", (chain, agent_id))
+            for name, value in (("seq", seq), ("issued_at", issued_at)):
+                if type(value) is not int or not 0 <= value < LARGEST:
+                    raise DamagedRow("record", str(number), f"{name} is {value!r}, which is no possible number")
+            if type(signed) is not bytes or sha256(signed).digest() != audit_id:
                 raise DamagedRecord(
                     f"{self.path}: the newest record of chain {agent_id.hex()!r}, record {seq}, is damaged. "
                     "`agtp audit verify` lists all that is; restore the store from a backup"
                 )
             heads[agent_id.hex()] = HeadRow(chain, number, seq, audit_id, issued_at)
         return heads
+
+    @contextmanager
+    def tables(self) -> Iterator[TableRows]:
+        """The rows as they are stored; see :class:`agtphost.stores.interfaces.ITableSource`."""
+        yield TableRows(self._execute)
 
     def damage(self) -> list[str]:
         return looked_at(self._execute)
@@ -157,7 +172,11 @@ class SQLiteStore:
 
     def lifecycle_states(self) -> dict[str, StateRow]:
         rows = self._execute("SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle")
-        return {row[0].hex(): StateRow(*row[1:]) for row in rows.fetchall()}
+        states: dict[str, StateRow] = {}
+        for row in rows.fetchall():
+            check_row("lifecycle", row)
+            states[row[0].hex()] = StateRow(*row[1:])
+        return states
 
     def lifecycle_status(self, agent_id: str) -> str | None:
         rows = self._execute("SELECT status FROM lifecycle WHERE agent_id = ?", (bytes.fromhex(agent_id),))
@@ -175,7 +194,10 @@ class SQLiteStore:
 
     def held(self) -> list[ItemRow]:
         rows = self._execute("SELECT kind, key, owner, version, expires_at, value FROM held ORDER BY kind, key")
-        return [ItemRow(*row) for row in rows.fetchall()]
+        found = rows.fetchall()
+        for row in found:
+            check_row("held", row)
+        return [ItemRow(*row) for row in found]
 
     def held_version(self, kind: str, key: str, now: int) -> int:
         found = self._execute(
@@ -197,8 +219,16 @@ class SQLiteStore:
     # The tree over all records
 
     def audit_ids(self, after: int, limit: int) -> list[bytes]:
-        rows = self._execute("SELECT audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?", (after, limit))
-        return [row[0] for row in rows.fetchall()]
+        rows = self._execute(
+            "SELECT number, audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
+        ).fetchall()
+        for expected, (number, audit_id) in enumerate(rows, after + 1):
+            if number != expected:
+                # Read on from here, one record with a number far beyond the others would be read for each number.
+                raise DamagedRow("record", str(expected), f"is not there, and the next one is {number}")
+            if type(audit_id) is not bytes:
+                raise DamagedRow("record", str(number), "audit_id is of the wrong type")
+        return [audit_id for _, audit_id in rows]
 
     def tile(self, level: int, number: int) -> bytes:
         return read_tile(self._execute, level, number)
@@ -210,7 +240,9 @@ class SQLiteStore:
         return read_checkpoint(self._execute)
 
     def put_checkpoint(self, row: CheckpointRow) -> None:
-        self._execute("INSERT OR REPLACE INTO checkpoint (size, issued_at, note) VALUES (?, ?, ?)", tuple(row))
+        self._execute(
+            "INSERT OR REPLACE INTO checkpoint (size, issued_at, note, previous) VALUES (?, ?, ?, ?)", tuple(row)
+        )
 
     # Reservations
 
@@ -219,32 +251,37 @@ class SQLiteStore:
         for start in range(0, len(names), ROWS):
             part = list(names[start : start + ROWS])
             rows = self._execute(
-                "SELECT name, digest, reserved_at, result, owner FROM reservation "
+                "SELECT name, digest, reserved_at, result, owner, seal, record FROM reservation "
                 f"WHERE name IN ({','.join('?' * len(part))})",
                 part,
             ).fetchall()
-            found.update((row[0], ReservationRow(*row)) for row in rows)
+            for row in rows:
+                check_row("reservation", row)
+                found[row[0]] = ReservationRow(*row)
         return found
 
     def put_reservations(self, rows: Sequence[ReservationRow]) -> None:
-        self._insert_all(_RESERVATIONS, 5, rows)
+        self._insert_all(_RESERVATIONS, 7, rows)
 
-    def put_results(self, results: Sequence[tuple[bytes, bytes]]) -> None:
-        rows = [(name, b"", 0, result) for name, result in results]
-        self._insert_all(_RESULTS, 4, rows, _RESULTS_TAIL)
-        self._octets += sum([len(result) for _, result in results])
+    def put_results(self, results: Sequence[AnswerRow]) -> None:
+        rows = [(answer.name, b"", 0, answer.result, answer.record) for answer in results]
+        self._insert_all(_RESULTS, 5, rows, _RESULTS_TAIL)
+        self._octets += sum([len(answer.result) for answer in results])
 
     def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         found: dict[bytes, KeyedRow] = {}
         for owner in owners:
-            row = self._execute("SELECT owner, keys, octets, since FROM keyed WHERE owner = ?", (owner,)).fetchone()
+            row = self._execute(_USE, (owner,)).fetchone()
             if row is not None:
+                check_row("keyed", row)
                 found[owner] = KeyedRow(*row)
         return found
 
     def put_keyed(self, rows: Iterable[KeyedRow]) -> None:
         for row in rows:
-            self._execute("INSERT OR REPLACE INTO keyed (owner, keys, octets, since) VALUES (?, ?, ?, ?)", tuple(row))
+            self._execute(
+                "INSERT OR REPLACE INTO keyed (owner, keys, octets, since, digest) VALUES (?, ?, ?, ?, ?)", tuple(row)
+            )
 
     # Upkeep
 
@@ -271,14 +308,7 @@ class SQLiteStore:
         if gone or expired:
             self._execute("BEGIN IMMEDIATE")
             try:
-                for name, owner, octets, reserved_at in gone:
-                    self._execute("DELETE FROM reservation WHERE name = ?", (name,))
-                    self._execute(
-                        "UPDATE keyed SET keys = keys - 1, octets = max(octets - ?, 0), since = max(since, ?) "
-                        "WHERE owner IN (?, ?)",
-                        (octets, reserved_at, owner, b"" if owner else None),
-                    )
-                    self._execute("DELETE FROM keyed WHERE owner IN (?, ?) AND keys <= 0", (owner, b""))
+                self._drop_reservations(gone)
                 for place in expired:
                     self._execute("DELETE FROM held WHERE kind = ? AND key = ?", place)
                 self._execute("COMMIT")
@@ -286,6 +316,25 @@ class SQLiteStore:
                 self.rollback()
                 raise
         return PRUNED_AT_ONCE in (len(gone), len(expired))
+
+    def _drop_reservations(self, gone: Sequence[tuple[bytes, bytes | None, int, int]]) -> None:
+        """
+        Delete reservations, and take them off what their agents have used.
+
+        :param gone: of each its name, its owner, the octets of its answer, and when it was made.
+        """
+        uses: dict[bytes, KeyedRow] = {}
+        for name, owner, octets, reserved_at in gone:
+            self._execute("DELETE FROM reservation WHERE name = ?", (name,))
+            for counted in (owner, b"") if owner else ():
+                use = uses.get(counted) or self.keyed((counted,)).get(counted)
+                if use is not None:
+                    octets_left, since = max(use.octets - octets, 0), max(use.since, reserved_at)
+                    uses[counted] = use._replace(keys=use.keys - 1, octets=octets_left, since=since)
+        self.put_keyed(sealed_use(use) for use in uses.values() if use.keys > 0)
+        for use in uses.values():
+            if use.keys <= 0:
+                self._execute("DELETE FROM keyed WHERE owner = ?", (use.owner,))
 
     def tidy(self) -> None:
         self._folding.idle(self._connection)

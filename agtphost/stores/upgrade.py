@@ -63,6 +63,16 @@ def version_of(connection: Connection, path: str) -> int:
     return version
 
 
+def require_latest(connection: Connection, path: str) -> None:
+    """
+    Refuse to read a database of an earlier version.
+
+    :raises StoreError: see :func:`version_of`; or it has to be brought up to date first.
+    """
+    if (version := version_of(connection, path)) != latest():
+        raise StoreError(f"{path} has schema version {version}; start the host once to bring it up to date")
+
+
 def bring_up(connection: Connection, path: str) -> None:
     """
     Apply the steps that a database lacks.

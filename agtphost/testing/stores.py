@@ -28,7 +28,7 @@ from agtphost.audit.writer import Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import Search, Selection, StoreError
-from agtphost.stores.rows import CheckpointRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
+from agtphost.stores.rows import AnswerRow, CheckpointRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
 from agtphost.stores.searching import LOOKED_AT, LOOKED_INSIDE
 
 ALICE, BOB = "a1" * 32, "b0" * 32
@@ -172,12 +172,12 @@ class StoreCases(ABC):
         """An answer joins its reservation; old ones go, but never one that is running."""
         store.begin()
         store.put_reservations([ReservationRow(bytes([n]), b"digest", 100 + n, None) for n in range(3)])
-        store.put_results([(b"\x01", b"answer")])
+        store.put_results([AnswerRow(b"\x01", b"answer", 7)])
         store.put_keyed([KeyedRow(b"o", 1, 2, 3)])
         store.commit()
         assert store.reservations([b"\x00", b"\x01", b"\x07"]) == {
             b"\x00": ReservationRow(b"\x00", b"digest", 100, None),
-            b"\x01": ReservationRow(b"\x01", b"digest", 101, b"answer"),
+            b"\x01": ReservationRow(b"\x01", b"digest", 101, b"answer", record=7),
         }
         assert store.keyed([b"o", b"x"]) == {b"o": KeyedRow(b"o", 1, 2, 3)}
         while store.forget(102, [b"\x00"], 0):

@@ -12,8 +12,9 @@ import pytest
 
 from agtphost.audit import checkpoint
 from agtphost.audit.chain import RecordSigner
+from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent, StoredRecord
-from agtphost.audit.merkle import root_of
+from agtphost.audit.merkle import leaf_hash, root_of
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.identity.jws import parse_unverified
@@ -169,23 +170,33 @@ def test_every_damaged_record_is_listed(run: Run, store: Path) -> None:
     assert [text.split(" of ")[0] for text in damaged] == ["record 2", "record 4"]
 
 
-def checkpointed(store: Path, folder: Path, ids: list[bytes]) -> None:
+def witnessed(folder: Path, ids: list[bytes]) -> Checkpoint:
     """What the host's witness file says when it has seen these records."""
     key = SigningKey.load(folder / "state/signing.key")
     issued = checkpoint.issue("localhost", len(ids), root_of(ids), key)
     (folder / "state/checkpoint.txt").write_text(issued.note)
+    return issued
+
+
+def checkpointed(store: Path, folder: Path, ids: list[bytes]) -> None:
+    """The same, and the checkpoint and its tile are in the store."""
+    issued = witnessed(folder, ids)
+    with sqlite3.connect(store) as database:
+        row = len(ids), 0, issued.note, 3 if len(ids) > 3 else 0
+        database.execute("INSERT OR REPLACE INTO checkpoint (size, issued_at, note, previous) VALUES (?, ?, ?, ?)", row)
+        database.execute("INSERT OR REPLACE INTO tile VALUES (0, 0, ?)", (b"".join(map(leaf_hash, ids)),))
 
 
 def test_verify_asks_the_witness_file(run: Run, store: Path, folder: Path) -> None:
     """A store that its witness contradicts is status 4: cut, rolled back, or another one; the true one is 0."""
     with sqlite3.connect(store) as database:
         ids = [row[0] for row in database.execute("SELECT audit_id FROM record ORDER BY number")]
-    checkpointed(store, folder, ids)
-    assert run("audit", "verify").exit_code == 0
     checkpointed(store, folder, ids[:3])
     assert run("audit", "verify").exit_code == 0
+    checkpointed(store, folder, ids)
+    assert run("audit", "verify").exit_code == 0
     for contradiction, word in (([*ids, b"x" * 32], "older copy"), ([b"x" * 32, *ids[1:]], "other records")):
-        checkpointed(store, folder, contradiction)
+        witnessed(folder, contradiction)
         result = run("audit", "verify", "--json")
         assert result.exit_code == 4
         [fault] = json.loads(result.stdout)["faults"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
@@ -13,7 +14,8 @@ import click
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.export import ExportError, verify_export
-from agtphost.audit.merkle import root_of
+from agtphost.audit.merkle import Frontier, leaf_hash
+from agtphost.audit.table_check import Expected, check_tables
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.audit.witness import WitnessFile
 from agtphost.cli.audit.answered import STDIN, conclude_answer
@@ -33,6 +35,8 @@ from agtphost.cli.target import signing_keys as local_keys
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, Selection, StoreError
+from agtphost.stores.interfaces import ITableSource
+from agtphost.stores.rows import DamagedRow
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:
@@ -168,6 +172,8 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
     seen = None if chains else _seen(config, keys, verifier)
     with open_records(config) as reader:
         walk(reader, verifier, chains)
+        if not chains:
+            compare_tables(reader, verifier, seen, signing=config.audit.signing)
         if why := "" if chains else _witnessed(reader, seen, config):
             verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
     return verifier.finish()
@@ -177,10 +183,30 @@ def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) 
     """Every record of a store, or of some of its chains, past a verifier; what SQLite finds wrong is a fault too."""
     for fault in reader.faults():
         verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
-    for selection in [Selection(chain=chain) for chain in chains] or [Selection()]:
-        found = reader.records(selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why))
-        for record in counted(found, "records verified"):
-            verifier.add(record)
+    try:
+        for selection in [Selection(chain=chain) for chain in chains] or [Selection()]:
+            found = reader.records(selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why))
+            for record in counted(found, "records verified"):
+                verifier.add(record)
+    except DamagedRow as error:
+        verifier.note_row(error.table, error.row, error.explanation)
+
+
+def compare_tables(reader: IRecordReader, verifier: Verifier, seen: Checkpoint | None, *, signing: bool) -> None:
+    """
+    Compare the tables of a store with what was signed, after its records were verified.
+
+    A store of a plugin has no tables that are known here: of that, only its records are verified.
+
+    :param seen: what the witness file has seen last.
+    :param signing: whether the host signs its records.
+    """
+    if not ITableSource.providedBy(reader):
+        return
+    expected = Expected(keys=verifier.keys if signing else None, now=int(time.time() * 1000), seen=seen)
+    with ITableSource(reader).tables() as rows:
+        for finding in check_tables(rows, expected, lambda found: counted(found, "records compared with the tables")):
+            verifier.note_row(*finding)
 
 
 def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) -> Checkpoint | None:
@@ -206,13 +232,15 @@ def _witnessed(reader: IRecordReader, seen: Checkpoint | None, config: Config) -
 
 def contradiction(reader: IRecordReader, seen: Checkpoint) -> str:
     """How the store contradicts a checkpoint that was made of it; empty where it does not."""
-    entries = list(islice(reader.every_audit_id(), seen.size))
-    if len(entries) < seen.size:
+    tree = Frontier()
+    for entry in islice(reader.every_audit_id(), seen.size):
+        tree.add(leaf_hash(entry))
+    if tree.size < seen.size:
         return (
-            f"has seen {seen.size} records, and the store has {len(entries)}: records are missing, or an older copy "
+            f"has seen {seen.size} records, and the store has {tree.size}: records are missing, or an older copy "
             "was restored"
         )
-    return "" if root_of(entries) == seen.root else f"has seen other records than the first {seen.size} of the store"
+    return "" if tree.root() == seen.root else f"has seen other records than the first {seen.size} of the store"
 
 
 def _wire(target: Target, chains: tuple[str, ...]) -> Report:
@@ -271,6 +299,7 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
                 "audit_id": fault.audit_id,
                 "signature_unverified": fault.signature_unverified,
                 "explanation": fault.explanation,
+                **({"table": fault.table, "row": fault.row} if fault.table else {}),
             }
             for fault in report.faults
         ],

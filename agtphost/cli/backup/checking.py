@@ -11,7 +11,7 @@ from pathlib import Path
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.verify import FaultKind, Report, Verifier
-from agtphost.cli.audit.verify import contradiction, walk
+from agtphost.cli.audit.verify import compare_tables, contradiction, walk
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import StoreError, open_reader
@@ -40,6 +40,7 @@ def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what:
     try:
         with closing(open_reader(f"sqlite:{store}")) as reader:
             walk(reader, verifier)
+            compare_tables(reader, verifier, None, signing=signing)
             row = reader.checkpoint()
             if row is not None:
                 try:

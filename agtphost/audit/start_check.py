@@ -1,0 +1,127 @@
+"""What a start compares of the tables of a store: what takes no longer with more records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from agtphost.audit.checkpoint import CheckpointError
+from agtphost.audit.keyed_check import KeyedCheck
+from agtphost.audit.merkle import ProofError, Tree
+from agtphost.audit.record_check import AUDIT_ID, CHAIN, NUMBER, PREVIOUS, SEQ, Finding, RecordExaminer, findings_of
+from agtphost.audit.table_check import Expected, absent, live_after, named, read_note
+from agtphost.stores.interfaces import ITableRows
+from agtphost.stores.row_shapes import find_flaw, row_name
+from agtphost.stores.rows import DamagedRow
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+
+AT_START = 8_192
+"""Of the records since the newest checkpoint: as many as it is ever behind are compared at a start."""
+
+COUNTED_AT_START = 50_000
+"""Keyed requests: a start counts them where there are no more, in some hundredths of a second."""
+
+NEWEST = 256
+"""Records before the newest checkpoint that a start looks at."""
+
+
+@dataclass(frozen=True)
+class StartReport:
+    """What a start finds; see ``docs/evidence.rst``."""
+
+    fatal: Sequence[Finding]
+    """In what the next record or checkpoint rests on."""
+
+    told: Sequence[Finding]
+    """In anything else."""
+
+
+def check_start(rows: ITableRows, expected: Expected) -> StartReport:
+    """Compare what is cheap: chains and their newest records, the newest checkpoint, and what came after it."""
+    fatal: list[Finding] = []
+    told: list[Finding] = []
+    examiner = RecordExaminer()
+    chains: dict[Any, str] = {}
+    for row in rows.chains():
+        if flaw := find_flaw("chain", row):
+            fatal.append(Finding("chain", row_name("chain", row), flaw))
+        else:
+            chains[row[0]] = row[1].hex()
+    for chain in rows.chains_of_records():
+        newest = rows.newest_record(chain) if chain in chains else None
+        if newest is None:
+            fatal.append(Finding("chain", str(chain), "is not there, and records name it"))
+        else:
+            fatal += _row_findings(newest, examiner, chains) or _follows(rows, newest, examiner)
+    last, size = rows.last_number(), rows.newest_size()
+    fatal += _newest_checkpoint(rows, expected, size)
+    for number, row in enumerate(islice(rows.records(size, last), AT_START), size + 1):
+        if row[NUMBER] != number:
+            fatal.append(absent(number, row[NUMBER] - 1))
+            break
+        fatal += _row_findings(row, examiner, chains)
+    # The look at the newest records has told of a page that cannot be read.
+    with suppress(DamagedRow):
+        for row in rows.records(max(0, last - NEWEST), min(last, size)):
+            told += _row_findings(row, examiner, chains)
+    every = next((row for row in rows.keyed() if row[0] == b""), None)
+    if every is None or type(every[1]) is not int or every[1] <= COUNTED_AT_START:
+        told += named(KeyedCheck(rows, expected.keys, live_after(rows, expected)).uses())
+    return StartReport(list(dict.fromkeys(fatal)), [each for each in dict.fromkeys(told) if each not in fatal])
+
+
+def _row_findings(row: Sequence[Any], examiner: RecordExaminer, chains: Mapping[Any, str]) -> list[Finding]:
+    """Findings of one record by itself; of one whose octets are not those that were signed, the store tells."""
+    examined = examiner.examine(row)
+    if type(row[AUDIT_ID]) is bytes and row[AUDIT_ID] != examined.audit_id:
+        return []
+    found = findings_of(row, examined)
+    if examined.agent_id is not None and chains.get(row[CHAIN]) != examined.agent_id:
+        explanation = f"chain is {row[CHAIN]!r}, and it was signed for {examined.agent_id or 'the host'}"
+        found.append(Finding("record", row_name("record", row), explanation))
+    return found
+
+
+def _follows(rows: ITableRows, row: Sequence[Any], examiner: RecordExaminer) -> list[Finding]:
+    """Findings of the columns that say where a record is in its chain, by the record before it."""
+    name, payload = row_name("record", row), examiner.examine(row).payload
+    before = rows.record(row[PREVIOUS])
+    audit_id, seq = (ZERO_AUDIT_ID, 0) if before is None else (before[AUDIT_ID], before[SEQ])
+    if type(audit_id) is bytes:
+        audit_id = audit_id.hex()
+    if payload is not None and payload.get("previous_audit_id") != audit_id:
+        return [Finding("record", name, f"previous is {row[PREVIOUS]}, and it follows another record")]
+    if row[SEQ] - 1 != seq:
+        return [Finding("record", name, f"seq is {row[SEQ]}, and that of the record before it is {seq!r}")]
+    return []
+
+
+def _newest_checkpoint(rows: ITableRows, expected: Expected, size: int) -> list[Finding]:
+    if size == 0:
+        return []
+    row = next(rows.checkpoints(size - 1))
+    name = row_name("checkpoint", row)
+    if flaw := find_flaw("checkpoint", row):
+        return [Finding("checkpoint", name, flaw)]
+    try:
+        found = read_note(row[2], expected.keys)
+    except CheckpointError as error:
+        return [Finding("checkpoint", name, f"note cannot be believed: {error}")]
+    if found.size != size:
+        return [Finding("checkpoint", name, f"note is a checkpoint of {found.size} records")]
+
+    def tile(level: int, number: int) -> bytes:
+        hashes, _ = rows.tile(level, number)
+        return hashes if type(hashes) is bytes else b""
+
+    try:
+        if Tree(tile, size).root() == found.root:
+            return []
+        why = "its root is not that of the stored tiles"
+    except ProofError as error:
+        why = f"its tree cannot be read: {error}"
+    edge = [f"{level} {(size - 1) >> (8 * (level + 1))}" for level in range(8) if size >> (8 * level)]
+    return [Finding("checkpoint", name, f"{why}; one of the tiles {', '.join(edge)} is damaged")]

@@ -1,0 +1,137 @@
+"""Rows of a database as they are stored, for who compares them with what was signed: nothing is believed here."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.stores import soundness
+from agtphost.stores.interfaces import ITableRows
+from agtphost.stores.row_shapes import COLUMNS
+from agtphost.stores.rows import DamagedRow
+
+PAGE = 500
+"""Rows of one read."""
+
+_FIRST = -(2**63)
+
+_SUMS = """
+    SELECT owner, count(*), sum(coalesce(length(result), 0)), min(CASE WHEN reserved_at > ? THEN reserved_at END),
+        max(length(seal) > 0)
+    FROM reservation WHERE owner IS NOT NULL GROUP BY owner ORDER BY owner
+"""
+
+_CHAINS_OF_RECORDS = """
+    WITH RECURSIVE named (chain) AS (
+        SELECT min(chain) FROM record
+        UNION ALL
+        SELECT (SELECT min(chain) FROM record WHERE chain > named.chain) FROM named WHERE named.chain IS NOT NULL
+    )
+    SELECT chain FROM named WHERE chain IS NOT NULL
+"""
+"""The chains that records name, by the index over (chain, seq): one search per chain."""
+
+_NEWEST = """
+    SELECT {columns} FROM record WHERE chain = ? ORDER BY seq DESC LIMIT 1
+"""
+
+
+@implementer(ITableRows)
+class TableRows:
+    """
+    Reads one database through one connection.
+
+    :param execute: that of the connection.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+
+    def _rows(self, table: str, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """:raises DamagedRow: a page of the database is damaged."""
+        try:
+            yield from self._execute(statement, parameters)
+        except sqlite3.DatabaseError as error:
+            if not soundness.malformed(error):
+                raise
+            raise DamagedRow(table, "(unknown)", f"the table cannot be read: {error}") from error
+
+    def _one(self, table: str, statement: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        return next(iter(list(self._rows(table, statement, parameters))), None)
+
+    def begin(self) -> None:
+        self._execute("BEGIN")
+
+    def end(self) -> None:
+        self._execute("ROLLBACK")
+
+    def last_number(self) -> int:
+        row = self._one("record", "SELECT coalesce(max(number), 0) FROM record")
+        return 0 if row is None else int(row[0])
+
+    def newest_size(self) -> int:
+        row = self._one("checkpoint", "SELECT coalesce(max(size), 0) FROM checkpoint")
+        return 0 if row is None else int(row[0])
+
+    def chains(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows("chain", f"SELECT {COLUMNS['chain']} FROM chain ORDER BY number")
+
+    def chains_of_records(self) -> Iterator[Any]:
+        return (row[0] for row in self._rows("record", _CHAINS_OF_RECORDS))
+
+    def newest_record(self, chain: int) -> tuple[Any, ...] | None:
+        return self._one("record", _NEWEST.format(columns=COLUMNS["record"]), (chain,))
+
+    def records(self, after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
+        at = _FIRST if after is None else after
+        comparison = ">=" if after is None else ">"
+        while True:
+            statement = (
+                f"SELECT {COLUMNS['record']} FROM record WHERE number {comparison} ? AND number <= ? "
+                f"ORDER BY number LIMIT {PAGE}"
+            )
+            rows = list(self._rows("record", statement, (at, upto)))
+            yield from rows
+            if len(rows) < PAGE:
+                return
+            at, comparison = rows[-1][0], ">"
+
+    def record(self, number: int) -> tuple[Any, ...] | None:
+        return self._one("record", f"SELECT {COLUMNS['record']} FROM record WHERE number = ?", (number,))
+
+    def checkpoints(self, after: int | None) -> Iterator[tuple[Any, ...]]:
+        at, comparison = (_FIRST, ">=") if after is None else (after, ">")
+        while True:
+            statement = (
+                f"SELECT {COLUMNS['checkpoint']} FROM checkpoint WHERE size {comparison} ? ORDER BY size LIMIT {PAGE}"
+            )
+            rows = list(self._rows("checkpoint", statement, (at,)))
+            yield from rows
+            if len(rows) < PAGE:
+                return
+            at, comparison = rows[-1][0], ">"
+
+    def tile(self, level: int, number: int) -> tuple[Any, int]:
+        row = self._one(
+            "tile",
+            "SELECT (SELECT hashes FROM tile WHERE level = ? AND number = ?), "
+            "(SELECT coalesce(max(size), 0) FROM checkpoint)",
+            (level, number),
+        )
+        assert row is not None
+        return row[0], row[1]
+
+    def tile_places(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows("tile", "SELECT level, number FROM tile")
+
+    def reservations(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows("reservation", f"SELECT {COLUMNS['reservation']} FROM reservation ORDER BY rowid")
+
+    def keyed(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows("keyed", f"SELECT {COLUMNS['keyed']} FROM keyed ORDER BY owner")
+
+    def keyed_sums(self, live_after: int) -> Iterator[tuple[Any, ...]]:
+        return self._rows("reservation", _SUMS, (live_after,))
