@@ -177,6 +177,12 @@ class Draft:
     began: float | None = None
     """When the call came in that this record ends, in seconds since the Unix epoch; None where it ends none."""
 
+    grows: Callable[[int], None] | None = None
+    """
+    Called with the octets that :attr:`changes` add to the store, once there is room for them and before anything is
+    written; what it raises is what comes of the draft.
+    """
+
     inner: bool = False
     """Whether nobody outside is answered with it: this host made the call, and goes on as soon as it is written."""
 

@@ -221,6 +221,12 @@ class Ledger:
                 submission.admitted = self._held.admit(draft.changes, proven=draft.proven)
             except StateFull as full:
                 return fail(full)
+            if draft.grows is not None:
+                try:
+                    draft.grows(submission.admitted.octets)
+                except Exception as objection:
+                    self._held.settle(submission.admitted)
+                    return fail(objection)
             draft.changes = submission.admitted.changes
         self._collecting.add(submission, len(draft.result))
         return deferred

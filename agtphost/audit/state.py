@@ -43,6 +43,9 @@ FEW = 10
 LOOKS = 16
 """Of these, between two looks at the clock."""
 
+ROW_OCTETS = 512
+"""What an item takes in the store besides its JSON."""
+
 SHARE = TURN / 4
 """Seconds that one go takes."""
 
@@ -63,7 +66,14 @@ class Admitted:
     """Those that were asked for, and the removals that make room for them."""
 
     loads: list[tuple[str, str, str, int, int]] = field(default_factory=list)
+    """Kind, key, owner, 1 for a new item, and the octets by which it grows."""
+
     going: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def octets(self) -> int:
+        """What the store grows by: the JSON of the items, and their rows and index entries."""
+        return sum(octets + new * ROW_OCTETS for _, _, _, new, octets in self.loads)
 
 
 class StateTable:

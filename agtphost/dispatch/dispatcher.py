@@ -23,6 +23,7 @@ from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, pat
 from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import StoppedAgent
+from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.passage import Passage
@@ -30,12 +31,13 @@ from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
+from agtphost.dispatch.spending import Place, charge_changes, charge_record
 from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer
 from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import log_unbelieved
-from agtphost.dispatch.waiting import bounded, resumed
+from agtphost.dispatch.waiting import bounded, in_time, resumed
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
 from agtphost.handlers.calls import CALL
@@ -83,6 +85,7 @@ class Dispatcher:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._approvals, self.aside, self._now = approvals, aside, now
+        self.charges = next((gate for gate in gates if isinstance(gate, RateGate)), None)
         self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
         self._tracer = tracer
@@ -92,9 +95,11 @@ class Dispatcher:
         self._clock, self._deadlines, self._timeout = clock, Deadlines(clock), timeout
         self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
 
-    async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
-        """Answer one request; see :class:`agtphost.iagtp.IDispatcher`."""
-        exchange = Exchange(request, peer, self._now())
+    async def dispatch(
+        self, request: Request, peer: Peer, interim: Interim | None = None, place: Place | None = None
+    ) -> Response:
+        """Answer one request; see :class:`agtphost.iagtp.IDispatcher`. ``place``: of a call that a handler makes."""
+        exchange = Exchange(request, peer, self._now(), place=place)
         outer, call = CALL.get(), exchange.call
         call.response_id = new_id(exchange.now)
         CALL.set(call)
@@ -271,12 +276,12 @@ class Dispatcher:
                     answer = ended.value
                 else:
                     leaving = self._leaving(exchange, binding)
-                    answer = await _in_time(resumed(answer, first, seconds, self._deadlines, leaving), seconds)
+                    answer = await in_time(resumed(answer, first, seconds, self._deadlines, leaving), seconds)
             elif type(answer) is not dict and inspect.isawaitable(answer):
                 deferred = cast("Deferred[Any]", answer)
                 if not deferred.called:
                     deferred = bounded(deferred, seconds, self._clock, self._leaving(exchange, binding))
-                answer = await _in_time(deferred, seconds)
+                answer = await in_time(deferred, seconds)
             if type(answer) is not dict and not built_in:
                 checked(answer)
         except EndpointError as error:
@@ -306,6 +311,9 @@ class Dispatcher:
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
         """What an operator's code sees."""
         invocation = Invocation(self, exchange, interim)
+        handler = exchange.binding.handler  # type: ignore[union-attr]
+        if handler.kind == "composition":
+            invocation.announce(handler.steps)  # type: ignore[attr-defined]
         return EndpointContext(
             input=exchange.input,
             method=exchange.method,
@@ -401,7 +409,9 @@ class Dispatcher:
         response_id = new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.reservation, draft.inner = None, interim is None
+        charge_changes(self.charges, exchange, draft)
         sealed = await made_durable(self._ledger, exchange, draft, performed=True, taken=taken_meanwhile)
+        charge_record(self.charges, exchange, draft, sealed)
         if interim is not None:
             interim(self._sealer.response(exchange, outcome, response_id, sealed))
         return sealed.audit_id
@@ -424,6 +434,8 @@ class Dispatcher:
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
         draft.changes += following.changes(exchange, outcome)
+        if draft.changes:
+            charge_changes(self.charges, exchange, draft, outcome)
         if outcome.continuation:
             draft.reservation = None
         else:
@@ -438,6 +450,8 @@ class Dispatcher:
         except (StaleLifecycle, StateFull) as error:
             late = no_room(error) if isinstance(error, StateFull) else changed_meanwhile()
             return await self._seal(exchange, self._sealer.refusal(exchange, late), performed=performed)
+        except Refusal as refusal:
+            return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
         except StaleChange:
             return await self._seal(exchange, self._stale(exchange, outcome), performed=performed)
         except LedgerUnavailable as error:
@@ -445,6 +459,7 @@ class Dispatcher:
                 # Else the ledger said why, once: a line for each request would fill what is left of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id, draft.began)
+        charge_record(self.charges, exchange, draft, sealed)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
         following.kept(exchange, outcome)
@@ -482,19 +497,3 @@ class Dispatcher:
         sealed = self._ledger.submit_undurable(draft)
         exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)
-
-
-async def _in_time(handler: Deferred[Any], seconds: float) -> Any:
-    """
-    What a handler comes to that is waited for.
-
-    :raises Refusal: 408 where it took too long.
-    """
-    try:
-        return await handler
-    except TimeoutError:
-        raise Refusal(
-            Reason.TIMEOUT,
-            f"The call did not end within {seconds:g} seconds.",
-            remedy="Ask for less, or have the operator raise the endpoint's timeout.",
-        ) from None

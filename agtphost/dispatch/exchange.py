@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
@@ -21,6 +21,9 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Assurance, Peer, state_owner
 from agtphost.wire.events import Request
+
+if TYPE_CHECKING:
+    from agtphost.dispatch.spending import Place
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -46,6 +49,12 @@ class Exchange:
 
     call: Call = field(default_factory=Call)
     """What the lines of the log name it by."""
+
+    place: Place | None = None
+    """Of an inner call: where it is among the calls of the request from outside; None of all others."""
+
+    stored: int = 0
+    """Octets that the store has taken because of it, records of interim messages included."""
 
     # Written by the framing gate, once their syntax is known to be good.
     agent_id: str | None = None
@@ -158,6 +167,6 @@ class Exchange:
 
         :param now: seconds since the epoch.
         """
-        fresh = Exchange(self.request, self.peer, now, self.call)
+        fresh = Exchange(self.request, self.peer, now, self.call, self.place, self.stored)
         for each in fields(fresh):
             setattr(self, each.name, getattr(fresh, each.name))

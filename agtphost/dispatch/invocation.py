@@ -10,6 +10,7 @@ from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.spending import Charges, InnerCalls, Place
 from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
@@ -44,10 +45,6 @@ Fields = tuple[tuple[str, str], ...]
 LONG = 32_768
 """Octets of an answer that are worth a thread."""
 
-MAX_DEPTH = 10
-"""Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
-
-
 Interim = Callable[[Response], None]
 """Sends an interim message."""
 
@@ -57,8 +54,11 @@ class Dispatches(Protocol):
 
     under_way: UnderWay
     aside: Aside | None
+    charges: Charges | None
 
-    async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
+    async def dispatch(
+        self, request: Request, peer: Peer, interim: Interim | None = None, place: Place | None = None
+    ) -> Response:
         """Answer one request."""
 
     async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
@@ -89,12 +89,13 @@ class Invocation:
     authority can shrink on the way, never grow (T-SC-50).
     """
 
-    __slots__ = ("_dispatcher", "_exchange", "_heads", "_inner", "_inside", "_interim", "_lasting", "_usual")
+    __slots__ = ("_calls", "_dispatcher", "_exchange", "_heads", "_inner", "_inside", "_interim", "_lasting", "_usual")
 
     def __init__(self, dispatcher: Dispatches, exchange: Exchange, interim: Interim | None) -> None:
         self._dispatcher = dispatcher
         self._exchange = exchange
         self._interim = interim
+        self._calls: InnerCalls | None = None
         # Alike for every call that it makes, and a BATCH makes many.
         self._inner: Peer | None = None
         self._inside: _Inside | None = None
@@ -187,17 +188,26 @@ class Invocation:
         :param relay: gets its interim messages, which it is asked for then.
         :param key: an Idempotency-Key of the caller's; empty for none.
         :param follow: what becomes true with the record of the call.
-        :raises Refusal: calls inside calls go too deep.
+        :raises Refusal: calls inside calls go too deep, or are too many, or the caller's rate is used up.
         """
-        _require_room(self._exchange.peer)
+        place = self._made().enter(method)
         inner = self._caller() if follow is None else replace(self._caller(), follow=follow)
         kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(
             method, path, input, kept=kept, stream=relay is not None, key=key, alone=follow is not None
         )
-        response = await self._dispatcher.dispatch(request, inner, relay)
+        response = await self._dispatcher.dispatch(request, inner, relay, place)
         self._note(response)
         return response
+
+    def announce(self, calls: int, *, lists: bool = False, alone: bool = False) -> None:
+        """Charge for calls before the first of them; see :meth:`.InnerCalls.announce`."""
+        self._made().announce(calls, lists=lists, alone=alone)
+
+    def _made(self) -> InnerCalls:
+        if self._calls is None:
+            self._calls = InnerCalls(self._exchange, self._dispatcher.charges)
+        return self._calls
 
     def _note(self, response: Response) -> None:
         """A call ended in the course of this one: its record is named by this one's."""
@@ -275,11 +285,11 @@ class Invocation:
         :param path: at the delegatee, ``/agents/NAME/...``.
         """
         exchange = self._exchange
-        _require_room(exchange.peer)
+        place = self._made().enter(method)
         peer = _inner(exchange, delegation=lineage, approved="")
         kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(method, path, input, lineage.scope, session_id, kept)
-        response = await self._dispatcher.dispatch(request, peer)
+        response = await self._dispatcher.dispatch(request, peer, None, place)
         self._note(response)
         return response
 
@@ -435,11 +445,6 @@ def inner_request(
     :param headers: of content type JSON.
     """
     return _Head(method, path, headers).request(input, stream=stream)
-
-
-def _require_room(peer: Peer) -> None:
-    if peer.depth >= MAX_DEPTH:
-        raise Refusal(Reason.INVOCATION_TOO_DEEP, f"Calls inside calls go {MAX_DEPTH} deep at most.")
 
 
 def awaits_approval(status: int, body: Any) -> bool:

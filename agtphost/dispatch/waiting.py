@@ -11,7 +11,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from agtphost.errors import Refusal
 from agtphost.handlers.deadlines import Deadlines
+from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.dispatch.running import Leaving
@@ -162,3 +164,19 @@ def resumed(
     course = _Course(begun, working, seconds, deadlines, leaving)
     working.addBoth(course.advance)
     return course.answer
+
+
+async def in_time(handler: Deferred[Any], seconds: float) -> Any:
+    """
+    What a handler comes to that is waited for.
+
+    :raises Refusal: 408 where it took too long.
+    """
+    try:
+        return await handler
+    except TimeoutError:
+        raise Refusal(
+            Reason.TIMEOUT,
+            f"The call did not end within {seconds:g} seconds.",
+            remedy="Ask for less, or have the operator raise the endpoint's timeout.",
+        ) from None

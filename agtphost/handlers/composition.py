@@ -49,6 +49,11 @@ class Composition:
         self._clock = clock
         self._aside = aside
 
+    @property
+    def steps(self) -> int:
+        """How many calls are made in any case: steps with ``when`` may be left out."""
+        return sum(1 for step in self.recipe.steps if step.when is None)
+
     def handle(self, context: EndpointContext) -> Deferred[Any]:
         """Run the recipe for one caller."""
         return Run(self.recipe, context, self._clock, self._aside).start()

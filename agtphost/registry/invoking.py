@@ -114,6 +114,7 @@ class Invoking:
             raise parameters.invalid("batch", "A batch is answered as a whole, and not as a stream.", "Ask for none.")
         self.cards.target(context, card_id)
         action = {name: context.input[name] for name in ("action",) if name in context.input}
+        context.invocation.announce(len(batch), lists=True)
         told = []
         for given in batch:
             asked = {**action, "parameters": given}

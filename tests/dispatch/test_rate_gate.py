@@ -106,11 +106,25 @@ def test_an_issuer_is_not_held_up_by_its_address() -> None:
     assert limited.ask("REVOKE", "/nowhere", peer=registrar).status == 404
 
 
-def test_calls_inside_calls_are_not_counted() -> None:
-    """What a request does inside the host belongs to the request that was counted."""
+def test_calls_that_the_host_makes_for_an_agent_are_counted() -> None:
+    """A step of a workflow that goes on by itself counts as a request of the agent in whose name it is made."""
     limited = Limited()
     inner = Peer(address="10.0.0.1", certificate=certificate(), depth=1)
-    assert [limited.ask(peer=inner).status for _ in range(9)] == [200] * 9
+    assert [limited.ask(peer=inner).status for _ in range(6)] == [200] * 5 + [429]
+    assert limited.ask().status == 429
+
+
+def test_several_calls_are_taken_together_or_not_at_all() -> None:
+    """Calls that are announced take no part of an allowance that has too few; what is left is told exactly."""
+    allowances = Allowances(60, 60.0)
+    assert (allowances.most, allowances.left("one", 0.0)) == (60, 60)
+    assert not allowances.take("one", 0.0, 50)
+    assert (allowances.left("one", 0.0), allowances.take("one", 0.0, 11)) == (10, 1.0)
+    assert not allowances.take("one", 0.0, 10)
+    assert (allowances.left("one", 0.0), allowances.left("one", 3.0)) == (0, 3)
+    allowances.owe("one", 3.0, 5)
+    assert (allowances.left("one", 3.0), allowances.left("one", 5.0), allowances.left("one", 6.0)) == (0, 0, 1)
+    assert allowances.take("two", 0.0, 61) == 1.0, "more than there ever is"
 
 
 def test_the_tables_are_bounded_by_last_use() -> None:

@@ -10,15 +10,18 @@ of its own: whatever else an agent did, its call for a human gets through.
 
 An allowance is one number, the time at which the caller would be owed
 nothing (the generic cell rate algorithm): a bucket that refills by itself.
+Calls that a request makes inside this host, and what it stores, are charged to
+the same allowances (:mod:`agtphost.dispatch.spending`).
 """
 
 from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -82,9 +85,9 @@ class Allowances:
     def __len__(self) -> int:
         return len(self._owed)
 
-    def take(self, who: object, now: float) -> float:
+    def take(self, who: object, now: float, calls: int = 1) -> float:
         """
-        Count one request.
+        Count one request, or so many calls that are made for one.
 
         :return: 0.0 where it is allowed, otherwise in how many seconds one will be; then nothing is counted.
         """
@@ -93,15 +96,31 @@ class Allowances:
         due = owed.pop(who, now)
         if due < now:
             due = now
-        early = due - now - self._tolerance
+        early = due + (calls - 1) * self._interval - now - self._tolerance
         # A millionth of a second is rounding, not haste.
         if early > 1e-6:
             owed[who] = due
             return early
-        owed[who] = due + self._interval
+        owed[who] = due + calls * self._interval
         if len(owed) > self._most:
             del owed[next(iter(owed))]
         return 0.0
+
+    def owe(self, who: object, now: float, calls: int) -> None:
+        """Count so many calls, allowed or not; a negative number gives calls back."""
+        self._owed[who] = max(self._owed.pop(who, now), now) + calls * self._interval
+        if len(self._owed) > self._most:
+            del self._owed[next(iter(self._owed))]
+
+    def left(self, who: object, now: float) -> int:
+        """How many calls are allowed at this moment."""
+        early = max(self._owed.get(who, now), now) - now - self._tolerance
+        return 0 if early > 1e-6 else int((1e-6 - early) / self._interval) + 1
+
+    @property
+    def most(self) -> int:
+        """How many calls are allowed at one moment at the most."""
+        return int((self._tolerance + 1e-6) / self._interval) + 1
 
 
 @lru_cache(maxsize=4096)
@@ -115,10 +134,19 @@ def address_origin(address: str) -> str:
         return address
 
 
+class _Account(NamedTuple):
+    """One of the allowances that a call is counted in."""
+
+    allowances: Allowances
+    who: str
+    scope: str
+    per_minute: int
+
+
 @implementer(IGate)
 class RateGate:
     """
-    Counts each request from outside once, whatever it calls inside.
+    Counts each request from outside, and what is charged to it besides: calls inside this host, and octets stored.
 
     :param limits: with the requests per minute of everybody, and the addresses that are not counted.
     :param now: seconds from any start, never going back.
@@ -164,6 +192,9 @@ class RateGate:
     def check(self, exchange: Exchange) -> None:
         peer = exchange.peer
         if peer.depth:
+            if exchange.place is None:
+                # No request makes it: a workflow goes on by itself, in its caller's name.
+                self.charge(exchange, exchange.request.method, 1)
             return
         exchange.counted = True
         caller = exchange.caller
@@ -181,6 +212,42 @@ class RateGate:
             wait = principals.take(owner, now)
             if wait:
                 raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
+
+    def charge(self, exchange: Exchange, method: str, calls: int, octets: int = 0) -> None:
+        """See :class:`agtphost.dispatch.spending.Charges`."""
+        now = self._now()
+        taken: list[_Account] = []
+        for account in self._accounts(exchange, method):
+            wait = account.allowances.take(account.who, now, calls)
+            if wait:
+                for before in taken:
+                    before.allowances.owe(before.who, now, -calls)
+                raise self._too_many(account, calls, octets, wait, now)
+            taken.append(account)
+
+    def owe(self, exchange: Exchange, calls: int) -> None:
+        """See :class:`agtphost.dispatch.spending.Charges`."""
+        now = self._now()
+        for account in self._accounts(exchange, exchange.request.method):
+            account.allowances.owe(account.who, now, calls)
+
+    def _accounts(self, exchange: Exchange, method: str) -> Iterator[_Account]:
+        """What :meth:`check` counts a request of the same caller in."""
+        peer, caller, limits = exchange.peer, exchange.caller, self._limits
+        kind = CLASSES.get(method, ACT)
+        if caller is not None:
+            proven = exchange.assurance is Assurance.CERTIFICATE
+            own = (self._agents if proven else self._claimed)[kind]
+            yield _Account(own, caller.agent_id, f"agent:{kind}", limits.requests_per_minute)
+            if caller.owner_id is not None and kind is not ESCALATE:
+                together = self._principals if proven else self._claimed_principals
+                yield _Account(together, caller.owner_id, "principal", limits.requests_per_minute_per_principal)
+        elif peer.certificate is not None and peer.certificate.agent_id is None:
+            who = peer.certificate.sha256
+            yield _Account(self._agents[kind], who, f"certificate:{kind}", limits.requests_per_minute)
+        elif not self._exempt(peer.address):
+            who = address_origin(peer.address)
+            yield _Account(self._anonymous, who, "address", limits.anonymous_requests_per_minute)
 
     def _nameless(self, exchange: Exchange, now: float) -> None:
         """By certificate where it names no agent, as those of issuers who change lifecycles; else by address."""
@@ -208,6 +275,32 @@ class RateGate:
             f"More than {per_minute} requests in a minute ({scope.partition(':')[0]}).",
             remedy=f"Wait {seconds} seconds.",
             details={"scope": scope, "limit_per_minute": per_minute, "retry_after_seconds": seconds},
+            headers=(("Retry-After", str(seconds)),),
+        )
+
+    def _too_many(self, account: _Account, calls: int, octets: int, wait: float, now: float) -> Refusal:
+        """The refusal of what a request would make or store inside this host: what it costs, and what is left."""
+        allowances, per_minute = account.allowances, account.per_minute
+        self._log(account.who, account.scope, per_minute, now)
+        seconds, left, most = max(1, ceil(wait)), allowances.left(account.who, now), allowances.most
+        what = f"makes {calls} calls inside this host, each of which counts as a request"
+        remedy = f"Wait {seconds} seconds, or make at most {left} calls."
+        if octets:
+            what = f"stores {octets} octets, and counts as {calls} more for it"
+            remedy = f"Wait {seconds} seconds, or store less at once."
+        if calls > most:
+            remedy = "Store less in one request." if octets else f"Make at most {most} calls in one request."
+        return Refusal(
+            Reason.RATE_LIMITED,
+            f"The request {what}; {left} are left of {per_minute} in a minute ({account.scope.partition(':')[0]}).",
+            remedy=remedy,
+            details={
+                "scope": account.scope,
+                "limit_per_minute": per_minute,
+                "retry_after_seconds": seconds,
+                "cost": calls,
+                "left": left,
+            },
             headers=(("Retry-After", str(seconds)),),
         )
 

@@ -79,6 +79,7 @@ class Batch:
         calls.require_affordable(
             self._find, context.invocation.exchange, ((each.method, each.path) for each in ordered)
         )
+        context.invocation.announce(len(ordered), lists=True)
         making = _Making(context, ordered, self._aside, self._clock, partial=partial)
         outcomes = await making.make(1 if mode == SEQUENTIAL else self._at_once(ordered))
         failed = sum(1 for outcome in outcomes if not outcome["ok"])

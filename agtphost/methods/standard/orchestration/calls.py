@@ -81,11 +81,18 @@ def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS
             name, number, "has a path that is none", "Send a path that begins with /, and parameters beside it."
         )
     given, key = entry.get("parameters", {}), entry.get("idempotency_key", "")
+    if _is_card_batch(method, path, given):
+        raise wrong(name, number, "is a batch of a card, which no call inside another may be", "Call it by itself.")
     if not isinstance(given, dict):
         raise wrong(name, number, "has parameters that are no object", "Send parameters as an object.")
     if key != "" and not is_opaque_id(key):
         raise wrong(name, number, "has an idempotency_key that is none", "Send 1 to 128 visible ASCII characters.")
     return Ordered(number=number, method=method, path=path, parameters=given, key=key)
+
+
+def _is_card_batch(method: str, path: str, given: object) -> bool:
+    """Whether it is a card's batch of inputs, which is many calls as well."""
+    return method == "EXECUTE" and "/cards/" in path and isinstance(given, dict) and "batch" in given
 
 
 def wrong(name: str, number: int, says: str, remedy: str) -> Refusal:

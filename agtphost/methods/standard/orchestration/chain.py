@@ -84,6 +84,7 @@ class Chain:
 
     async def _taken(self, context: BuiltInContext, value: dict[str, Any], made: plan.Plan, now: float) -> Answer:
         workflows, owner, invocation = self._workflows, context.owner, context.invocation
+        invocation.announce(sum(1 for each in made.steps if each.step.when is None))
         run = workflows.begin(value, owner, made, invocation.ask)
         begun = (items.changed(value, owner, now, expected=0), items.begun(value["workflow_id"], owner, 1))
         said = {"workflow": {"workflow_id": value["workflow_id"], "state": items.RUNNING}}

@@ -86,7 +86,9 @@ class Procedures:
         if recipe.endpoint is not None and not recipe.endpoint.input_schema.is_valid(value):
             faults = recipe.endpoint.input_schema.faults(value)
             raise Refusal(Reason.INVALID_INPUT, details={"parameter": "input", "faults": faults})
-        result = await self._run(recipe, replace(context, input=value), seconds)
+        made = Composition(recipe, self._clock, self._aside)
+        context.invocation.announce(made.steps, alone=True)
+        result = await self._run(made, replace(context, input=value), seconds)
         return Answer(result={"procedure_id": name, "recipe": recipe.identifier, "result": result, "by": caller.name})
 
     def _require_needs(self, context: BuiltInContext, recipe: Recipe) -> None:
@@ -105,8 +107,8 @@ class Procedures:
         authority.require_scopes(exchange, whole)
         authority.require_assurance(exchange, whole)
 
-    async def _run(self, recipe: Recipe, context: BuiltInContext, seconds: float | None) -> Any:
-        running: Deferred[Any] = Composition(recipe, self._clock, self._aside).handle(context)
+    async def _run(self, made: Composition, context: BuiltInContext, seconds: float | None) -> Any:
+        running: Deferred[Any] = made.handle(context)
         if seconds is not None:
             running.addTimeout(seconds, self._clock)
         try:
