@@ -7,6 +7,7 @@ Nothing here goes through all of them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +25,14 @@ class StateFull(LedgerUnavailable):
     There is no room for an item, and nothing of its kind may go for it.
 
     :param in_all: whether all owners together have as many as there may be.
+    :param given: whether ``limit`` is the share of whoever causes such items.
     :param now: whether ``limit`` is the share that an owner has because of what the others have.
     """
 
-    def __init__(self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False) -> None:
-        whose = "all agents together" if in_all else "one agent"
+    def __init__(
+        self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
+    ) -> None:
+        whose = "all agents together" if in_all else f"one {holding.giver}" if given else "one agent"
         when = " beside what the others have at present" if now else ""
         super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here{when}.")
         self.holding = holding
@@ -74,6 +78,9 @@ class ItemTable:
     done: dict[str, Load] = field(default_factory=dict)
     """Of :attr:`loads`, the finished items, which go where room is wanted; with :data:`ALL` those of all."""
 
+    given: dict[str, Load] = field(default_factory=dict)
+    """Open items, there or on their way, by who caused them, where the kind has a :attr:`.Holding.giver`."""
+
     coming: dict[str, int] = field(default_factory=dict)
     """New keys that are under way, with how many changes make them."""
 
@@ -100,6 +107,20 @@ class ItemTable:
         if not own.items and not own.octets:
             del self.loads[owner]
 
+    def count_given(self, giver: str, items: int, octets: int) -> None:
+        """Count what somebody caused, or no longer."""
+        if not giver:
+            return
+        load = self.given.setdefault(giver, Load())
+        load.items += items
+        load.octets += octets
+        if not load.items and not load.octets:
+            del self.given[giver]
+
+    def giver_of(self, value: Mapping[str, Any]) -> str:
+        """Who caused an item; empty where its kind does not ask."""
+        return str(value.get(self.holding.giver) or "") if self.holding.giver else ""
+
     def put(self, item: StateItem) -> StateItem | None:
         """
         It came, or is another by now.
@@ -117,6 +138,7 @@ class ItemTable:
         if going:
             _add(self.gone, item, 1)
         if not self.is_finished(item):
+            self.count_given(self.giver_of(item.brief), 1, item.octets)
             for member in self.holding.indexed:
                 self.found_open[member, item.brief.get(member)] += 1
         else:
@@ -144,6 +166,7 @@ class ItemTable:
         if item.key in self.going:
             _add(self.gone, item, -1)
         if not self.is_finished(item):
+            self.count_given(self.giver_of(item.brief), -1, -item.octets)
             for member in self.holding.indexed:
                 place = member, item.brief.get(member)
                 self.found_open[place] -= 1
@@ -231,19 +254,22 @@ def over(table: ItemTable, owner: str, items: int, octets: int, proven: bool) ->
     return None
 
 
-def beyond_its_share(table: ItemTable, owner: str, octets: int) -> StateFull | None:
+def beyond_its_share(table: ItemTable, owner: str, octets: int, giver: str = "") -> StateFull | None:
     """
-    Whether a new item is more than an owner may have beside what the others have.
+    Whether a new item is more than an owner may have, or who causes it may cause, beside what the others have.
 
     What has finished goes where room is wanted, and counts for nobody; the first item of an owner needs room alone.
     """
-    holding, own, every = table.holding, table.open_of(owner), table.open_of(ALL)
-    if own.items <= 0 or holding.per_owner >= holding.in_all:
+    holding, every = table.holding, table.open_of(ALL)
+    if holding.per_owner >= holding.in_all:
         return None
-    share = fair_share(holding.in_all, every.items)
-    if own.items + 1 > share:
-        return StateFull(holding, share, "items", in_all=False, now=True)
-    share = fair_share(holding.octets_in_all, every.octets)
-    if own.octets + octets > share:
-        return StateFull(holding, share, "octets", in_all=False, now=True)
+    for own, given in ((table.open_of(owner), False), (table.given.get(giver, _NONE), True)):
+        if own.items <= 0:
+            continue
+        share = fair_share(holding.in_all, every.items)
+        if own.items + 1 > share:
+            return StateFull(holding, share, "items", in_all=False, now=True, given=given)
+        share = fair_share(holding.octets_in_all, every.octets)
+        if own.octets + octets > share:
+            return StateFull(holding, share, "octets", in_all=False, now=True, given=given)
     return None

@@ -223,7 +223,7 @@ class Ledger:
                 return fail(full)
             if draft.grows is not None:
                 try:
-                    draft.grows(submission.admitted.octets)
+                    draft.grows(submission.admitted.stored)
                 except Exception as objection:
                     self._held.settle(submission.admitted)
                     return fail(objection)

@@ -29,7 +29,7 @@ from agtphost.audit.items import item_of
 from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import Holding
+from agtphost.vocabulary.bounds import Holding, stored_octets
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
@@ -42,9 +42,6 @@ FEW = 10
 
 LOOKS = 16
 """Of these, between two looks at the clock."""
-
-ROW_OCTETS = 512
-"""What an item takes in the store besides its JSON."""
 
 SHARE = TURN / 4
 """Seconds that one go takes."""
@@ -66,14 +63,12 @@ class Admitted:
     """Those that were asked for, and the removals that make room for them."""
 
     loads: list[tuple[str, str, str, int, int]] = field(default_factory=list)
-    """Kind, key, owner, 1 for a new item, and the octets by which it grows."""
+    given: list[tuple[str, str, int, int]] = field(default_factory=list)
+    """Kind, who causes it, items and octets of what is new, where its kind asks who does."""
 
     going: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def octets(self) -> int:
-        """What the store grows by: the JSON of the items, and their rows and index entries."""
-        return sum(octets + new * ROW_OCTETS for _, _, _, new, octets in self.loads)
+    stored: int = 0
+    """Octets that the store grows by, its pages included."""
 
 
 class StateTable:
@@ -233,9 +228,11 @@ class StateTable:
                 table.coming[key] = left
             else:
                 del table.coming[key]
+        for kind, giver, items, octets in admitted.given:
+            self._tables[kind].count_given(giver, -items, -octets)
         for kind, key in admitted.going:
             self._tables[kind].stay(key)
-        admitted.loads, admitted.going = [], []
+        admitted.loads, admitted.given, admitted.going = [], [], []
 
     def _goes(self, admitted: Admitted, table: ItemTable, key: str) -> None:
         if table.go(key):
@@ -249,7 +246,8 @@ class StateTable:
         if not length:
             raise StateFull(table.holding, jsontext.KEPT_DEPTH, "arrays and objects inside each other", in_all=False)
         octets = length - (0 if known is None else known.octets)
-        if new and (full := beyond_its_share(table, change.owner, octets)) is not None:
+        giver = table.giver_of(change.value) if new else ""
+        if new and (full := beyond_its_share(table, change.owner, octets, giver)) is not None:
             raise full
         while (full := over(table, change.owner, int(new), max(octets, 0), proven)) is not None:
             oldest = self._oldest(table, change, full.in_all) if proven else None
@@ -259,8 +257,12 @@ class StateTable:
                 break  # What is there already may change: it never grows without bound.
             self._goes(admitted, table, oldest.key)
             yield Change(kind=change.kind, key=oldest.key, value=None, owner=oldest.owner)
+        admitted.stored += max(stored_octets(length) - (0 if known is None else stored_octets(known.octets)), 0)
         table.coming[change.key] = table.coming.get(change.key, 0) + 1
         table.count(change.owner, int(new), max(octets, 0))
+        if giver:
+            table.count_given(giver, 1, octets)
+            admitted.given.append((change.kind, giver, 1, octets))
         admitted.loads.append((change.kind, change.key, change.owner, int(new), max(octets, 0)))
 
     @staticmethod

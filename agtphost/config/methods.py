@@ -115,6 +115,13 @@ class CollectionSection(Section):
     max_items: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     """Items at most. They are in memory: 100,000 of 4 KiB are 0.5 to 1 GiB, which ``agtp check`` warns of."""
 
+    max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """
+    The part of ``max_items`` that one agent may have of what all others leave free; all agents of one owner together
+    have at most what two of them could take one after the other, three quarters. In a queue also the part of the items
+    in nobody else's hands that one agent may hold by PULL. 1: one agent may have everything.
+    """
+
     queue: bool = False
     """
     Whether it is a queue: SUBMIT puts items in, PULL hides them from others for a while, and CONFIRM takes them out.

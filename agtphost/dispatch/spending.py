@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from agtphost.audit.drafts import Draft, Sealed
-from agtphost.audit.state import ROW_OCTETS
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.outcome import Outcome
 from agtphost.errors import Refusal
+from agtphost.vocabulary.bounds import stored_octets
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.reasons import Reason
 
@@ -164,9 +164,9 @@ def charge_changes(charges: Charges | None, exchange: Exchange, draft: Draft, ou
 
 def charge_record(charges: Charges | None, exchange: Exchange, draft: Draft, sealed: Sealed) -> None:
     """Charge for a record that was stored, and for the answer that is kept with it; neither can be refused."""
-    octets = len(sealed.jws)
+    octets = len(sealed.jws) + len(exchange.request.path)
     if draft.reservation is not None:
-        octets += min(len(draft.result), ANSWERS.longest) + ROW_OCTETS
+        octets += stored_octets(min(len(draft.result), ANSWERS.longest))
     further = _further(exchange, octets)
     if further and charges is not None:
         charges.owe(exchange, further)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from agtphost.vocabulary.reasons import Reason
@@ -46,6 +47,12 @@ class Holding:
 
     indexed: tuple[str, ...] = ()
     """Members that items are found by."""
+
+    giver: str = ""
+    """
+    The member that names who caused an item, where it belongs to somebody else: one of :attr:`indexed`. Whoever causes
+    them has a share of the whole as owners have. Empty: the owner causes them itself.
+    """
 
     brief: tuple[str, ...] = ()
     """Further members that stay at hand where the whole of a long item does not."""
@@ -115,3 +122,34 @@ def fair_share(in_all: int, taken: int) -> int:
     is not taken back, so the shares have to shrink faster than what is free.
     """
     return int(max(in_all - taken, 0) ** 3 // in_all**2)
+
+
+def share_of_free(in_all: int, others: int, share: float) -> int:
+    """
+    Return how much one owner may have of ``in_all`` where the others have ``others`` of it.
+
+    The share of what the others leave free, and always one: with a half, the first owner can have a half, the next one
+    a quarter, and ten owners that take all they can leave a thousandth. Rounded up, so that whoever takes a part of a
+    queue, and gives it back done, gets through all of it.
+    """
+    return max(ceil(share * max(in_all - others, 0)), 1)
+
+
+def share_together(share: float) -> float:
+    """Return the share that all agents of one owner have together: what two of them could have one after the other."""
+    return 1 - (1 - share) ** 2
+
+
+ROW: Final = 512
+"""Octets of a row in the store besides its value: its key, its other columns, and its places in indexes."""
+
+PAGE: Final = 4_096
+IN_PLACE: Final = 700
+"""Octets of a value up to which a row is kept in its place; the rest of a longer one takes whole pages."""
+
+
+def stored_octets(octets: int) -> int:
+    """Return how much the store grows by for a value of so many octets."""
+    if octets <= IN_PLACE:
+        return octets + ROW
+    return -(-octets // PAGE) * PAGE + 2 * ROW

@@ -219,6 +219,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "methods.standard.agenda:Agenda._times",
             "methods.standard.claims:Claims._until",
             "methods.standard.collections.index:QueueOrder._claimed",
+            "methods.standard.collections.index:QueueOrder._pulled",
             "methods.standard.collections.index:QueueOrder._ranks",
             "methods.standard.collections.index:QueueOrder._until",
             "methods.standard.collections.index:Stock._coming",

@@ -23,6 +23,7 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight.notification import LONGEST
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
+from agtphost.methods.standard.collections.index import Holder
 from agtphost.methods.standard.due import Due
 from agtphost.methods.standard.messages.delivery import deliver
 from agtphost.methods.standard.parts import Parts
@@ -64,7 +65,7 @@ class Publishing:
         content_id = f"pub-{secrets.token_hex(16)}"
         value, change = collection.put(context, content_id, given["content"])
         value = {**value, "format": parameters.text(given, "format") or ""}
-        collection.require_room(1, taken=at is None or at <= now)
+        collection.require_room(context, 1, taken=at is None or at <= now)
         change = replace(change, value=value)
         shown = {"content_id": content_id, "channel": collection.name, "resource_id": change.key}
         if at is None or at <= now:
@@ -94,7 +95,7 @@ class Publishing:
         owners = [{**each, "since": stamp} for each in value["item"]["owners"]]
         entry = {**value["item"], "owners": owners, "created_at": stamp, "updated_at": stamp}
         key = f"{entry['collection']}/{entry['id']}"
-        why = await self._objection(value)
+        why = await self._objection(value, item.owner)
         if not why:
             said = {"caller_id": value["publisher"], "content_id": item.key, "channel": entry["collection"]}
             draft = Draft(
@@ -116,7 +117,7 @@ class Publishing:
                 why = str(full)
         await self._failed(item, why)
 
-    async def _objection(self, value: Mapping[str, Any]) -> str:
+    async def _objection(self, value: Mapping[str, Any], owner: str) -> str:
         """Why it is not published any more; empty: it is."""
         item = value["item"]
         collection = self._parts.collections.find(item["collection"])
@@ -135,7 +136,7 @@ class Publishing:
                 return f"its publisher may not publish any more: {refusal.explanation}"
         try:
             collection.require_sound(item["data"], "content")
-            collection.require_room(1)
+            collection.require_room_of(Holder(*item.get("share", (owner, f"agent {owner}"))), 1)
         except Refusal as full:
             return full.explanation
         return ""

@@ -25,7 +25,7 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.collections.index import NORMAL
-from agtphost.methods.standard.collections.store import Collection
+from agtphost.methods.standard.collections.store import Collection, holder
 from agtphost.methods.standard.messages.delivery import deliver
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
@@ -85,7 +85,7 @@ class Queues:
         priority = _priority(given)
         callback = self._callback(context)
         collection.require_sound(given["payload"], "payload")
-        collection.require_room(1)
+        collection.require_room(context, 1)
         item_id = secrets.token_hex(16)
         work = {"priority": priority, "came": int(now * 1_000_000), "submitted_by": context.owner, "callback": callback}
         value, change = collection.put(context, item_id, given["payload"])
@@ -130,19 +130,21 @@ class Queues:
             await deferLater(self.parts.reactor, 0)
         now = self.parts.now()
         until = now + seconds
+        who = holder(caller, context.owner)
+        may = queue.further(who, collection.section.max_share, now)
         pulled: list[dict[str, Any]] = []
         changes: list[Change] = []
         octets = 0
-        for held in islice(queue.next(now), most):
+        for held in islice(queue.next(now), min(most, may)):
             octets += held.octets
             if pulled and octets > MOST_OCTETS:
                 break
             value = held.value
             work = dict(value.get("work") or {})
-            work.update(hidden_until=until, pulled_by=context.owner, seconds=seconds)
+            work.update(hidden_until=until, pulled_by=context.owner, pulled_for=who.principal, seconds=seconds)
             work["deliveries"] = int(work.get("deliveries", 0)) + 1
             changes.append(_changed(held, {**value, "work": work}))
-            queue.claim(held, now + CLAIMED)
+            queue.claim(held, now + CLAIMED, who)
             pulled.append(
                 {
                     "item_id": held.key,
@@ -153,8 +155,11 @@ class Queues:
                 }
             )
         ids = [each["item_id"] for each in pulled]
+        shown: dict[str, Any] = {"source": collection.name, "items": pulled, "hidden_until": times.stamp(until)}
+        if len(pulled) == may < most:
+            shown["left_for_others"] = collection.section.max_share
         return Answer(
-            result={"source": collection.name, "items": pulled, "hidden_until": times.stamp(until)},
+            result=shown,
             changes=tuple(changes),
             extra={"pulled": {"source": collection.name, "by": caller.agent_id, "count": len(ids), "first": ids[:16]}},
         )

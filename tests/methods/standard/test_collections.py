@@ -25,7 +25,7 @@ SETTINGS: dict[str, Any] = {
                 "schema": {"type": "object", "required": ["title"]},
             },
             {"name": "orders", "max_items": 2_000, "remote": [{"name": "warehouse", "pull": "QUERY /warehouse"}]},
-            {"name": "few", "max_items": 2},
+            {"name": "few", "max_items": 2, "max_share": 1.0},
         ],
     }
 }

@@ -15,9 +15,15 @@ SETTINGS: Mapping[str, Any] = {
     "methods": {
         "standard": "*",
         "collection": [
-            {"name": "orders", "write": ["orders:write"], "queue": True, "max_items": 50},
+            {"name": "orders", "write": ["orders:write"], "queue": True, "max_items": 50, "max_share": 1.0},
             {"name": "contracts", "read": ["contracts:read"], "write": ["contracts:write"]},
-            {"name": "knowledge", "read": ["knowledge:read"], "write": ["knowledge:write"], "max_items": 3},
+            {
+                "name": "knowledge",
+                "read": ["knowledge:read"],
+                "write": ["knowledge:write"],
+                "max_items": 3,
+                "max_share": 1.0,
+            },
             {"name": "rooms"},
         ],
         "send": [

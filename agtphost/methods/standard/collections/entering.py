@@ -81,7 +81,7 @@ class Registration:
                 details={"parameter": "idempotency_key" if key and named is None else "data", "entity_id": item_id},
             )
         value, change = collection.put(context, item_id, data, registered=mark)
-        collection.require_room(1)
+        collection.require_room(context, 1)
         return self._receipt(collection, value, change, owner=caller.agent_id)
 
     @staticmethod
@@ -123,7 +123,7 @@ class Importing:
         policy = parameters.choice(given, "conflict_policy", POLICIES, POLICIES[0])
         merged = Merged(context, collection, policy)
         rows = await self._parts.aside(merged.read, given)
-        collection.require_room(merged.counts["created"])
+        collection.require_room(context, merged.counts["created"])
         return Answer(
             result={
                 "target": collection.name,

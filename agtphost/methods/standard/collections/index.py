@@ -6,11 +6,12 @@ It lasts as long as the host: another configuration, with other collections, fin
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.vocabulary.bounds import share_of_free, share_together
 from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.sorted_blocks import Snapshot, SortedBlocks
 
@@ -26,6 +27,44 @@ Rank = tuple[int, int, str]
 """The most urgent first, and then the first that came."""
 
 
+class Holder(NamedTuple):
+    """Whose share of a collection an item takes."""
+
+    owner: str
+    """The name under which the state of the agent is kept."""
+
+    principal: str
+    """Of whoever answers for the agent; all its agents have a share together."""
+
+
+def holder_of(item: StateItem) -> Holder:
+    """
+    Whose share an item takes: that of the agent that entered it, whoever owns it by now.
+
+    So nobody makes room for itself, or takes another's, by TRANSFER. An item of an earlier version of this host does
+    not say who entered it, and takes its owner's share.
+    """
+    return Holder(*item.brief.get("share", (item.owner, f"agent {item.owner}")))
+
+
+class Takings:
+    """How many items each agent and each principal has."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, holder: Holder, count: int) -> None:
+        """Count so many more, or fewer."""
+        for place in zip(Holder._fields, holder, strict=True):
+            self._counts[place] += count
+            if not self._counts[place]:
+                del self._counts[place]
+
+    def of(self, member: str, holder: Holder) -> int:
+        """How many the ``owner`` or the ``principal`` of a holder has."""
+        return self._counts[member, getattr(holder, member)]
+
+
 class QueueOrder:
     """The items of one queue: those that are next, and those that are hidden until a time."""
 
@@ -35,7 +74,11 @@ class QueueOrder:
         self._hidden: SortedBlocks[StateItem] = SortedBlocks()
         self._until: dict[str, float] = {}
         self._came = 0
-        self._claimed: dict[str, tuple[int, float]] = {}
+        self._claimed: dict[str, tuple[int, float, Holder]] = {}
+        self._pulled: dict[str, Holder] = {}
+        self.hands = Takings()
+        """Who has how many of those that are hidden."""
+
         for item in items:
             self.put(item)
 
@@ -57,6 +100,10 @@ class QueueOrder:
         if until:
             self._until[item.key] = until
             self._hidden.put((until, item.key), item)
+            if "pulled_by" in work:
+                by = str(work["pulled_by"])
+                holder = self._pulled[item.key] = Holder(by, str(work.get("pulled_for") or f"agent {by}"))
+                self.hands.add(holder, 1)
         else:
             self._ready.put(rank, item)
 
@@ -73,6 +120,12 @@ class QueueOrder:
             self._ready.drop(rank)
         else:
             self._hidden.drop((until, key))
+            self._release(key)
+
+    def _release(self, key: str) -> None:
+        holder = self._pulled.pop(key, None)
+        if holder is not None:
+            self.hands.add(holder, -1)
 
     def show(self, now: float, most: int) -> bool:
         """
@@ -88,6 +141,7 @@ class QueueOrder:
             place, item = first
             self._hidden.drop(place)
             del self._until[item.key]
+            self._release(item.key)
             self._ready.put(self._ranks[item.key], item)
         first = self._hidden.first()
         return first is not None and first[0][0] <= now
@@ -99,9 +153,27 @@ class QueueOrder:
             if claim is None or claim[0] != item.version or claim[1] <= now:
                 yield item
 
-    def claim(self, item: StateItem, until: float) -> None:
+    def claim(self, item: StateItem, until: float, holder: Holder) -> None:
         """Somebody has it, until the record of that is durable or the time has passed."""
-        self._claimed[item.key] = (item.version, until)
+        self._claimed[item.key] = (item.version, until, holder)
+
+    def further(self, holder: Holder, share: float, now: float) -> int:
+        """
+        Return how many more items an agent may take into its hands, so that others find some as well.
+
+        :param share: of all items that are in nobody else's hands.
+        """
+        for key in [key for key, claim in self._claimed.items() if claim[1] <= now]:
+            del self._claimed[key]
+        claims = [claim[2] for claim in self._claimed.values()]
+        ready, found = len(self._ready) - len(claims), len(self._ready)
+        for member, part in (("owner", share), ("principal", share_together(share))):
+            mine = self.hands.of(member, holder)
+            mine += sum(1 for each in claims if getattr(each, member) == getattr(holder, member))
+            found = min(found, share_of_free(ready + mine, 0, part) - mine)
+        if found < 1 and not self.hands.of("owner", holder) and holder not in claims:
+            return 1
+        return max(found, 0)
 
 
 class Stock:
@@ -114,20 +186,31 @@ class Stock:
         self._all: SortedBlocks[StateItem] = SortedBlocks()
         self._owned: dict[str, SortedBlocks[StateItem]] = {}
         self._queue: QueueOrder | None = None
-        self._coming: deque[float] = deque()
+        self._coming: dict[Holder, deque[float]] = {}
+        self._takings = Takings()
 
     def __len__(self) -> int:
         return len(self._all)
 
     def coming(self, now: float) -> int:
         """How many new items are on their way: of calls whose record is not durable yet."""
-        while self._coming and self._coming[0] <= now:
-            self._coming.popleft()
-        return len(self._coming)
+        for holder, times in tuple(self._coming.items()):
+            while times and times[0] <= now:
+                times.popleft()
+            if not times:
+                del self._coming[holder]
+        return sum(map(len, self._coming.values()))
 
-    def expect(self, count: int, until: float) -> None:
-        """New items are on their way, and come before a time or not at all."""
-        self._coming.extend([until] * count)
+    def expect(self, holder: Holder, count: int, until: float) -> None:
+        """New items of an agent are on their way, and come before a time or not at all."""
+        self._coming.setdefault(holder, deque()).extend([until] * count)
+
+    def taken(self, member: str, holder: Holder) -> int:
+        """How many items the ``owner`` or the ``principal`` of a holder has, those on their way included."""
+        coming = (
+            len(times) for each, times in self._coming.items() if getattr(each, member) == getattr(holder, member)
+        )
+        return self._takings.of(member, holder) + sum(coming)
 
     def since(self, owner: str, item_id: str = "") -> Snapshot[StateItem]:
         """What somebody sees behind an identifier, as it is now."""
@@ -144,8 +227,12 @@ class Stock:
     def put(self, item_id: str, item: StateItem) -> None:
         """It came, or is another by now."""
         before = self._all.put(item_id, item)
-        if before is None and self._coming:
-            self._coming.popleft()
+        holder = holder_of(item)
+        if before is None and (times := self._coming.get(holder)):
+            times.popleft()
+        if before is not None:
+            self._takings.add(holder_of(before), -1)
+        self._takings.add(holder, 1)
         if self.own:
             if before is not None and before.owner != item.owner:
                 self._disown(item_id, before)
@@ -158,6 +245,7 @@ class Stock:
         before = self._all.drop(item_id)
         if before is None:
             return
+        self._takings.add(holder_of(before), -1)
         if self.own:
             self._disown(item_id, before)
         if self._queue is not None:

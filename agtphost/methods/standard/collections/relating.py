@@ -62,7 +62,7 @@ class Linking:
         key = key_of(context, source, target, data["relationship"])
         if self._relations.get(key) is not None:
             raise Refusal(Reason.LINK_EXISTS, details={"link_id": key})
-        self._relations.require_room(1)
+        self._relations.require_room(context, 1)
         value, change = self._relations.put(context, key, data)
         told = {"link_id": key, **data, "resource_id": f"{RELATIONS}/{key}", "created_at": value["created_at"]}
         return Answer(result=told, changes=(change,), extra={"link_id": key})
@@ -97,7 +97,7 @@ class Embedding:
         key = binding_key(context, target, name)
         if self._bindings.get(key) is not None:
             raise Refusal(Reason.BINDING_TAKEN, details={"parameter": "binding", "binding_id": key})
-        self._bindings.require_room(1)
+        self._bindings.require_room(context, 1)
         _, change = self._bindings.put(context, key, data)
         told = {"binding_id": key, **data, "resource_id": f"{target}/{name}"}
         return Answer(result=told, changes=(change,), extra={"binding_id": key})

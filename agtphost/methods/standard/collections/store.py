@@ -22,8 +22,10 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
-from agtphost.methods.standard.collections.index import OWN, Stocks
+from agtphost.methods.oversight import sharing
+from agtphost.methods.standard.collections.index import OWN, Holder, Stocks
 from agtphost.vocabulary import jsontext, scopes, times
+from agtphost.vocabulary.bounds import share_of_free, share_together
 from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
@@ -50,6 +52,17 @@ def key_of(context: BuiltInContext, *parts: str) -> str:
 def binding_key(context: BuiltInContext, target: str, name: str) -> str:
     """The identifier of what an agent has embedded in a target under a name."""
     return f"{place_of(context, target)}-{key_of(context, target, name)[:16]}"
+
+
+def holder(agent: Agent, state_owner: str) -> Holder:
+    """
+    Whose share of a collection an agent's items take.
+
+    :param state_owner: the name under which its state is kept: who only says an agent's name takes nothing of the
+        share of those that answer for it.
+    """
+    whose = sharing.share_of(agent)
+    return Holder(state_owner, whose if state_owner == agent.agent_id else f"claimed {whose}")
 
 
 def is_item_id(value: object) -> bool:
@@ -178,6 +191,7 @@ class Collection:
                 "version": 1,
                 "owner": caller.agent_id,
                 "owners": [{"agent_id": caller.agent_id, "since": stamp}],
+                "share": list(holder(caller, context.owner)),
                 "created_at": stamp,
                 "updated_at": stamp,
                 "data": data,
@@ -187,22 +201,48 @@ class Collection:
         value = {**known.value, "version": known.value["version"] + 1, "updated_at": stamp, "data": data}
         return value, self._change(value, known.held.owner, known.held.version)
 
-    def require_room(self, further: int, *, taken: bool = True) -> None:
+    def require_room(self, context: BuiltInContext, further: int, *, taken: bool = True) -> None:
         """
-        Room for new items, which are on their way from now on: nobody else has it.
+        Room for new items of the caller, which are on their way from now on: nobody else has it.
 
         :param taken: False where they come at another time, and only whether there is room now is asked.
-        :raises Refusal: 409 where there is none.
+        :raises Refusal: 409 where there is none; 429 where the rest is for others.
         """
+        self.require_room_of(holder(owner_of(context), context.owner), further, taken=taken)
+
+    def require_room_of(self, whose: Holder, further: int, *, taken: bool = True) -> None:
+        """As :meth:`require_room`, for whoever is to have them."""
         now = self._now()
-        if len(self) + self.stock.coming(now) + further > self.section.max_items:
+        every = len(self) + self.stock.coming(now)
+        if every + further > self.section.max_items:
             raise Refusal(
                 Reason.COLLECTION_FULL,
                 f"The collection {self.name} has {len(self)} items, of {self.section.max_items} that it takes.",
                 details={"collection": self.name, "max_items": self.section.max_items},
             )
+        self._require_share(whose, every, further)
         if taken:
-            self.stock.expect(further, now + UNDER_WAY)
+            self.stock.expect(whose, further, now + UNDER_WAY)
+
+    def _require_share(self, whose: Holder, every: int, further: int) -> None:
+        """:raises Refusal: 429; an agent's first item needs room alone."""
+        share = self.section.max_share
+        own = self.stock.taken("owner", whose)
+        if not further or own + further == 1:
+            return
+        for member, part in (("owner", share), ("principal", share_together(share))):
+            has = self.stock.taken(member, whose)
+            most = share_of_free(self.section.max_items, every - has, part)
+            if has + further > most:
+                together = "" if member == "owner" else " and the other agents of its owner"
+                raise Refusal(
+                    Reason.OWNER_SHARE_USED,
+                    f"The caller{together} may have {most} items in the collection {self.name} beside what others have "
+                    f"in it, and has {has} already.",
+                    remedy="Take items out, or ask the operator to raise max_share of the collection.",
+                    details={"scope": member, "collection": self.name, "limit": most, "has": has},
+                    headers=(("Retry-After", "60"),),
+                )
 
     def handed(self, item: Item, to: Agent, state_owner: str, reason: Any = None) -> Change:
         """

@@ -55,10 +55,10 @@ class Syncing:
         await self._aside(plan.compare)
         if plan.undecided:
             raise Refusal(Reason.SYNC_CONFLICT, details={"conflicts": plan.undecided})
-        collection.require_room(plan.new, taken=False)
+        collection.require_room(context, plan.new, taken=False)
         for part in await self._aside(plan.parts):
             await self._call(context, remote, remote.push, {"items": part})
-        collection.require_room(plan.new)
+        collection.require_room(context, plan.new)
         changes = await measured(self._parts, await self._aside(plan.changes))
         told = {
             "resource": collection.name,
