@@ -37,6 +37,9 @@ COUNTERPARTY = (*OF_PURCHASE, "Budget-Limit")
 MOST_HEADS = 100
 """Heads kept of the calls of one invocation: as many as a BATCH has calls."""
 
+MOST_NAMED = 100
+"""Calls that the record of the one that made them names: with 160 of them callers could not read it as a header."""
+
 MOST_KINDS = 4
 """The same of all that are made in the course of one peer's requests: as many as the wire keeps of a connection."""
 
@@ -216,7 +219,8 @@ class Invocation:
             return
         if self._exchange.invoked is None:
             self._exchange.invoked = []
-        self._exchange.invoked.append(audit_id)
+        if len(self._exchange.invoked) < MOST_NAMED:
+            self._exchange.invoked.append(audit_id)
 
     def _caller(self) -> Peer:
         """Who makes the calls: the caller of the present request, from inside this host."""

@@ -103,6 +103,7 @@ class InnerCalls:
             raise _too_many()
         if self._charges is not None:
             self._charges.charge(self._exchange, self._exchange.request.method, calls)
+        place.tree.made += calls
         self._paid += calls
         if lists:
             self._place = Place(place.tree, listed=True)
@@ -116,12 +117,13 @@ class InnerCalls:
         exchange, tree = self._exchange, self._place.tree
         if exchange.peer.depth >= MAX_DEPTH:
             raise Refusal(Reason.INVOCATION_TOO_DEEP, f"Calls inside calls go {MAX_DEPTH} deep at most.")
-        tree.made += 1
-        if tree.made > MOST_CALLS:
-            raise _too_many()
         if self._paid:
             self._paid -= 1
-        elif self._charges is not None:
+            return self._place
+        if tree.made >= MOST_CALLS:
+            raise _too_many()
+        tree.made += 1
+        if self._charges is not None:
             self._charges.charge(exchange, method, 1)
         return self._place
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attack import Attack
-from tests.attacks.catalogue import attacks, crowds, doors, earlier, held, parsers, schemas, unread, upstreams
+from tests.attacks.catalogue import attacks, crowds, doors, earlier, held, parsers, schemas, shares, unread, upstreams
 from tests.attacks.cores import cores
 from tests.attacks.runner import NICE, Result, Stand, attempt, standing
 from tests.attacks.site import made
@@ -52,6 +52,7 @@ HOSTS: dict[str, tuple[Configure, ...]] = {
     "with a server that does as it is told": (upstreams.shared, earlier.with_bindings),
     "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
     "filled by many": (crowds.crowd,),
+    "with few calls a minute": (shares.sharing,),
 }
 """The hosts of the shortened run, and how each is configured."""
 
@@ -63,6 +64,8 @@ def sharing(attack: Attack) -> str:
     """The name of a host: attacks for which it is the same are made on it, one after the other."""
     if CHOSEN.whole:
         return f"{getattr(attack.configure, '__qualname__', '')} {attack.name if attack.alone else ''}"
+    if attack.configure is shares.sharing:
+        return "with few calls a minute"
     if attack.alone and attack.configure is not crowds.crowd:
         return "filled by one"
     if attack.alone:
@@ -98,7 +101,8 @@ class Hosts:
             self.open.close()
             place = self._folder / attack.name
             configure = configuring(attack)
-            stand = self.open.enter_context(standing(self._template, place, cores(), configure, share=SHARE))
+            beside = standing(self._template, place, cores(), configure, honest=attack.honest, share=SHARE)
+            stand = self.open.enter_context(beside)
             self._stand, self._of = stand, sharing(attack)
         return self._attempt(stand, attack)
 

@@ -166,6 +166,62 @@ def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str)
     assert not full.value.in_all and full.value.limit < 25
 
 
+HOSTS_OWN = sorted(
+    kind for kind, each in ITEM_KINDS.items() if each.unproven >= each.in_all and kind != "a2a-front-task"
+)
+"""Kinds that follow from what the operator does; no agent's request adds an item."""
+
+OF_ONE_AGENT = {"a2a-front-task": "the agent of the A2A front owns all of them; of its clients each has 200 of 1,000"}
+"""Kinds of agents of which one owner may have everything, and what keeps others from being shut out."""
+
+
+def test_one_owner_at_its_bound_leaves_room_for_another() -> None:
+    """
+    The rule for everything durable that agents contribute to: nobody's bound, in items or octets, is that of all.
+
+    An owner's own bound is at most a third of the whole, and where owner and cause differ, the cause has a share too.
+    """
+    agents = {kind: each for kind, each in ITEM_KINDS.items() if kind not in HOSTS_OWN and kind not in OF_ONE_AGENT}
+    assert len(agents) > 30 and "collection-item" in agents and "card-version" in agents
+    greedy = [
+        kind
+        for kind, each in agents.items()
+        if 3 * each.per_owner > each.in_all or 3 * each.octets_per_owner > each.octets_in_all
+    ]
+    assert greedy == []
+    assert {kind for kind in HOSTS_OWN if kind in GIVEN_BY_AGENTS} == set()
+    for kind, member in GIVEN_BY_AGENTS.items():
+        assert ITEM_KINDS[kind].giver == member in ITEM_KINDS[kind].indexed, kind
+
+
+GIVEN_BY_AGENTS = {"notification": "sender"}
+"""Kinds whose items belong to others than those who cause them."""
+
+
+@each_row("kind", sorted(GIVEN_BY_AGENTS))
+def test_who_gives_to_many_leaves_room_for_others(kind: str) -> None:
+    """One sender writes to as many inboxes as there are: what it causes has a share of the whole as owners have."""
+    fields = {name: getattr(ITEM_KINDS[kind], name) for name in ITEM_KINDS[kind].__slots__}
+    member = ITEM_KINDS[kind].giver
+    crowded = Holding(**{**fields, "per_owner": 10, "in_all": 100, "unproven": 10})
+    host = Ledger(**{kind: crowded})
+    refused = 0
+    for number in range(100):
+        try:
+            host.put(kind, f"a{number}", f"{number:064x}", **{member: ALICE})
+        except StateFull as full:
+            assert not full.in_all and member in str(full)
+            refused += 1
+    assert 25 <= host.table.count(kind) <= 34 and refused, host.table.count(kind)
+    host.put(kind, "b", f"{1:064x}", **{member: BOB})
+    taken = host.table.count(kind)
+    open_before = taken - 1
+    state = ITEM_KINDS[kind]
+    host.put(kind, "a0", f"{0:064x}", **{member: ALICE, state.state: next(iter(state.finished))})
+    host.put(kind, "again", f"{2:064x}", **{member: ALICE})
+    assert host.table.count(kind) == taken + 1, f"what was read counts no more of {open_before}"
+
+
 @each_row("kind", FINISHING)
 def test_what_has_finished_takes_nobodys_share(kind: str) -> None:
     """It goes where room is wanted: who comes late has all of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -35,10 +35,15 @@ def names() -> list[str]:
 
 
 def crowd(folder: Path) -> None:
-    """Issue them: what ``agtp agent new`` does, without a process for each."""
+    """Issue them."""
+    issue(folder, names())
+
+
+def issue(folder: Path, agents: Sequence[str]) -> None:
+    """Make agents, each of an owner of its own: what ``agtp agent new`` does, without a process for each."""
     state = folder / "state"
     registrar, authority = SigningKey.load(state / "registrar.key"), Authority.load(state / "ca.pem", state / "ca.key")
-    for name in names():
+    for name in agents:
         described = AgentDescription(name=name, scopes=("*:*",), owner_id=f"owner-{name}", principal=f"Owner of {name}")
         issue_agent(
             state / "agents" / name,
