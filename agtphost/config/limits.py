@@ -70,8 +70,8 @@ class Limits(Section):
 
     requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000)] = 600_000
     """
-    Of one agent, for reading, acting and ESCALATE each (core v08 section 10.11); beyond it 429. Each call that a request
-    makes inside the host counts as one, and so does each 6,000 octets that it stores.
+    Of one agent, for reading, acting and ESCALATE each (core v08 section 10.11); beyond it 429. Each call that a
+    request makes inside the host counts as one, and so does each 6,000 octets that it stores.
     """
 
     requests_per_minute_per_principal: Annotated[int, Field(ge=1, le=1_000_000_000)] = 6_000_000

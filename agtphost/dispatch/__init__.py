@@ -34,6 +34,7 @@ The one way in and the one way out.
 - :mod:`.sessions`: sessions and tasks: which there are, and which are stopped
 - :mod:`.single_use`: what is good for one call: its use is durable before the handler of that call runs
 - :mod:`.release`: what lets one call pass that a person approved, and uses the approval up
+- :mod:`.spending`: what one request from outside may cost: the calls it makes inside this host, and what it stores
 - :mod:`.standing`: who has to be in service for a call to succeed, and what it comes to where one of them is not any
   more
 - :mod:`.tracing`: who gives calls their spans

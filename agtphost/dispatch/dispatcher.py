@@ -21,7 +21,7 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch import answers, following
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
 from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
-from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.invocation import Interim, Invocation
@@ -31,7 +31,7 @@ from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
-from agtphost.dispatch.spending import Place, charge_changes, charge_record
+from agtphost.dispatch.spending import charge_changes, charge_record
 from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
@@ -22,15 +22,28 @@ from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Assurance, Peer, state_owner
 from agtphost.wire.events import Request
 
-if TYPE_CHECKING:
-    from agtphost.dispatch.spending import Place
-
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _nothing() -> Mapping[str, Any]:
     """One empty mapping for all exchanges: nobody can write into it."""
     return _NOTHING
+
+
+@dataclass(slots=True)
+class CallTree:
+    """All calls that are made in the course of one request from outside."""
+
+    made: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an inner call is in its tree; every call that one handler makes has the same."""
+
+    tree: CallTree
+    listed: bool
+    """Whether it is, or is inside of, a call of a list: of a BATCH, or of a batch of inputs of a card."""
 
 
 @dataclass(slots=True)

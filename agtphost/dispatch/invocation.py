@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
-from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.spending import Charges, InnerCalls, Place
+from agtphost.dispatch.exchange import Exchange, Place
+from agtphost.dispatch.spending import Charges, InnerCalls
 from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal

@@ -12,11 +12,10 @@ has stored more owes further calls, and waits for its next request until they ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from agtphost.audit.drafts import Draft, Sealed
-from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.exchange import CallTree, Exchange, Place
 from agtphost.dispatch.outcome import Outcome
 from agtphost.errors import Refusal
 from agtphost.vocabulary.bounds import stored_octets
@@ -49,22 +48,6 @@ class Charges(Protocol):
 
     def owe(self, exchange: Exchange, calls: int) -> None:
         """Charge the caller for so many calls, whatever is left."""
-
-
-@dataclass(slots=True)
-class CallTree:
-    """All calls that are made in the course of one request from outside."""
-
-    made: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an inner call is in its tree; every call that one handler makes has the same."""
-
-    tree: CallTree
-    listed: bool
-    """Whether it is, or is inside of, a call of a list: of a BATCH, or of a batch of inputs of a card."""
 
 
 class InnerCalls:
