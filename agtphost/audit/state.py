@@ -246,7 +246,7 @@ class StateTable:
         if not length:
             raise StateFull(table.holding, jsontext.KEPT_DEPTH, "arrays and objects inside each other", in_all=False)
         octets = length - (0 if known is None else known.octets)
-        giver = table.giver_of(change.value) if new else ""
+        giver = table.giver_of(change.value or {}) if new else ""
         if new and (full := beyond_its_share(table, change.owner, octets, giver)) is not None:
             raise full
         while (full := over(table, change.owner, int(new), max(octets, 0), proven)) is not None:

@@ -18,6 +18,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.input_shape import faults_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import AddresseeGate
+from agtphost.dispatch.gates.limits import RateGate
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
@@ -37,7 +38,7 @@ INPUT = frozenset({"schema"})
 SHAPE = "shape of the input"
 """What such a gate has to say of a shape."""
 
-Objecting = Callable[[Request, Peer], Awaitable[Refusal | None]]
+Objecting = Callable[..., Awaitable[Refusal | None]]
 """Why a request would be refused before its handler; see :meth:`Decider.objection`."""
 
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
@@ -141,11 +142,21 @@ class Decider:
         self._gates = gates
         self._now = now
 
-    async def objection(self, request: Request, peer: Peer) -> Refusal | None:
-        """Why a request would be refused before its handler; None where nothing speaks against it now."""
+    async def objection(self, request: Request, peer: Peer, calls: int = 0) -> Refusal | None:
+        """
+        Why a request would be refused before its handler; None where nothing speaks against it now.
+
+        :param calls: charged to its caller where it would not be refused: what the host does in its place.
+        """
         exchange = Exchange(request, peer, self._now())
         for gate in self._gates:
             if gate.name not in TRACES and (refusal := await _asked(gate, exchange)) is not None:
+                return refusal
+        rate = next((gate for gate in self._gates if isinstance(gate, RateGate)), None)
+        if calls and rate is not None:
+            try:
+                rate.charge(exchange, exchange.request.method, calls)
+            except Refusal as refusal:
                 return refusal
         return None
 

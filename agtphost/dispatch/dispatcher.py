@@ -31,7 +31,7 @@ from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
-from agtphost.dispatch.spending import charge_changes, charge_record
+from agtphost.dispatch.spending import Charges, charge_changes, charge_record
 from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer
@@ -85,7 +85,7 @@ class Dispatcher:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._approvals, self.aside, self._now = approvals, aside, now
-        self.charges = next((gate for gate in gates if isinstance(gate, RateGate)), None)
+        self.charges: Charges | None = next((gate for gate in gates if isinstance(gate, RateGate)), None)
         self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
         self._tracer = tracer
@@ -311,9 +311,9 @@ class Dispatcher:
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
         """What an operator's code sees."""
         invocation = Invocation(self, exchange, interim)
-        handler = exchange.binding.handler  # type: ignore[union-attr]
+        handler: Any = exchange.binding.handler  # type: ignore[union-attr]
         if handler.kind == "composition":
-            invocation.announce(handler.steps)  # type: ignore[attr-defined]
+            invocation.announce(handler.steps)
         return EndpointContext(
             input=exchange.input,
             method=exchange.method,

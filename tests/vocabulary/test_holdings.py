@@ -415,31 +415,32 @@ the same; a hundred owners that take all they can leave a fourteenth free, and t
 alone. What an owner has stays: nothing is forgotten to make room for somebody else. Stored answers follow the same
 rule.
 
-Where items belong to somebody else than who causes them, as notifications do, whoever causes them has such a share too.
+Where items belong to somebody else than who causes them, as notifications do, whoever causes them has such a share
+too.
 
 Items of a collection and work of a queue are shared likewise. One agent has at most ``max_share`` of what the others
-leave free of ``max_items``, a half unless the collection says otherwise; all agents of one owner together have what two
-of them could take one after the other, three quarters. Each agent may have one item as long as there is any room. An
-item counts for the agent that entered it, whoever owns it later. Beyond that a call is 429 ``owner-share-used``. By PULL
-one agent holds at most the same part of the items that are in nobody else's hands, and always one; the answer then has
-``left_for_others``. A single worker gets through all of a queue, part after part.
+leave free of ``max_items``, a half unless the collection says otherwise; all agents of one owner together have what
+two of them could take one after the other, three quarters. Each agent may have one item as long as there is any room.
+An item counts for the agent that entered it, whoever owns it later. Beyond that a call is 429 ``owner-share-used``.
+By PULL one agent holds at most the same part of the items that are in nobody else's hands, and always one; the answer
+then has ``left_for_others``. A single worker gets through all of a queue, part after part.
 
 What one request costs
 ----------------------
 
 Each request counts as one call of its caller's rate (``[limits] requests_per_minute``), and so does each call that it
-makes inside the host: of a BATCH, a CHAIN, RUN, a recipe, a batch of inputs of a card, a function's ``invoke``, and of a
-workflow that goes on by itself. A request that says how many calls it makes pays for all of them before the first one.
-Where fewer are left it is refused, and nothing of it is done: 429 ``rate-limited`` with ``Retry-After``, ``cost`` and
-``left``. One request makes at most 1,000 calls in all, ten deep; a BATCH or a batch of a card has no batch and no RUN
-among its calls: 422 ``invocation-too-deep``.
+makes inside the host: of a BATCH, a CHAIN, RUN, a recipe, a batch of inputs of a card, a function's ``invoke``, and
+of a workflow that goes on by itself, whose steps count whether or not they are left out. A request that says how many
+calls it makes pays for all of them before the first one. Where fewer are left it is refused, and nothing of it is
+done: 429 ``rate-limited`` with ``Retry-After``, ``cost`` and ``left``. One request makes at most 1,000 calls in all,
+ten deep; a BATCH or a batch of a card has no batch and no RUN among its calls: 422 ``invocation-too-deep``.
 
 One call pays for 6,000 octets of what is stored: its record, the records of interim messages, state items, and the
-stored answer of a keyed request. Pages that the store fills for them are counted, so that the database's file grows by
-less than 8,000 octets for each call. A call that does nothing but store items, such as IMPORT, REGISTER or NOTIFY to a
-group, is refused where it costs more than is left: 429 with ``cost``. Whatever else was done is owed, and the next
-request waits until it is paid. With 600,000 requests a minute, which is the default, nobody notices; a host that sets 60
-takes an IMPORT of 40 short rows at once, and not one of 500.
+stored answer of a keyed request. Pages that the store fills for them are counted, so that the database's file grows
+by less than 8,000 octets for each call. A call that does nothing but store items, such as IMPORT, REGISTER or NOTIFY
+to a group, is refused where it costs more than is left: 429 with ``cost``. Whatever else was done is owed, and the
+next request waits until it is paid. With 600,000 requests a minute, which is the default, nobody notices; a host that
+sets 60 takes an IMPORT of 40 short rows at once, and not one of 500.
 
 Answers that nobody reads are not on the list, for they end with their connection. A peer that has taken nothing for
 ``write_timeout`` is cut. Where more than 1 MiB of an answer waits for it, it has to take 64 KiB in 5 seconds; where

@@ -73,6 +73,8 @@ class Chain:
         elif made.timeout is not None:
             value["until"] = now + made.timeout
         if times is not None or given.get("background") is True:
+            # Its calls are charged when they are made.
+            context.invocation.announce(sum(1 for each in made.steps if each.step.when is not None))
             return self._left(context, value, now)
         return await self._taken(context, value, made, now)
 
@@ -84,7 +86,7 @@ class Chain:
 
     async def _taken(self, context: BuiltInContext, value: dict[str, Any], made: plan.Plan, now: float) -> Answer:
         workflows, owner, invocation = self._workflows, context.owner, context.invocation
-        invocation.announce(sum(1 for each in made.steps if each.step.when is None))
+        invocation.announce(len(made.steps))
         run = workflows.begin(value, owner, made, invocation.ask)
         begun = (items.changed(value, owner, now, expected=0), items.begun(value["workflow_id"], owner, 1))
         said = {"workflow": {"workflow_id": value["workflow_id"], "state": items.RUNNING}}

@@ -106,17 +106,18 @@ class Workflows:
         self._dispatcher, self._match, self._objection = dispatcher, match, objection
 
     async def objection(
-        self, authority: Mapping[str, Any], method: str, path: str, input: Mapping[str, Any]
+        self, authority: Mapping[str, Any], method: str, path: str, input: Mapping[str, Any], calls: int = 0
     ) -> Refusal | None:
         """
         Why a call would be refused now that nobody waits for; None where nothing speaks against it.
 
         :param authority: what :func:`agtphost.dispatch.resumption.standing` found when it was ordered.
+        :param calls: charged to its caller where it would not be refused.
         :raises LedgerUnavailable: the host is not up yet.
         """
         if self._objection is None:
             raise LedgerUnavailable("the host is starting")
-        return await self._objection(*resumed(authority, method, path, input))
+        return await self._objection(*resumed(authority, method, path, input), calls)
 
     def find(self, method: str, path: str) -> Match | None:
         """What a method on a path is bound to at present."""
@@ -340,7 +341,9 @@ class Workflows:
             return {}
         steps = {"steps": value["definition"]["steps"]}
         method, given = ("RETRY", {"original_task_id": "t"}) if value["kind"] == "retry" else ("CHAIN", steps)
-        refusal = await self.objection(authority, method, "/", given)
+        # A run has events of its own, and so has a step that is left out; steps that are taken are charged as calls.
+        calls = 1 + sum(1 for step in steps["steps"] if step.get("when") is not None)
+        refusal = await self.objection(authority, method, "/", given, calls)
         if refusal is None:
             return {}
         return {"status": int(refusal.status), "reason": str(refusal.reason), "explanation": refusal.explanation}
