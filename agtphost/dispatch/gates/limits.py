@@ -236,12 +236,10 @@ class RateGate:
         peer, caller, limits = exchange.peer, exchange.caller, self._limits
         kind = CLASSES.get(method, ACT)
         if caller is not None:
-            proven = exchange.assurance is Assurance.CERTIFICATE
-            own = (self._agents if proven else self._claimed)[kind]
-            yield _Account(own, caller.agent_id, f"agent:{kind}", limits.requests_per_minute)
+            agents, principals = self._callers.get(exchange.assurance) or self._callers[Assurance.HEADER]
+            yield _Account(agents[kind], caller.agent_id, f"agent:{kind}", limits.requests_per_minute)
             if caller.owner_id is not None and kind is not ESCALATE:
-                together = self._principals if proven else self._claimed_principals
-                yield _Account(together, caller.owner_id, "principal", limits.requests_per_minute_per_principal)
+                yield _Account(principals, caller.owner_id, "principal", limits.requests_per_minute_per_principal)
         elif peer.certificate is not None and peer.certificate.agent_id is None:
             who = peer.certificate.sha256
             yield _Account(self._agents[kind], who, f"certificate:{kind}", limits.requests_per_minute)
