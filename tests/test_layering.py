@@ -30,16 +30,30 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit": EVERYONE | {"identity", "stores"},
     # `config` lies below: who is told what the operator says takes the section of the file itself, not a copy of it.
     "protocols": EVERYONE | {"config", "wire", "identity"},
+    # What workers run is named by text: they import what they are asked for, and no more.
+    "compute": EVERYONE,
     "handlers": EVERYONE | {"upstream", "contract", "identity", "audit"},
     "upstream": EVERYONE | {"config", "contract", "handlers", "audit"},
     "adapters": EVERYONE | {"config", "contract", "handlers", "identity", "audit", "upstream"},
-    "dispatch": EVERYONE | {"config", "wire", "identity", "contract", "handlers", "audit"},
+    "dispatch": EVERYONE | {"compute", "config", "wire", "identity", "contract", "handlers", "audit"},
     # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.
     "traces": EVERYONE | {"config", "dispatch", "handlers"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "search": EVERYONE | {"upstream"},
     "methods": EVERYONE
-    | {"agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "upstream", "search"},
+    | {
+        "agis",
+        "compute",
+        "config",
+        "wire",
+        "identity",
+        "contract",
+        "dispatch",
+        "handlers",
+        "audit",
+        "upstream",
+        "search",
+    },
     # `config` for `Client.of` alone: host.toml and profiles are read where they are asked for, and by one reader.
     # `contract` for how an endpoint looks as an MCP tool.
     # What agents are listed, by cards: it answers methods, from what adapters and the directory have.
@@ -90,6 +104,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "traces",
         "registry",
         "search",
+        "compute",
     },
     "tap": EVERYONE | {"config", "host"},
     # Nothing imports it but tests: a host in memory, made of everything.

@@ -165,6 +165,7 @@ class Reason(StrEnum):
     # Handlers and the host.
     BUILTIN_CONTRACT_VIOLATED = "builtin-contract-violated", 500, "AGTP-API section 5.9", "The operator's answer for this built-in has not the shape that it must have.", "The operator's log has the details."
     CANCELLED = "cancelled", 408, "design decision 13", "The call was given up before it ended: its caller left, or the call that it was part of ended.", "Call again."
+    COMPUTATION_TOO_COSTLY = "computation-too-costly", 422, "security section 2.2", "Working this out takes more time, memory or room for its result than one call may have.", "Send less, or send it in parts."
     HANDLERS_BUSY = "handlers-busy", 503, "security section 2.2", "Too many calls wait for a thread of this host.", "Try again later."
     HOST_FULL = "host-full", 503, "security section 2.2", "The host keeps as many things of that kind for all agents together as it may.", "Try again later, or tell the operator."
     HOST_STOPPING = "host-stopping", 503, "core v08 section 5.6", "The host is stopping and begins no task that outlives its request.", "Delegate again once it is back."

@@ -195,6 +195,7 @@ NEVER = {
     "methods/lifecycle.py": "401 and 403 of an issuer",
     "adapters/mcp/approval.py": "409",
     "adapters/web_adapter.py": "404 and 422 of an upstream that is not named",
+    "compute/functions.py": "what a pure function refuses, which knows no scopes",
     "dispatch/answers.py": "422 of declared errors",
     "dispatch/dispatcher.py": "octets that are no request",
     "dispatch/gates/endpoint.py": "422 of what a schema would cost",

@@ -170,6 +170,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.mcp.resources:Resources._until",
             "audit.state:StateTable._tables",
             "audit.state:StateTable._watchers",
+            "compute.functions:resolve",
+            "compute.worker:Worker._prepared",
             "dispatch.gates.body:_declared",
             "dispatch.scope_dimensions:ScopeDimensionGate._rules",
             "dispatch.gates.limits:Counted._owed",
@@ -262,7 +264,12 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _CALL: frozenset(
         {
+            "compute.pool:WorkerPool._queues",
+            "compute.pool:WorkerPool._running",
             "dispatch.invocation:Invocation._heads",
+            "dispatch.large_bodies:LargeBodies._answering",
+            "dispatch.large_bodies:LargeBodies._octets",
+            "dispatch.large_bodies:LargeBodies._queues",
             "dispatch.invocation:_Inside._heads",
             "host.computing:Computing._waiting",
             "methods.standard.collections.entering:Merged._values",

@@ -448,6 +448,10 @@ more than 2 MiB do, something in each second. So one that reads nothing has 2 Mi
 and what counts is what its system acknowledges, so that a slow reader of a large answer gets all of it. Answers of more
 than 1 MiB have 40 MiB for all peers of a listener, everything that waits 128 MiB.
 
+Neither are large bodies and computations that wait for their turn: they end with their calls. Of bodies of more than
+16 KiB 16 MiB of one caller wait and 32 MiB of all, for 30 seconds; of computations 128 of one caller and 512 of all,
+whose requests have 2 and 8 MiB. A worker process has 20 MiB of its own and 128 MiB for a computation; there are two.
+
 State items
 -----------
 
