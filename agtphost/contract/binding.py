@@ -21,6 +21,12 @@ PAYMENT = "payments:purchase"
 ACTIVATION = "activation:run"
 """The same of every RUN."""
 
+LIGHT = "light"
+"""Of a binding whose handler works in the reactor's thread, and sees to it that it does so briefly."""
+
+COMPUTE = "compute"
+"""Of a binding whose handler may return a Computation, which runs in a worker process: :mod:`agtphost.compute`."""
+
 DEMANDED: Mapping[str, str] = {"PURCHASE": PAYMENT, "RUN": ACTIVATION}
 
 
@@ -113,6 +119,12 @@ class Binding:
     keyed: str = ""
     """Keeps Idempotency-Keys of calls of this binding apart from those of others: an offer, and what is offered."""
 
+    weight: str = LIGHT
+    """Where its work is done: :data:`LIGHT` or :data:`COMPUTE`."""
+
+    in_turn: bool = False
+    """Whether calls of one caller with large bodies are read and answered one after the other."""
+
     timeout: float | None = None
     """Seconds; None means the host's default."""
 
@@ -163,11 +175,13 @@ class Binding:
         server_level: bool = False,
         vital: bool = False,
         timeout: float | None = None,
+        weight: str = LIGHT,
     ) -> Binding:
         """
         What the host itself answers; whatever only reads may be repeated.
 
         :param least: how surely its caller must be known.
+        :param weight: where its work is done.
         """
         return cls(
             method=method,
@@ -181,6 +195,7 @@ class Binding:
             server_level=server_level,
             vital=vital,
             timeout=timeout,
+            weight=weight,
         )
 
     def __post_init__(self) -> None:

@@ -19,6 +19,9 @@ The one way in and the one way out.
 - :mod:`.failed_calls`: calls that failed and may be made again
 - :mod:`.generated_code`: the mark of code that nobody has looked at
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
+- :mod:`.computing`: where the computations of handlers run
+- :mod:`.large_bodies`: large bodies take turns
+- :mod:`.turns`: whose turn a call takes
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest
 - :mod:`.ruling`: which line of which file a call was decided by, for those who may change it

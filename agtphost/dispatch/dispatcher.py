@@ -17,9 +17,12 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
 from agtphost.audit.state import StateFull
+from agtphost.compute.functions import Computation
+from agtphost.compute.pool import LocalPool, Pool
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import answers, following
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
+from agtphost.dispatch.computing import run_computation
 from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
 from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gates.identity import StoppedAgent
@@ -68,6 +71,7 @@ class Dispatcher:
     :param tracer: gives each call its span; None: calls have none.
     :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
     :param aside: reads off the reactor what calls inside of calls answer at length; None: it is read at once.
+    :param compute: runs the computations of bindings with that weight; None: they run in this process.
     """
 
     def __init__(
@@ -83,8 +87,10 @@ class Dispatcher:
         tracer: Tracer | None = None,
         aside: Aside | None = None,
         now: Callable[[], float] = time.time,
+        compute: Pool | None = None,
     ) -> None:
         self._approvals, self.aside, self._now = approvals, aside, now
+        self._compute = compute or LocalPool()
         self.charges: Charges | None = next((gate for gate in gates if isinstance(gate, RateGate)), None)
         self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
@@ -157,6 +163,8 @@ class Dispatcher:
         finally:
             if exchange.approval is not None:
                 exchange.approval.end()
+            if exchange.when_over is not None:
+                exchange.when_over()
             self.under_way.let_go()
         if trace is not None:
             trace.finish(response.status)
@@ -268,6 +276,8 @@ class Dispatcher:
         make = self._wide_context if built_in else self._context
         try:
             answer = handler.handle(make(exchange, seconds, interim))  # type: ignore[arg-type]
+            if type(answer) is Computation:
+                answer = run_computation(exchange, answer, self._compute, self._clock)
             if type(answer) is CoroutineType:
                 # Most coroutines end without ever waiting; those are spared the machinery of those that do.
                 try:

@@ -13,6 +13,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.handlers.context import EndpointResponse
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
 from agtphost.vocabulary.steps import TURN
 
@@ -78,6 +79,15 @@ async def written(answer: Any, clock: IReactorTime) -> Any:
     result = answer.result if isinstance(answer, EndpointResponse) else answer
     text = Encoded(await in_turns(_text(result), clock))
     return replace(answer, result=text) if isinstance(answer, EndpointResponse) else text
+
+
+async def encode(value: Any, clock: IReactorTime) -> bytes:
+    """
+    The JSON of a value, written in turns where it is large.
+
+    :raises ValueError: for what JSON cannot hold.
+    """
+    return jsontext.encode(value) if weight(value) <= HEAVY else await in_turns(_text(value), clock)
 
 
 def _text(result: Any) -> Generator[None, None, bytes]:

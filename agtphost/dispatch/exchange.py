@@ -159,6 +159,9 @@ class Exchange:
     replay: EndpointResponse | None = None
     """The stored answer to an earlier request with the same key."""
 
+    when_over: Callable[[], None] | None = None
+    """Called when the call is over, or begins anew; None where nobody waits for that."""
+
     @property
     def settled(self) -> bool:
         """Whether :attr:`binding` is what is called: the body of an EXECUTE or a QUERY may name something else."""
@@ -180,6 +183,8 @@ class Exchange:
 
         :param now: seconds since the epoch.
         """
+        if self.when_over is not None:
+            self.when_over()
         fresh = Exchange(self.request, self.peer, now, self.call, self.place, self.stored)
         for each in fields(fresh):
             setattr(self, each.name, getattr(fresh, each.name))

@@ -31,6 +31,7 @@ from agtphost.audit.takeover import Door
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.encoding import LARGE
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.large_bodies import LargeBodies
 from agtphost.iagtp import Condition, IGate, ILastingGate
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.steps import TURN
@@ -96,6 +97,7 @@ class Passage:
         self._objection = objection
         self._clock = clock
         self._door = door
+        self._large = LargeBodies(clock)
         self._checks: tuple[_Check, ...] = tuple(gate.check for gate in gates)
         names = [gate.name for gate in gates]
         self._learns = names[:1] == [FRAMING] and BODY in names
@@ -150,9 +152,25 @@ class Passage:
         """Every gate, once the door is open, and for a large body: the others have their turn where it took long."""
         if self._door.shut:
             await self._door.passed()
+        await self._each(exchange, self._checks[: self._body])
+        if len(exchange.request.body) <= LARGE or self._body == len(self._checks):
+            await self._each(exchange, self._checks[self._body :])
+            return
+        # Nobody waits here who may not call: what takes turns is what is read.
+        end = await self._large.begin(exchange)
+        try:
+            self._require_standing(exchange)
+            await self._each(exchange, self._checks[self._body :], end)
+        finally:
+            end()
+
+    async def _each(self, exchange: Exchange, checks: Sequence[_Check], end: Callable[[], None] | None = None) -> None:
+        """:param end: called before a gate is waited for, which may take its time."""
         began = time.thread_time()
-        for check in self._checks:
+        for check in checks:
             waiting = check(exchange)
+            if waiting is not None and end is not None:
+                end()
             if waiting is None and time.thread_time() - began > TURN / 2:
                 waiting = deferLater(self._clock, 0)
             if waiting is not None:

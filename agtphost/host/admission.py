@@ -122,8 +122,8 @@ def admitting(
     # What may be called is asked of these very gates (design decision 14).
     ruling, decider = Ruling(config), Decider(order, on.latest)
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
-    sealer, running = _sealer(on, catalog.warnings, ruling), on.lasting.running
-    on.registry.tell({"running": Running(running.list, on.authorization, on.latest).read})
+    sealer = _sealer(on, catalog.warnings, ruling)
+    on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
     refusals = RefusalRecords(
         refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=on.lasting.counted
     )
@@ -135,12 +135,13 @@ def admitting(
             sealer,
             on.reactor,
             config.limits.request_timeout,
-            running,
+            on.lasting.running,
             refusals,
             approvals=on.lasting.approvals,
             tracer=on.traces,
             aside=on.aside,
             now=on.latest,
+            compute=on.lasting.compute,
         ),
         objection=decider.objection,
         sealer=sealer,

@@ -89,6 +89,7 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
         manager,
         *_keeping(on, generations, agents),
         factory,
+        _workers(on, generations),
         # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
         _together(making.servers.service, making.cancellations.service),
         on.lasting.delegated.service,
@@ -97,6 +98,13 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
     ):
         service.setServiceParent(host)
     return Assembled(services=host, generations=generations, agents=agents)
+
+
+def _workers(on: Foundation, generations: Generations) -> IService:
+    """The worker processes: after a reload they are started anew, as is all that answers requests."""
+    compute = on.lasting.compute
+    generations.when_turned(lambda core: compute.renew())
+    return compute
 
 
 def _together(*services: Any) -> MultiService:

@@ -15,6 +15,7 @@ from typing import Any
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.adapters.a2a.fronted import FrontedTasks
+from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates.limits import Counted
 from agtphost.dispatch.running import RunningCalls
@@ -48,6 +49,9 @@ class Lasting:
 
     directory: StandingDirectory
     computing: Computing
+    compute: Pool
+    """The worker processes."""
+
     continuations: Continuations
     approvals: Approvals
     sessions: SessionRegistry
@@ -109,6 +113,7 @@ class Lasting:
         return cls(
             directory=directory,
             computing=computing,
+            compute=pool_of(reactor),
             continuations=Continuations(now=seconds),
             approvals=Approvals(held, config.approvals, seconds, computing),
             sessions=sessions,

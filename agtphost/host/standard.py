@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from agtphost.config.faults import Fault
 from agtphost.config.methods import MethodsSection
-from agtphost.contract.binding import Binding
+from agtphost.contract.binding import LIGHT, Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.schemas import SchemaError, compile_schema
@@ -87,12 +87,14 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         floor if row.writes else Assurance.HEADER,
         changes=row.writes,
         timeout=getattr(handler, "timeout", None),
+        weight=getattr(handler, "weight", LIGHT),
     )
     semantic = {"outcome": row.outcome, **({"impact": row.impact} if row.impact else {})}
     schema = row.input_schema(narrowed)
     return replace(
         _scoped(binding, row),
         input_schema=schema,
+        in_turn=True,
         details={"semantic": semantic},
         # RUN without a procedure runs nothing (core v08 section 7.4.2), and is in no list either.
         absent=handler is None or any(parameter_faults(row.name, schema.schema)),

@@ -73,7 +73,7 @@ class Expression:
         self.names = frozenset(_roots(tree))
         """The names that it looks up in the scope."""
 
-        self.spread = sum(1 for node in _nodes(tree) if node["type"] in _SPREADING or node.get("value") in _GATHERING)
+        self.spread = sum(1 for node in _nodes(tree) if node["type"] in _SPREADING or _gathers(node))
         """Parts that give more than they were given: one inside another, they would grow without bound."""
 
     def __repr__(self) -> str:
@@ -124,6 +124,11 @@ def _check(tree: Mapping[str, Any], text: str) -> None:
             variadic = bool(wanted) and wanted[-1].get("variadic", False)
             if given < len(wanted) or (given > len(wanted) and not variadic):
                 raise ExpressionError(f"{text[:64]!r} calls {name} with {given} arguments, not {len(wanted)}")
+
+
+def _gathers(node: Mapping[str, Any]) -> bool:
+    """Whether a part is one of the functions that gather; the value of a literal may be any JSON."""
+    return node["type"] == "function_expression" and node["value"] in _GATHERING
 
 
 _SPREADING = frozenset({"multi_select_list", "multi_select_dict"})

@@ -1,8 +1,8 @@
 """
 Standard methods that work on what their callers send, and change nothing: methods v01 sections 3.6, 4, 6.1 and 6.5.
 
-Each is a function from parameters to a result, bounded before it begins, and run off the reactor where it may take
-long; :mod:`.handlers` binds them.
+Each is a function from parameters to a result, bounded before it begins; :mod:`.handlers` binds them, and the
+dispatcher runs them: in a worker process where they may take long.
 
 - :mod:`.material`: rows and texts of what callers send, within bounds
 - :mod:`.criteria`, :mod:`.queries`: conditions on a record, as an object and as JMESPath
@@ -13,5 +13,6 @@ long; :mod:`.handlers` binds them.
 - :mod:`.mapping`: MAP; :mod:`.transforming`: TRANSFORM; :mod:`.normalizing`: NORMALIZE
 - :mod:`.extraction`: EXTRACT; :mod:`.validating`: VALIDATE; :mod:`.templates`: GENERATE without a model
 - :mod:`.providers`: what holds around providers of TRANSLATE, PREDICT, GENERATE and RECOMMEND
+- :mod:`.held_items`: items of collections in place of data
 - :mod:`.handlers`: all of them as built-ins
 """

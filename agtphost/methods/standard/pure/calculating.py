@@ -82,3 +82,17 @@ def _shown(value: Decimal, places: int | None) -> str:
         return format(rounded(value, places), "f")
     value = value.normalize() if value else Decimal(0)
     return format(value, "f")
+
+
+def calculate(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of CALCULATE with a formula of the caller's; see :meth:`Calculator.calculated`."""
+    return Calculator({}).calculated(call)
+
+
+def calculate_registered(given: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The result of CALCULATE with a registered formula.
+
+    :param given: ``call``; ``formulas`` by name, of which those that are not called may be null.
+    """
+    return Calculator(given["formulas"]).calculated(given["call"])

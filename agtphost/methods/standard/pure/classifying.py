@@ -97,6 +97,16 @@ def index_of(labels: Sequence[Label]) -> list[Entry]:
     return [Entry(label.name, f"{words} {text}") for label, (words, text) in zip(labels, said, strict=True)]
 
 
+def classify(call: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The result of CLASSIFY by words.
+
+    :raises Refusal: 422 for more items and labels than one call may have, and for parameters of another form.
+    """
+    bounded(call)
+    return by_words(call)
+
+
 def by_words(call: Mapping[str, Any]) -> dict[str, Any]:
     """The result of CLASSIFY by the words of items and labels alone."""
     items, labels = material.rows(call, "items"), labels_of(call)

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
 from agtphost.methods.standard.pure.material import MAX_ROWS
 from agtphost.vocabulary import jsontext, yamltext
+from agtphost.vocabulary.jsonslices import least_octets
 
 FORMATS = ("json", "jsonl", "csv", "yaml")
 
@@ -114,6 +116,8 @@ def written(value: Any, form: str, name: str = "data") -> Any:
     """
     if form == "json":
         return value
+    if least_octets(value, MAX_OCTETS) > MAX_OCTETS:
+        raise _too_long(name, form)
     if form == "yaml":
         text = "".join(_yaml(value, 0)) or f"{_scalar(value)}\n"
     elif form == "jsonl":
@@ -122,8 +126,12 @@ def written(value: Any, form: str, name: str = "data") -> Any:
     else:
         text = _written_table(value, name)
     if len(text) > MAX_OCTETS:
-        raise parameters.invalid(name, f"As {form} it has more than {MAX_OCTETS} characters.", "Send it in parts.")
+        raise _too_long(name, form)
     return text
+
+
+def _too_long(name: str, form: str) -> Refusal:
+    return parameters.invalid(name, f"As {form} it has more than {MAX_OCTETS} characters.", "Send it in parts.")
 
 
 def _yaml(value: Any, depth: int) -> Iterator[str]:

@@ -1,13 +1,17 @@
-"""The built-ins of the pure methods: the functions of this package, run where nobody waits for them."""
+"""The built-ins of the pure methods: each names the function of this package that the dispatcher runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from zope.interface import implementer
 
 from agtphost.audit.state import StateItem
+from agtphost.compute import functions
+from agtphost.compute.functions import Computation
+from agtphost.contract.binding import COMPUTE
 from agtphost.contract.schemas import TooCostly
 from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
@@ -16,32 +20,20 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import (
-    calculating,
     classifying,
-    filtering,
+    held_items,
     mapping,
     material,
-    merging,
     normalizing,
     ranking,
-    scorecards,
-    statistics,
-    templates,
-    transforming,
     validating,
 )
-from agtphost.methods.standard.pure.extraction import extracted
 from agtphost.methods.standard.pure.merging import MAX_SOURCES
 from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, Wanted
+from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.sorted_blocks import Snapshot
 from agtphost.vocabulary.steps import Aside
-
-Work = Callable[[Mapping[str, Any]], dict[str, Any]]
-
-AT_ONCE = 200
-"""Values, and fifties of characters, of an input that is worked on at once, as a thread would take longer to begin."""
-
-CHARACTERS = 50
 
 COLLECTION = "collection:"
 """Before the name of a collection, in place of data."""
@@ -53,67 +45,41 @@ EMBEDDED = 500
 """Items of one call that are given vectors."""
 
 
-def small(value: Any, most: int = AT_ONCE) -> bool:
-    """Whether an input has no more values than that."""
-    left = most
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        left -= 1 + (len(each) // CHARACTERS if isinstance(each, str) else 0)
-        if left < 0:
-            return False
-        if isinstance(each, Mapping):
-            left -= len(each)
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            left -= len(each)
-            if left >= 0:
-                waiting.extend(each)
-    return left >= 0
-
-
 @implementer(IBuiltInHandler)
 class Pure:
     """
-    Answers by a function of the parameters.
+    Answers by a registered function of the parameters.
 
-    :param work: makes the result.
-    :param aside: runs it off the reactor.
-    :param long: whether it takes its time on the smallest input, too.
+    :param function: its name in :data:`agtphost.compute.functions.FUNCTIONS`.
     :param named: a parameter that may name collections in place of data: ``collection:orders``.
     :param collections: which there are.
     """
 
     kind = "built_in"
+    weight = COMPUTE
 
-    def __init__(
-        self,
-        work: Work,
-        aside: Aside,
-        *,
-        long: bool = False,
-        named: str = "",
-        collections: Collections | None = None,
-    ) -> None:
-        self._work = work
-        self._aside = aside
-        self._long = long
+    def __init__(self, function: str, *, named: str = "", collections: Collections | None = None) -> None:
+        self._function = function
         self._named = named
         self._collections = collections
 
     def handle(self, context: BuiltInContext) -> Any:
+        call = context.input
+        held: dict[int, Snapshot[StateItem]] = {}
         if self._named and self._collections is not None:
-            value: Any = context.input.get(self._named)
+            value: Any = call.get(self._named)
             if is_reference(value):
-                return self._aside(self._read, context.input, self._items(context, value))
-            if isinstance(value, list) and any(map(is_reference, value[:MAX_SOURCES])):
-                held = [self._items(context, each) if is_reference(each) else each for each in value[:MAX_SOURCES]]
-                return self._aside(self._read, context.input, held + value[MAX_SOURCES:])
-        if not self._long and small(context.input):
-            return self._work(context.input)
-        return self._aside(self._work, context.input)
+                held[-1] = self._items(context, value)
+            elif isinstance(value, list):
+                for number, each in enumerate(value[:MAX_SOURCES]):
+                    if is_reference(each):
+                        held[number] = self._items(context, each)
+        if held:
+            read = partial(held_items.given, self._function, call, self._named, held)
+            return Computation(function=held_items.FUNCTION, read=read)
+        return Computation(function=self._function, given=call)
 
-    def _items(self, context: BuiltInContext, reference: str) -> list[StateItem]:
+    def _items(self, context: BuiltInContext, reference: str) -> Snapshot[StateItem]:
         """
         What the caller may see of a collection.
 
@@ -127,17 +93,7 @@ class Pure:
                 f"The collection has more than {material.MAX_ROWS} items.",
                 "SEARCH or SCAN it, and send the items that matter.",
             )
-        return list(found.since(context))
-
-    def _read(self, call: Mapping[str, Any], held: list[Any]) -> dict[str, Any]:
-        """The work on items, whose data is read here and not on the reactor."""
-
-        def data(each: Any) -> Any:
-            if isinstance(each, StateItem):
-                return each.value["data"]
-            return list(map(data, each)) if isinstance(each, list) and each and _is_held(each[0]) else each
-
-        return self._work({**call, self._named: list(map(data, held))})
+        return found.since(context)
 
 
 def is_reference(value: Any) -> bool:
@@ -145,36 +101,28 @@ def is_reference(value: Any) -> bool:
     return isinstance(value, str) and value.startswith(COLLECTION)
 
 
-def _is_held(value: Any) -> bool:
-    return isinstance(value, StateItem)
-
-
 @implementer(IBuiltInHandler)
 class Rank:
     """Answers RANK: by numbers, and by how well the items answer a text."""
 
     kind = "built_in"
+    weight = COMPUTE
 
     def __init__(self, engine: SearchEngine, aside: Aside) -> None:
         self._engine = engine
         self._aside = aside
 
-    async def handle(self, context: BuiltInContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        text = await self._aside(ranking.text_of, call)
-        if not text:
-            return await self._aside(ranking.ranked, call)
+        if self._engine.name != BM25 and len(material.rows(call, "items")) <= EMBEDDED and ranking.text_of(call):
+            return self._by_meaning(call)
+        return Computation(function="rank", given=call)
+
+    async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
         items = material.rows(call, "items")
         index = Index(await self._aside(ranking.entries, items))
-        wanted = Wanted(text=text, limit=max(len(items), 1))
-        if len(items) <= EMBEDDED:
-            found = await self._engine.search(index, wanted)
-        else:
-            found = await self._aside(index.search, wanted)
-        scores: list[tuple[int, float | None]] = list(found.hits)
-        known = {number for number, _ in scores}
-        scores += [(number, 0.0) for number in range(len(items)) if number not in known]
-        return {**ranking.listed(call, items, scores), "engine": found.engine}
+        found = await self._engine.search(index, Wanted(text=ranking.text_of(call), limit=max(len(items), 1)))
+        return ranking.listed_by(call, items, found)
 
 
 @implementer(IBuiltInHandler)
@@ -182,19 +130,21 @@ class Classify:
     """Answers CLASSIFY."""
 
     kind = "built_in"
+    weight = COMPUTE
 
     def __init__(self, engine: SearchEngine, aside: Aside) -> None:
         self._engine = engine
         self._aside = aside
 
-    async def handle(self, context: BuiltInContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        await self._aside(classifying.bounded, call)
-        items = material.rows(call, "items")
-        if self._engine.name == BM25 or len(items) > MEANT:
-            return await self._aside(classifying.by_words, call)
+        if self._engine.name == BM25 or len(material.rows(call, "items")) > MEANT:
+            return Computation(function="classify", given=call)
+        return self._by_meaning(call)
+
+    async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
         labels = classifying.labels_of(call)
-        read = ranking.entries(items)
+        read = ranking.entries(material.rows(call, "items"))
         texts = [entry.said[: parameters.MAX_TEXT] or "-" for entry in read]
         engine, found = await _searched(self._engine, Index(classifying.index_of(labels)), texts, len(labels))
         return await self._aside(classifying.classified, call, read, labels, found, engine)
@@ -205,21 +155,25 @@ class Map:
     """Answers MAP."""
 
     kind = "built_in"
+    weight = COMPUTE
 
     def __init__(self, engine: SearchEngine, aside: Aside) -> None:
         self._engine = engine
         self._aside = aside
 
-    async def handle(self, context: BuiltInContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        if self._engine.name == BM25 or call.get("strategy", "semantic") != "semantic":
-            return await self._aside(mapping.mapped, call)
-        sources, targets = mapping.fields_of(call, "source_schema"), mapping.fields_of(call, "target_schema")
-        if len(targets) > MEANT:
-            return await self._aside(mapping.mapped, call)
+        if self._engine.name != BM25 and call.get("strategy", "semantic") == "semantic":
+            sources, targets = mapping.fields_of(call, "source_schema"), mapping.fields_of(call, "target_schema")
+            if len(targets) <= MEANT:
+                return self._by_meaning(call, sources, targets)
+        return Computation(function="map", given=call)
+
+    async def _by_meaning(
+        self, call: Mapping[str, Any], sources: Sequence[mapping.Field], targets: Sequence[mapping.Field]
+    ) -> Any:
         texts = [f"{target.said} {target.description}".strip() for target in targets]
-        index = Index(mapping.entries(sources))
-        engine, found = await _searched(self._engine, index, texts, len(sources))
+        engine, found = await _searched(self._engine, Index(mapping.entries(sources)), texts, len(sources))
         return await self._aside(mapping.mapped, call, dict(enumerate(found)), engine)
 
 
@@ -240,6 +194,7 @@ class Normalize:
     """Answers NORMALIZE; addresses are an endpoint's of the operator, on ``NORMALIZE /address``."""
 
     kind = "built_in"
+    weight = COMPUTE
     ADDRESSES = "/address"
 
     def __init__(self, parts: Parts) -> None:
@@ -247,13 +202,38 @@ class Normalize:
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        if call.get("type") == "address" and self._parts.find(context.method, self.ADDRESSES) is not None:
+        kind = call.get("type")
+        if kind == "address" and self._parts.find(context.method, self.ADDRESSES) is not None:
             normalizing.locale_of(call)
             given = {name: value for name, value in call.items() if name != "type"}
             return context.invoke(context.method, self.ADDRESSES, given)
-        if call.get("type") == "date" and small(call):
-            return normalizing.normalized(call)
-        return self._parts.aside(normalizing.normalized, call)
+        # What is none of these is refused before anything is worked out.
+        packaged = isinstance(kind, str) and kind in normalizing.PACKAGES
+        return Computation(function=f"normalize-{kind}" if packaged else "normalize-date", given=call)
+
+
+@implementer(IBuiltInHandler)
+class Calculate:
+    """
+    Answers CALCULATE.
+
+    :param formulas: those that the operator registered, by their names.
+    """
+
+    kind = "built_in"
+    weight = COMPUTE
+
+    def __init__(self, formulas: Mapping[str, Any]) -> None:
+        self._formulas = formulas
+
+    def handle(self, context: BuiltInContext) -> Any:
+        call = context.input
+        expression = call.get("expression")
+        if isinstance(expression, Mapping):
+            return Computation(function="calculate", given=call)
+        name = expression if isinstance(expression, str) and expression in self._formulas else ""
+        formulas = {each: self._formulas[each] if each == name else None for each in self._formulas}
+        return Computation(function="calculate-registered", given={"call": call, "formulas": formulas})
 
 
 @implementer(IBuiltInHandler)
@@ -265,25 +245,32 @@ class Validate:
     """
 
     kind = "built_in"
+    weight = COMPUTE
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._validator = validating.Validator(parts.catalog)
 
-    async def handle(self, context: BuiltInContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        if validating.kind_of(call) == "call":
-            result = self._proposed(context, call["target"]).result(strict=material.flag(call, "strict"))
-        elif small(call) and not isinstance(call.get("schema"), (str, type(None))):
-            result = self._validator.validated(call)
-        else:
-            result = await self._parts.aside(self._validator.validated, call)
-        if not result["valid"] or result["checked_as"] in ("json", "call"):
+        kind = validating.kind_of(call)
+        if kind == "call":
+            return Answer(result=self._proposed(context, call["target"]).result(strict=material.flag(call, "strict")))
+        given = dict(call)
+        if kind in validating.WITH_CATALOG and self._parts.catalog is not Catalog.load():
+            given[validating.CATALOG] = self._parts.catalog.document()
+        return Computation(function="validate", given=given, finish=partial(self._marks_taken, call))
+
+    def _marks_taken(self, call: Mapping[str, Any], result: Mapping[str, Any]) -> Any:
+        """The answer, and the marks that go with it."""
+        if not result["valid"] or result["checked_as"] == "json":
             return Answer(result=result)
         target, held = call["target"], self._parts.held
-        if small(target):
+        if functions.size_of(target, functions.SMALL) <= functions.SMALL:
             return Answer(result=result, changes=generated_code.cleared(held, target))
-        return Answer(result=result, changes=await self._parts.aside(generated_code.cleared, held, target))
+        return self._many_marks_taken(result, target)
+
+    async def _many_marks_taken(self, result: Mapping[str, Any], target: Any) -> Answer:
+        return Answer(result=result, changes=await self._parts.aside(generated_code.cleared, self._parts.held, target))
 
     def _proposed(self, context: BuiltInContext, target: Any) -> validating.Findings:
         """Whether the caller could make a call: whether it may, and whether the parameters are right."""
@@ -330,19 +317,18 @@ def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
     """The built-ins of this package, by method."""
     aside, kept = parts.aside, parts.collections
     engine = parts.search.apart()
-    calculator = calculating.Calculator(parts.config.methods.formulas)
     return {
-        "ANALYZE": Pure(statistics.analyzed, aside, named="target", collections=kept),
-        "EXTRACT": Pure(extracted, aside, long=True),
-        "FILTER": Pure(filtering.filtered, aside, named="data", collections=kept),
+        "ANALYZE": Pure("analyze", named="target", collections=kept),
+        "EXTRACT": Pure("extract"),
+        "FILTER": Pure("filter", named="data", collections=kept),
         "VALIDATE": Validate(parts),
-        "TRANSFORM": Pure(transforming.transformed, aside),
+        "TRANSFORM": Pure("transform"),
         "NORMALIZE": Normalize(parts),
         "RANK": Rank(engine, aside),
         "CLASSIFY": Classify(engine, aside),
-        "CALCULATE": Pure(calculator.calculated, aside),
-        "EVALUATE": Pure(scorecards.evaluated, aside),
-        "GENERATE": Pure(templates.generated, aside),
-        "MERGE": Pure(merging.merged, aside, named="sources", collections=kept),
+        "CALCULATE": Calculate(parts.config.methods.formulas),
+        "EVALUATE": Pure("evaluate"),
+        "GENERATE": Pure("generate"),
+        "MERGE": Pure("merge", named="sources", collections=kept),
         "MAP": Map(engine, aside),
     }

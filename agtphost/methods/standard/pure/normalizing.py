@@ -201,3 +201,21 @@ def _quantity(text: str) -> dict[str, Any]:
     if material.number(float(base.magnitude)) is None:
         raise ValueFault("it is too large")
     return {"value": float(f"{base.magnitude:.12g}"), "unit": str(base.units) or "1"}
+
+
+def prepare_phone() -> None:
+    """Read the tables of telephone numbers, where they are installed."""
+    if extras.installed(PACKAGES["phone"]):
+        normalized({"type": "phone", "data": ["+49 30 123456"]})
+
+
+def prepare_currency() -> None:
+    """Read the tables of locales, where they are installed."""
+    if extras.installed(PACKAGES["currency"]):
+        normalized({"type": "currency", "data": ["1 EUR"]})
+
+
+def prepare_unit() -> None:
+    """Read the tables of units, where they are installed."""
+    if extras.installed(PACKAGES["unit"]):
+        normalized({"type": "unit", "data": ["1 m"]})

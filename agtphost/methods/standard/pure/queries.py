@@ -20,6 +20,9 @@ from agtphost.vocabulary.reasons import Reason
 MAX_STEPS = 1_000_000
 """Parts of expressions that are worked out in one call."""
 
+MAX_FLAT = 100_000
+"""Members of a list that ``[]`` makes: of a literal inside a projection it would make as many as both multiplied."""
+
 _MULTIPLYING = frozenset({"multi_select_list", "multi_select_dict", "key_val_pair"})
 _GROWING = frozenset({"join", "to_string", "merge", "to_array"})
 
@@ -113,5 +116,19 @@ def _interpreter(count: Callable[[], None]) -> Any:
         def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
             count()
             return super().visit(node, *args, **kwargs)
+
+        def visit_flatten(self, node: Any, value: Any) -> Any:
+            base = self.visit(node["children"][0], value)
+            if not isinstance(base, list):
+                return None
+            if sum(len(each) if isinstance(each, list) else 1 for each in base) > MAX_FLAT:
+                raise ValueError(f"a list that it makes has more than {MAX_FLAT} members")
+            merged: list[Any] = []
+            for each in base:
+                if isinstance(each, list):
+                    merged.extend(each)
+                else:
+                    merged.append(each)
+            return merged
 
     return Counting()

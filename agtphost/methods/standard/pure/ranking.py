@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.handlers import parameters
 from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import material
-from agtphost.search.index import Entry
+from agtphost.search.index import Entry, Found, Index, Wanted
 
 MAX_WEIGHTS = 32
 ORDERS = ("descending", "ascending")
@@ -46,6 +46,23 @@ def _entry(item: Any) -> Entry:
         name = next((item[key] for key in ("title", "name", "label", "subject") if isinstance(item.get(key), str)), "")
         return Entry(name[:256], said_in(dict(item))[:SAID])
     return Entry("", item[:SAID] if isinstance(item, str) else said_in(item)[:SAID])
+
+
+def rank(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of RANK by numbers, or by the words of a text."""
+    text = text_of(call)
+    if not text:
+        return ranked(call)
+    items = material.rows(call, "items")
+    return listed_by(call, items, Index(entries(items)).search(Wanted(text=text, limit=max(len(items), 1))))
+
+
+def listed_by(call: Mapping[str, Any], items: Sequence[Any], found: Found) -> dict[str, Any]:
+    """The best items by what a search found; those that it did not find come last."""
+    scores: list[tuple[int, float | None]] = list(found.hits)
+    known = {number for number, _ in scores}
+    scores += [(number, 0.0) for number in range(len(items)) if number not in known]
+    return {**listed(call, items, scores), "engine": found.engine}
 
 
 def ranked(call: Mapping[str, Any]) -> dict[str, Any]:

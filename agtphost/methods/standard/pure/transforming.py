@@ -33,6 +33,12 @@ def transformed(call: Mapping[str, Any]) -> dict[str, Any]:
         raise parameters.invalid("source", f"source has more than {material.MAX_ROWS} records.", "Send it in parts.")
     if call.get("mapping") is not None:
         plan = mapping.read(call["mapping"])
+        if isinstance(value, list) and len(value) * len(plan.fields) > formats.MAX_CELLS:
+            raise parameters.invalid(
+                "mapping",
+                f"The records times the fields of mapping are more than {formats.MAX_CELLS}.",
+                "Send the records in parts, or map fewer fields.",
+            )
         value = (
             [mapping.converted(each, plan) for each in value]
             if isinstance(value, list)

@@ -32,6 +32,12 @@ MAX_RULES = 100
 MAX_TEXT = 262_144
 SETS = ("json-schema", "endpoint", "agis", "agis-2", "manifest", "formula", "criteria", "call")
 
+WITH_CATALOG = ("endpoint", "manifest")
+"""Rule sets that ask for the methods that there are."""
+
+CATALOG = "agtphost-catalog"
+"""Beside the parameters: the document of the host's catalog, where it is not the one that comes with it."""
+
 _MEMBERS = 20_000
 """Members that are looked at for those that a schema does not declare."""
 
@@ -127,6 +133,17 @@ class Validator:
         for each in examine(_decoded(target), self._catalog):
             (found.errors if each.fault else found.warnings).append(_said(each.pointer, each.message, each.rule))
         return found
+
+
+def validate(given: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The result of VALIDATE, but for proposed calls.
+
+    :param given: the parameters, and perhaps :data:`CATALOG`.
+    """
+    document = given.get(CATALOG)
+    catalog = Catalog.load() if document is None else Catalog(document)
+    return Validator(catalog).validated(given)
 
 
 def kind_of(call: Mapping[str, Any]) -> str:

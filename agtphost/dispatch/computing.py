@@ -1,0 +1,47 @@
+"""The one place where computations of handlers run: small ones in the reactor's thread, all others in a worker."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.compute import functions
+from agtphost.compute.functions import Computation
+from agtphost.compute.pool import Pool
+from agtphost.contract.binding import COMPUTE, Binding
+from agtphost.dispatch.encoding import encode, in_turns
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.turns import key_of
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.jsonslices import Encoded
+
+
+async def run_computation(exchange: Exchange, computation: Computation, pool: Pool, clock: IReactorTime) -> Any:
+    """
+    Run what a handler returned.
+
+    :return: the answer: the result, as it is or as JSON, or what the computation's ``finish`` makes of it.
+    :raises Refusal: the function's own; 422 beyond a limit; 503 where too many wait.
+    """
+    binding: Binding = exchange.binding  # type: ignore[assignment]
+    if binding.weight != COMPUTE:
+        raise TypeError(f"{binding.spoken} returned a computation, and has the weight {binding.weight}")
+    finish, result = computation.finish, None
+    if functions.is_small(computation):
+        result = functions.call(computation.function, computation.given)
+    else:
+
+        async def encoded() -> bytes:
+            given = computation.given if computation.read is None else await in_turns(computation.read(), clock)
+            return await encode(given, clock)
+
+        length = len(exchange.request.body)
+        result = Encoded(await pool.run(key_of(exchange), computation.function, encoded, length))
+        if finish is not None:
+            result = jsontext.decode_kept(result.octets)
+    if finish is None:
+        return result
+    answer = finish(result)
+    return await answer if inspect.isawaitable(answer) else answer

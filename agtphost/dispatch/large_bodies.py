@@ -1,0 +1,154 @@
+"""
+Large bodies take turns: reading and checking one takes milliseconds of the reactor, and holds many times its octets.
+
+Sixteen connections that sent 240 kB of small objects each made others wait for three seconds. So one large body is
+read at a time, of the caller that has waited longest without having been served, and between two of them the reactor
+is left to others for :data:`REST` times as long. Of bindings that say so (``in_turn``), the next call of the same
+caller is read when the one before is answered: what waits is octets, and not what they decode to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.turns import key_of
+from agtphost.errors import Refusal
+from agtphost.identity.peer import INTERNAL
+from agtphost.vocabulary.reasons import Reason
+
+REST = 3.0
+"""Times as long as a body took, until the next one is read."""
+
+MOST_OCTETS = 33_554_432
+MOST_OCTETS_EACH = 16_777_216
+"""Octets of bodies that wait, of all callers and of one."""
+
+LONGEST = 30.0
+"""Seconds that a body waits for its turn."""
+
+
+class _Waiting:
+    """One call whose body waits to be read."""
+
+    __slots__ = ("alone", "key", "octets", "ready")
+
+    def __init__(self, key: str, octets: int, *, alone: bool) -> None:
+        self.key, self.octets, self.alone = key, octets, alone
+        self.ready: Deferred[None] = Deferred()
+
+
+def _nothing() -> None:
+    """End a turn that there was no need for."""
+
+
+class LargeBodies:
+    """
+    Says whose large body is read next.
+
+    :param clock: the reactor's, for the rest between two, and for how long one waits.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._queues: dict[str, deque[_Waiting]] = {}
+        self._octets: dict[str, int] = {}
+        self._answering: set[str] = set()
+        self._reading = self._resting = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    async def begin(self, exchange: Exchange) -> Callable[[], None]:
+        """
+        Wait until the body may be read.
+
+        :return: to be called once it was read, or when something else is waited for; more than once does no harm.
+        :raises Refusal: 503 where too much waits, or for too long.
+        """
+        if exchange.peer.transport == INTERNAL:
+            return _nothing  # The host wrote it itself, in the course of a call that may have a turn of its own.
+        alone = exchange.binding is not None and exchange.binding.in_turn
+        waiting = _Waiting(key_of(exchange), len(exchange.request.body), alone=alone)
+        own = self._octets.get(waiting.key, 0)
+        if own and (
+            own + waiting.octets > MOST_OCTETS_EACH or sum(self._octets.values()) + waiting.octets > MOST_OCTETS
+        ):
+            raise _busy()
+        self._octets[waiting.key] = own + waiting.octets
+        self._queues.setdefault(waiting.key, deque()).append(waiting)
+        self._next()
+        if not waiting.ready.called:
+            waiting.ready.addTimeout(LONGEST, self._clock)
+            try:
+                await waiting.ready
+            except TimeoutError:
+                self._leave(waiting)
+                raise _busy() from None
+        if alone:
+            exchange.when_over = self._answered(waiting.key)
+        return self._turn()
+
+    def _turn(self) -> Callable[[], None]:
+        began, over = time.thread_time(), False
+
+        def end() -> None:
+            nonlocal over
+            if over:
+                return
+            over, self._reading = True, False
+            if self._queues:
+                self._resting = True
+                self._clock.callLater(REST * (time.thread_time() - began), self._rested)
+
+        return end
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._next()
+
+    def _answered(self, key: str) -> Callable[[], None]:
+        def over() -> None:
+            self._answering.discard(key)
+            self._next()
+
+        return over
+
+    def _next(self) -> None:
+        """Let one go on, if the turn is free."""
+        while not self._reading and not self._resting:
+            key = next((key for key, own in self._queues.items() if not self._must_wait(own[0])), None)
+            if key is None:
+                return
+            waiting = self._queues[key][0]
+            self._leave(waiting)
+            if key in self._queues:
+                self._queues[key] = self._queues.pop(key)  # behind the others
+            self._reading = True
+            if waiting.alone:
+                self._answering.add(key)
+            waiting.ready.callback(None)
+
+    def _must_wait(self, waiting: _Waiting) -> bool:
+        return waiting.alone and waiting.key in self._answering
+
+    def _leave(self, waiting: _Waiting) -> None:
+        own = self._queues[waiting.key]
+        own.remove(waiting)
+        self._octets[waiting.key] -= waiting.octets
+        if not own:
+            del self._queues[waiting.key], self._octets[waiting.key]
+
+
+def _busy() -> Refusal:
+    return Refusal(
+        Reason.HANDLERS_BUSY,
+        "As many large bodies of the caller, or of all callers, wait to be read as may.",
+        remedy="Wait for the answers to earlier calls, then try again.",
+        headers=(("Retry-After", "1"),),
+    )
