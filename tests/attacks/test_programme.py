@@ -17,7 +17,19 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attack import Attack
-from tests.attacks.catalogue import attacks, crowds, doors, earlier, held, parsers, schemas, shares, unread, upstreams
+from tests.attacks.catalogue import (
+    attacks,
+    computing,
+    crowds,
+    doors,
+    earlier,
+    held,
+    parsers,
+    schemas,
+    shares,
+    unread,
+    upstreams,
+)
 from tests.attacks.cores import cores
 from tests.attacks.runner import NICE, Result, Stand, attempt, standing
 from tests.attacks.site import made
@@ -49,6 +61,7 @@ HOSTS: dict[str, tuple[Configure, ...]] = {
         upstreams.beside,
         doors.with_doors,
     ),
+    "with the standard methods": (computing.with_methods,),
     "with a server that does as it is told": (upstreams.shared, earlier.with_bindings),
     "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
     "filled by many": (crowds.crowd,),

@@ -1,0 +1,204 @@
+"""Computations that cost: the most expensive inputs of the standard methods, on many connections at a time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.attacks.attack import MIB, Attack, Target
+from tests.attacks.site import amend
+from tests.attacks.strikes import addresses, opened
+from tests.methods.standard import costly
+from tests.system.hosting import until
+from tests.system.raw_link import RawLink, Truncated, client_context, request
+
+CONNECTIONS = 16
+WORKERS = 2 * (128 + 32) * MIB
+"""Octets that the worker processes may have: each its own, and the address space of one computation."""
+
+STATUSES = (200, 202, 400, 403, 404, 405, 408, 409, 422, 429, 503)
+AGENTS = ("demo", "other")
+PLAYED = (*costly.COMPUTED, "SEARCH", "SCAN", "SIGN")
+"""Methods whose costly inputs are sent together."""
+
+COLLECTION = """
+[[methods.collection]]
+name = "goods"
+read = []
+write = []
+"""
+
+
+def with_methods(folder: Path) -> None:
+    """Every standard method, and a collection."""
+    amend(folder, "methods", 'standard = "*"')
+    file = folder / "host.toml"
+    file.write_text(file.read_text() + COLLECTION)
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # It ended meanwhile.
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def workers_of(pid: int) -> list[int]:
+    """The worker processes of a host."""
+    found = []
+    for child in children_of(pid):
+        with suppress(OSError):
+            if b"-m\0agtphost.compute.worker\0" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
+    return found
+
+
+def computations_of(pid: int) -> list[int]:
+    """The processes of computations that run."""
+    return [child for worker in workers_of(pid) for child in children_of(worker)]
+
+
+def proportional(pid: int) -> int:
+    """Octets of a process in memory; of what several share each has its part."""
+    with suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("Pss:")).split()[1])
+    return 0
+
+
+class Play:
+    """
+    Each connection sends the next message as soon as the one before is answered; all leave when the time is over.
+
+    :param answers: answers without which the time is not over.
+    """
+
+    def __init__(self, messages: Sequence[bytes], connections: int, agents: Sequence[str], answers: int) -> None:
+        self._messages, self._connections, self._agents, self._answers = messages, connections, agents, answers
+        self._wrong: list[str] = []
+        self._answered: list[int] = []
+        self._links: dict[int, RawLink] = {}
+        self._over = False
+
+    def run(self, target: Target, seconds: float) -> None:
+        """Play."""
+        contexts = [client_context(target, agent=name) for name in self._agents]
+        threads = [
+            threading.Thread(target=self._play, args=(target, contexts[number % len(contexts)], number, source))
+            for number, source in zip(range(self._connections), addresses(), strict=False)
+        ]
+        end, late, most = time.monotonic() + seconds, time.monotonic() + seconds + 60, 0
+        for thread in threads:
+            thread.start()
+        while time.monotonic() < end or (len(self._answered) < self._answers and time.monotonic() < late):
+            every = [*workers_of(target.pid), *computations_of(target.pid)]
+            most = max(most, sum(map(proportional, every)))
+            time.sleep(0.02)
+        self._over = True
+        for link in tuple(self._links.values()):
+            with suppress(OSError):
+                # Of TCP itself: a thread that reads notices it.
+                socket.socket.shutdown(link.tls, socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join()
+        assert not self._wrong, self._wrong[0]
+        assert len(self._answered) >= self._answers, "nobody was answered"
+        assert most <= WORKERS, f"the workers had {most / MIB:.0f} MiB"
+        until(lambda: not computations_of(target.pid), 30)
+
+    def _play(self, target: Target, context: Any, number: int, source: str) -> None:
+        turn = number
+        while not self._over:
+            link = self._links.get(number) or opened(target, context, source)
+            if link is None:
+                continue
+            self._links[number] = link
+            # Seven has no divisor in common with the number of messages: each connection sends all of them.
+            message = self._messages[turn % len(self._messages)]
+            turn += 7
+            try:
+                link.send(message)
+                answer = link.answer()
+            except (OSError, Truncated):
+                answer = None
+            if answer is None:
+                link.close()
+                del self._links[number]
+            elif not self._over:
+                self._answered.append(answer.status)
+                if answer.status not in STATUSES:
+                    self._wrong.append(f"{message[:60]!r} {answer.status} {answer.body[:300]!r}")
+
+
+def _message(method: str, given: Mapping[str, Any], path: str = "/") -> bytes:
+    return request(method, path, given)
+
+
+def _attack(
+    name: str,
+    says: str,
+    inputs: Callable[[], Sequence[bytes]],
+    *,
+    connections: int = CONNECTIONS,
+    agents: Sequence[str] = AGENTS,
+    answers: int = 1,
+) -> Attack:
+    def run(target: Target, seconds: float) -> None:
+        Play(inputs(), connections, agents, answers).run(target, seconds)
+
+    return Attack(name=name, who="agent", says=says, run=run, configure=with_methods)
+
+
+def _one(method: str, name: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: [_message(method, costly.COSTLY[method][name]())]
+
+
+ATTACKS = (
+    _attack(
+        "table-as-json",
+        "489 kB of CSV as JSON, on 16 connections: one at a time for each agent, in another process.",
+        _one("TRANSFORM", "a table"),
+    ),
+    _attack(
+        "table-of-long-names",
+        "489 kB of CSV whose names come to 100 MB as JSON, on 16 connections: 422 before the result is made.",
+        _one("TRANSFORM", "a table of long names"),
+    ),
+    _attack(
+        "expressions-of-one",
+        "JMESPath that takes as many steps as it may, on 4 connections of one agent: others do not wait for it.",
+        _one("FILTER", "JMESPath of thirty parts"),
+        connections=4,
+        agents=("demo",),
+    ),
+    _attack(
+        "extractions-of-one",
+        "EXTRACT of a hundred fields from 200,000 characters, on 4 connections of one agent: the same.",
+        _one("EXTRACT", "a hundred fields"),
+        connections=4,
+        agents=("demo",),
+    ),
+    _attack(
+        "computations-abandoned",
+        "Criteria that take half a minute, on 16 connections that do not wait for the answer: nothing computes on.",
+        _one("EVALUATE", "conditions"),
+        answers=0,
+    ),
+    _attack(
+        "costly-methods",
+        "The most expensive known inputs of the methods on data and of searches, all of them on 16 connections.",
+        lambda: [_message(method, given) for method, _, given in costly.inputs(PLAYED)],
+    ),
+    _attack(
+        "dense-bodies",
+        "15,000 small objects in each body, on 16 connections: one body is read at a time.",
+        lambda: [_message("ECHO", {"text": [{"a": 1}] * 15_000}, "/text")],
+    ),
+)
