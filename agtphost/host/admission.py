@@ -83,8 +83,8 @@ def admitting(
     :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
-    catalog, policy = loaded.catalog, loaded.policy
-    principals = on.lasting.principals.of(config.policies.oauth)
+    catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
+    principals = lasting.principals.of(config.policies.oauth)
     rate = RateGate(config.limits, counted=on.lasting.counted)
     order = gates(
         Collaborators(
@@ -125,7 +125,7 @@ def admitting(
     sealer = _sealer(on, catalog.warnings, ruling)
     on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
     refusals = RefusalRecords(
-        refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=on.lasting.counted
+        refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted
     )
     return Admission(
         gates=order,
