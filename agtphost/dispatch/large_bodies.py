@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.dispatch.exchange import Exchange
@@ -70,6 +70,7 @@ class LargeBodies:
 
         :return: to be called once it was read, or when something else is waited for; more than once does no harm.
         :raises Refusal: 503 where too much waits, or for too long.
+        :raises CancelledError: the caller has left.
         """
         if exchange.peer.transport == INTERNAL:
             return _nothing  # The host wrote it itself, in the course of a call that may have a turn of its own.
@@ -85,11 +86,19 @@ class LargeBodies:
         self._next()
         if not waiting.ready.called:
             waiting.ready.addTimeout(LONGEST, self._clock)
+            # A caller that has left takes no turn: nobody would hear that it is gone once its call runs.
+            leave, leaving = waiting.ready.cancel, exchange.peer.leaving
+            leaving.add(leave)
             try:
                 await waiting.ready
             except TimeoutError:
                 self._leave(waiting)
                 raise _busy() from None
+            except CancelledError:
+                self._leave(waiting)
+                raise
+            finally:
+                leaving.discard(leave)
         if alone:
             exchange.when_over = self._answered(waiting.key)
         return self._turn()

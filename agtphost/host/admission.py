@@ -124,9 +124,7 @@ def admitting(
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
     on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
-    refusals = RefusalRecords(
-        refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted
-    )
+    records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted)
     return Admission(
         gates=order,
         dispatcher=Dispatcher(
@@ -136,7 +134,7 @@ def admitting(
             on.reactor,
             config.limits.request_timeout,
             on.lasting.running,
-            refusals,
+            records,
             approvals=on.lasting.approvals,
             tracer=on.traces,
             aside=on.aside,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from agtphost.dispatch import large_bodies
@@ -30,6 +30,7 @@ class Calls:
         self.ends: dict[str, Callable[[], None]] = {}
         self.exchanges: dict[str, Exchange] = {}
         self.refused: dict[str, Refusal] = {}
+        self.left: list[str] = []
 
     def begin(self, name: str, *, in_turn: bool = False, internal: bool = False, octets: int = LARGE) -> None:
         """``a1`` is the first call from the address ``a``."""
@@ -43,6 +44,8 @@ class Calls:
                 self.ends[name] = await self.large.begin(exchange)
             except Refusal as refusal:
                 self.refused[name] = refusal
+            except CancelledError:
+                self.left.append(name)
 
         Deferred.fromCoroutine(begin())
 
@@ -104,6 +107,19 @@ def test_a_call_that_begins_anew_gives_its_turn_back() -> None:
     calls.exchanges["a1"].restart(0.0)
     calls.begin("a2", in_turn=True)
     assert calls.begun == ["a1", "a2"]
+
+
+def test_a_caller_that_has_left_takes_no_turn() -> None:
+    """Its body is not read, and the next one's is."""
+    calls = Calls()
+    for name in ("a1", "a2", "b1"):
+        calls.begin(name, in_turn=True)
+    for leave in tuple(calls.exchanges["a2"].peer.leaving):
+        leave()
+    assert calls.left == ["a2"]
+    calls.read("a1")
+    calls.over("a1")
+    assert calls.begun == ["a1", "b1"] and len(calls.large) == 0 and not calls.exchanges["b1"].peer.leaving
 
 
 def test_a_call_inside_another_waits_for_no_turn() -> None:
