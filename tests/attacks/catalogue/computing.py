@@ -25,6 +25,7 @@ AGENTS = ("demo", "other")
 PLAYED = (*costly.COMPUTED, "SEARCH", "SCAN", "SIGN")
 """Methods whose costly inputs are sent together."""
 
+SUM = {"expression": {"op": "add", "args": [1, 2]}, "inputs": {}}
 COLLECTION = """
 [[methods.collection]]
 name = "goods"
@@ -186,8 +187,8 @@ ATTACKS = (
     _attack(
         "computations-abandoned",
         "Criteria that take half a minute, on 16 connections that do not wait for the answer: ended after 5 seconds.",
-        _one("EVALUATE", "conditions"),
-        answers=0,
+        # The short one shows that the messages arrive.
+        lambda: [_message("EVALUATE", costly.COSTLY["EVALUATE"]["conditions"]()), _message("CALCULATE", SUM)],
     ),
     _attack(
         "costly-methods",
