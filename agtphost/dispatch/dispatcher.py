@@ -390,14 +390,7 @@ class Dispatcher:
         extra: Mapping[str, Any],
         interim: Interim | None,
     ) -> str:
-        """
-        Make state items durable before a handler goes on, with a record of their own: an interim message's.
-
-        :param interim: sends the message; None where the caller did not ask for a stream.
-        :return: the Audit-ID of the record.
-        :raises StoppedAgent: the caller or the addressee was stopped meanwhile.
-        :raises Refusal: 409 where an item changed meanwhile, 503 where nothing can be made durable.
-        """
+        """Make state items durable before a handler goes on; see :meth:`.invocation.Dispatches.commit`."""
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         outcome.changes, outcome.extra = tuple(changes), extra
         return await self._commit(exchange, outcome, interim)
@@ -405,12 +398,7 @@ class Dispatcher:
     async def withdraw(
         self, exchange: Exchange, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]
     ) -> str:
-        """
-        Make state items durable with the record of a refusal: what is left to say of a call that was answered before.
-
-        :return: the Audit-ID of the record.
-        :raises Refusal: 409 where an item changed meanwhile, 503 where nothing can be made durable.
-        """
+        """Make state items durable with the record of a refusal; see :meth:`.invocation.Dispatches.withdraw`."""
         outcome = self._sealer.refusal(exchange, refusal)
         outcome.changes, outcome.extra = tuple(changes), {**refusal.extra, **extra}
         return await self._commit(exchange, outcome, None)
