@@ -71,7 +71,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from witnessing_faults(config)
     yield from delegation_faults(config.delegation, config.host.server_id)
     yield from traces_faults(config.traces)
-    yield from methods_faults(config.methods)
+    yield from methods_faults(config.methods, development=config.host.development)
     yield from search_faults(config.search, config.folder)
     yield from _extras(config)
 

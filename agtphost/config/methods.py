@@ -104,10 +104,16 @@ class CollectionSection(Section):
     """What callers call it."""
 
     read: Items[Scope] = ()
-    """Scopes that reading takes, all of them; none: every agent that is known reads."""
+    """
+    Scopes that reading takes, all of them. ``[]``: every agent that has proven who it is reads. In production this line
+    must be there.
+    """
 
     write: Items[Scope] = ()
-    """Scopes that writing takes; none: every agent that is known writes. Who entered an item is its owner."""
+    """
+    Scopes that writing takes, all of them. ``[]``: every agent that has proven who it is writes. In production this
+    line must be there. Who entered an item is its owner.
+    """
 
     schema_: Annotated[Table[str, Any] | None, Field(alias="schema")] = None
     """A JSON Schema that the data of every item follows; None: any JSON."""
@@ -181,8 +187,27 @@ class MethodsSection(Section):
         return frozenset(self.standard)
 
 
-def methods_faults(section: MethodsSection) -> Iterator[Fault]:
-    """What no key tells alone."""
+RIGHTS: Final = (("read", "reads"), ("write", "writes"))
+"""The keys of a collection that say who may do what."""
+
+
+def _access_faults(section: MethodsSection) -> Iterator[Fault]:
+    """Find collections of a production host that do not say who reads and who writes them."""
+    for number, each in enumerate(section.collection):
+        for key, does in RIGHTS:
+            if key not in each.model_fields_set:
+                yield Fault(
+                    location=("methods", "collection", number, "name"),
+                    message=f'is "{each.name}", and {key} is missing: in production a collection says who {does}',
+                    hint=f'add {key} = ["{each.name}:{key}"] with the scopes that it takes, or {key} = [] for every '
+                    "agent that has proven who it is",
+                )
+
+
+def methods_faults(section: MethodsSection, *, development: bool = False) -> Iterator[Fault]:
+    """Find what no key tells alone."""
+    if not development:
+        yield from _access_faults(section)
     seen: set[str] = set()
     for number, each in enumerate(section.collection):
         at = ("methods", "collection", number)

@@ -756,6 +756,33 @@ def test_production_refuses_unsigned_records(tmp_path: Path) -> None:
     assert any("[audit] signing cannot be false in the production profile" in message for message in messages)
 
 
+COLLECTION = '[host]\nserver_id = "h"\n[[methods.collection]]\nname = "orders"\n'
+
+
+@each_row(
+    ("lines", "missing"),
+    [
+        ("", ["read", "write"]),
+        ("read = []\n", ["write"]),
+        ('write = ["orders:write"]\n', ["read"]),
+        ('read = []\nwrite = ["orders:write"]\n', []),
+    ],
+)
+def test_production_collections_say_who_reads_and_who_writes(lines: str, missing: list[str], tmp_path: Path) -> None:
+    """Both keys are written, an empty list included: the problem names the line, and the line to add."""
+    text = COLLECTION + lines
+    found = [each for each in problems_of(write(tmp_path, text)) if each.message.startswith("[[methods.collection]]")]
+    assert [(each.line, each.file) for each in found] == [(4, str(tmp_path / "host.toml"))] * len(missing)
+    for key, problem in zip(missing, found, strict=True):
+        assert f"{key} is missing" in problem.message
+        assert f'add {key} = ["orders:{key}"]' in problem.hint and f"{key} = []" in problem.hint
+
+
+def test_development_collections_may_say_nothing(tmp_path: Path) -> None:
+    """A development host reads what it is given."""
+    load(write(tmp_path, HEAD + '[[methods.collection]]\nname = "orders"\n'), ENVIRON)
+
+
 def test_production_refuses_open_lifecycle(tmp_path: Path) -> None:
     """AGTP-247: open needs the development profile."""
     text = "[host]\nserver_id = 'h'\n[lifecycle]\nauth = 'open'\n"

@@ -220,3 +220,17 @@ def test_a_disk_that_is_nearly_full_is_noted(tmp_path: Path) -> None:
     config.write_text(config.read_text().replace(f"free_space_floor = {10**15}", "free_space_floor = 1"))
     notes = json.loads(agtp("check", str(config), "--json").stdout)["notes"]
     assert not any("free_space_floor" in each for each in notes)
+
+
+def test_a_collection_without_its_scopes_is_told(production: Path) -> None:
+    """In production: file, line, and the line to add, which a start reads as well; with both lines it is sound."""
+    text = production.read_text()
+    added = '\n[methods]\nstandard = "reading"\n\n[[methods.collection]]\nname = "orders"\nread = []\n'
+    production.write_text(text + added)
+    line = len((text + added).splitlines()) - 1
+    done = agtp("check", str(production), "--json")
+    [problem] = json.loads(done.stdout)["problems"]
+    assert (problem["file"], problem["line"]) == (str(production), line) and "write is missing" in problem["message"]
+    assert 'add write = ["orders:write"]' in problem["hint"] and "write = []" in problem["hint"]
+    production.write_text(text + added + 'write = ["orders:write"]\n')
+    assert check(production) == []

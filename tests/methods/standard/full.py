@@ -99,6 +99,10 @@ SCOPES = (
 """Of whoever calls: the last ones come to as many characters as a grant may name."""
 
 
+OPEN: Mapping[str, Any] = {"read": [], "write": []}
+"""Of a collection that every agent reads and writes."""
+
+
 def settings(folder: Path) -> Mapping[str, Any]:
     """The configuration of the full host."""
     remotes = [
@@ -115,16 +119,16 @@ def settings(folder: Path) -> Mapping[str, Any]:
             "send": [{"channel": "email", "through": "NOTIFY /mail"}],
             "connect": [{"source": "clerk", "destination": "other", "channel": {"topic": "t" * 4_000}}],
             "collection": [
-                {"name": "goods", "max_items": 100_000},
-                {"name": "mirror", "max_items": 100_000, "remote": remotes},
-                {"name": "jobs", "queue": True, "max_items": 100_000},
-                {"name": "board"},
-                {"name": "shelf", "schema": SHAPE},
-                {"name": "rows", "max_items": 10_000},
-                {"name": "lists"},
-                {"name": "vastly"},
-                {"name": "told"},
-                {"name": "tasks", "queue": True},
+                {"name": "goods", **OPEN, "max_items": 100_000},
+                {"name": "mirror", **OPEN, "max_items": 100_000, "remote": remotes},
+                {"name": "jobs", **OPEN, "queue": True, "max_items": 100_000},
+                {"name": "board", **OPEN},
+                {"name": "shelf", **OPEN, "schema": SHAPE},
+                {"name": "rows", **OPEN, "max_items": 10_000},
+                {"name": "lists", **OPEN},
+                {"name": "vastly", **OPEN},
+                {"name": "told", **OPEN},
+                {"name": "tasks", **OPEN, "queue": True},
             ],
         },
     }

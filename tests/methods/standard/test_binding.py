@@ -168,8 +168,10 @@ def test_an_endpoint_that_cannot_take_what_the_table_demands_is_a_start_error() 
 
 def test_what_collections_cost_and_where_remotes_lead_is_told() -> None:
     """``agtp check`` warns of more items than anybody has to be told of, and of a remote that is no endpoint."""
-    kept: dict[str, Any] = {"name": "many", "max_items": 10_001, "remote": [{"name": "r", "pull": "QUERY /nowhere"}]}
-    host = MemoryHost({"methods": {"standard": ["SYNC"], "collection": [kept, {"name": "few"}]}})
+    of_all: dict[str, Any] = {"read": [], "write": []}
+    remote = {"name": "r", "pull": "QUERY /nowhere"}
+    kept: dict[str, Any] = {"name": "many", **of_all, "max_items": 10_001, "remote": [remote]}
+    host = MemoryHost({"methods": {"standard": ["SYNC"], "collection": [kept, {"name": "few", **of_all}]}})
     told = [each for each in unmatched(host.core.on.loaded) if "collection" in each]
     assert len(told) == 2
     assert "many takes 10001 items, and all of them are in memory" in told[0]

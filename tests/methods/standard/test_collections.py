@@ -14,6 +14,9 @@ from tests.rows import each_row
 
 READING = ("contracts:read",)
 WRITING = ("contracts:read", "contracts:write")
+OPEN: dict[str, Any] = {"read": [], "write": []}
+"""Of a collection that every agent reads and writes."""
+
 SETTINGS: dict[str, Any] = {
     "methods": {
         "standard": "*",
@@ -24,8 +27,13 @@ SETTINGS: dict[str, Any] = {
                 "write": ["contracts:write"],
                 "schema": {"type": "object", "required": ["title"]},
             },
-            {"name": "orders", "max_items": 2_000, "remote": [{"name": "warehouse", "pull": "QUERY /warehouse"}]},
-            {"name": "few", "max_items": 2, "max_share": 1.0},
+            {
+                "name": "orders",
+                **OPEN,
+                "max_items": 2_000,
+                "remote": [{"name": "warehouse", "pull": "QUERY /warehouse"}],
+            },
+            {"name": "few", **OPEN, "max_items": 2, "max_share": 1.0},
         ],
     }
 }
@@ -351,7 +359,7 @@ def test_a_collection_that_is_taken_away_keeps_its_items() -> None:
     """A configuration without it answers 404, and the next one that has it has all of its items."""
     kept = Kept()
     kept.done("REGISTER", entity_type="orders", data={"id": "a"})
-    for collection, status in (([], 404), ([{"name": "orders", "max_items": 1}], 200)):
+    for collection, status in (([], 404), ([{"name": "orders", **OPEN, "max_items": 1}], 200)):
         settings = {"methods": {"standard": ["FETCH", "REGISTER"], "collection": collection}}
         host = MemoryHost(settings, store=kept.host.store)
         caller = host.agent("clerk", scopes=WRITING)
@@ -364,5 +372,5 @@ def test_a_collection_that_is_taken_away_keeps_its_items() -> None:
 def test_wrong_collections_are_start_errors(wrong: dict[str, Any]) -> None:
     """Reserved and impossible names, and schemas that are none."""
     with pytest.raises(ConfigurationError):
-        host = MemoryHost({"methods": {"standard": "*", "collection": [wrong]}})
+        host = MemoryHost({"methods": {"standard": "*", "collection": [{**OPEN, **wrong}]}})
         _ = host.core

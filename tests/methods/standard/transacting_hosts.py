@@ -15,7 +15,7 @@ SETTINGS: Mapping[str, Any] = {
     "methods": {
         "standard": "*",
         "collection": [
-            {"name": "orders", "write": ["orders:write"], "queue": True, "max_items": 50, "max_share": 1.0},
+            {"name": "orders", "read": [], "write": ["orders:write"], "queue": True, "max_items": 50, "max_share": 1.0},
             {"name": "contracts", "read": ["contracts:read"], "write": ["contracts:write"]},
             {
                 "name": "knowledge",
@@ -24,7 +24,7 @@ SETTINGS: Mapping[str, Any] = {
                 "max_items": 3,
                 "max_share": 1.0,
             },
-            {"name": "rooms"},
+            {"name": "rooms", "read": [], "write": []},
         ],
         "send": [
             {"channel": "email", "through": "NOTIFY /providers/email"},
