@@ -8,6 +8,7 @@ Who agents are, and how that is proven. No Twisted, no network; files are read b
 - :mod:`.trust`: trust tier, verification path and owner, and where each comes from
 - :mod:`.agents`: everything above of an agent; :mod:`.agent_files` loads all of a host, :mod:`.directory` finds them
 - :mod:`.peer`: the other end of a connection
+- :mod:`.required_assurance`: how surely a caller must be known, where the operator wrote nothing
 - :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions
 - :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.redescribing`: descriptions that were
   edited since; :mod:`.files`: writing them whole

@@ -12,7 +12,7 @@ from agtphost.config import Config
 from agtphost.errors import ConfigurationError
 from agtphost.host.witnesses import Witnesses, witnessing
 from agtphost.identity.keys import SigningKey
-from agtphost.methods.inspection.inspect import ReadACL
+from agtphost.methods.inspection.access import ReadACL
 from agtphost.stores import MemoryStore
 from tests.config.test_load import loaded
 from tests.identity.samples import key_of

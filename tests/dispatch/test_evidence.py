@@ -191,7 +191,7 @@ TELLING = {Status.AUTHORIZATION_REQUIRED, Status.SCOPE_VIOLATION}
 
 NEVER = {
     "errors.py": "404 and its like of what is unknown",
-    "methods/inspection/inspect.py": "401 and 403 of the read mode",
+    "methods/inspection/access.py": "401 and 403 of the read mode",
     "methods/lifecycle.py": "401 and 403 of an issuer",
     "adapters/mcp/approval.py": "409",
     "adapters/web_adapter.py": "404 and 422 of an upstream that is not named",

@@ -21,8 +21,9 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.methods.discovery.visibility import PRIVATE, Visibility
 from agtphost.methods.domains import Domains
+from agtphost.methods.inspection.access import ReadACL
 from agtphost.methods.inspection.decisions import Decisions
-from agtphost.methods.inspection.inspect import Inspection, ReadACL
+from agtphost.methods.inspection.inspect import Inspection
 from agtphost.methods.inspection.upstreams import UpstreamReport
 from agtphost.negotiation.termination import Termination
 from agtphost.stores.memory import MemoryStore

@@ -13,7 +13,8 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.jws import verify
 from agtphost.identity.peer import PeerCertificate
-from agtphost.methods.inspection.inspect import Inspection, ReadACL
+from agtphost.methods.inspection.access import ReadACL
+from agtphost.methods.inspection.inspect import Inspection
 from agtphost.stores import MemoryStore
 from tests.audit.drafting import KEYS, draft, group_writer, sealed, transition
 from tests.identity.issued import BARE, CALLER, DEMO, DESK, REGISTRAR, STRANGER, of_agent, of_key

@@ -16,7 +16,8 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.methods.inspection.inspect import Inspection, ReadACL
+from agtphost.methods.inspection.access import ReadACL
+from agtphost.methods.inspection.inspect import Inspection
 from agtphost.stores import OffReactorRecords
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
 from tests.identity.samples import key_of

@@ -2,6 +2,7 @@
 INSPECT: records, decisions, definitions, proofs and upstreams, for those who may see them.
 
 - :mod:`.inspect`: INSPECT
+- :mod:`.access`: who may read signed records, by INSPECT or any other method
 - :mod:`.agents`: every agent that the host knows, and the heads of the chains
 - :mod:`.backups`: who backs the host up
 - :mod:`.calls`: calls of all agents, past and present

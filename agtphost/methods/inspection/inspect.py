@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
 from twisted.logger import Logger
@@ -18,6 +17,7 @@ from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
+from agtphost.methods.inspection.access import ReadACL, RecordAccess
 from agtphost.methods.inspection.proofs import Proofs
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
@@ -32,19 +32,6 @@ MOST_UNPROVEN = 50
 
 HOST = "host"
 """What ``chain`` says to name the host's own chain, which has no Agent-ID."""
-
-
-class ReadACL(Enum):
-    """Who may read records: core v08 section 7.2.4."""
-
-    PUBLIC = "public"
-    """Any caller."""
-
-    AGENT_ONLY = "agent_only"
-    """Callers with a certificate, for records whose subject they are."""
-
-    OPERATOR_ONLY = "operator_only"
-    """Client certificates whose key fingerprint the operator listed."""
 
 
 Target = Callable[[BuiltInContext], Awaitable[Mapping[str, Any] | Answer]]
@@ -85,7 +72,7 @@ class Inspection:
     ) -> None:
         self._continuations = continuations or Continuations()
         self._records = records
-        self._acl = acl
+        self._access = RecordAccess(acl, authorization)
         self._authorization = authorization
         proofs = Proofs(records, cosigned)
         self._targets: dict[str, Target] = {
@@ -108,43 +95,13 @@ class Inspection:
             if read is None:
                 known = ", ".join((*self._targets, *self._more_targets))
                 raise parameters.invalid("target", "That target is not known here.", f"Use one of {known}.")
-            self._authenticate(context)
+            self._access.require_reader(context)
         try:
             found = await read(context)
         except DamagedEvidence as error:
             log.critical("INSPECT {target}: the store is damaged: {why}", target=target, why=str(error))
             raise Refusal(Reason.RECORD_DAMAGED) from None
         return found if isinstance(found, Answer) else Answer(result=found)
-
-    # Access
-
-    def _authenticate(self, context: BuiltInContext) -> None:
-        """Who is asking at all; whose record it is, is decided once the record is known."""
-        if self._acl is ReadACL.PUBLIC:
-            return
-        certificate = context.peer.certificate if context.peer is not None else None
-        if self._acl is ReadACL.AGENT_ONLY:
-            if context.assurance is not Assurance.CERTIFICATE:
-                raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
-        elif certificate is None:
-            raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
-        elif not (self._authorization.operates(context) or self._authorization.views(context)):
-            raise self._refusal(Reason.ACL_NOT_PERMITTED)
-
-    def _authorize(self, context: BuiltInContext, subjects: set[str]) -> None:
-        """Under ``agent_only``, the caller must be a subject of what it reads."""
-        if self._acl is not ReadACL.AGENT_ONLY:
-            return
-        if context.caller is None or context.caller.agent_id not in subjects:
-            raise self._refusal(Reason.ACL_NOT_PERMITTED)
-
-    def _refusal(self, reason: Reason) -> Refusal:
-        return Refusal(
-            reason,
-            f"Records are read in the mode {self._acl.value} here.",
-            remedy="Connect with the client certificate that this mode asks for.",
-            details={"read_acl": self._acl.value},
-        )
 
     # Targets
 
@@ -153,7 +110,7 @@ class Inspection:
         record = await self._records.record(audit_id)
         payload = {} if record is None else envelope.parse_unverified(record.format, record.signed)
         # Core v08 section 7.2.4 demands 403 of who may not read a record: so it is 403 where there is none, too.
-        self._authorize(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
+        self._access.require_subject(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
         if record is None:
             raise not_found(Reason.RECORD_NOT_FOUND, "No record has that Audit-ID.")
         shown = {"audit_id": audit_id, **entry(record, payload)}
@@ -188,7 +145,7 @@ class Inspection:
 
     async def _lifecycle(self, context: BuiltInContext) -> Answer:
         agent_id = parameters.agent_id(context.input)
-        self._authorize(context, {agent_id})
+        self._access.require_subject(context, {agent_id})
         limit = _page(context)
         before = self._continuations.position(context)
         rest = await self._events(agent_id, before, limit + 1)
@@ -216,12 +173,12 @@ class Inspection:
 
     async def _named_chain(self, context: BuiltInContext) -> str:
         if context.input.get("chain") == HOST:
-            self._authorize(context, set())
+            self._access.require_subject(context, set())
             if self._first is not None and self._authorization.operates(context):
                 await self._first()
             return HOST_CHAIN
         agent_id = parameters.agent_id(context.input)
-        self._authorize(context, {agent_id})
+        self._access.require_subject(context, {agent_id})
         return agent_id
 
 

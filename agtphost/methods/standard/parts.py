@@ -21,6 +21,7 @@ from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.inspection.access import RecordAccess
 from agtphost.methods.oversight.confirmation import Confirmation
 from agtphost.methods.oversight.notification import Notification
 from agtphost.methods.standard.collections.store import Collections
@@ -88,6 +89,9 @@ class Parts:
 
     held: StateTable
     records: IRecordStore
+    access: RecordAccess
+    """Who may read them."""
+
     ledger: Ledger
     key: SigningKey | None
     """Signs records; None where the host signs nothing."""

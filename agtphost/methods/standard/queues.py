@@ -123,6 +123,7 @@ class Queues:
         given = context.input
         caller = owner_of(context)
         collection = self.require(context, parameters.required(given, "source"), "source")
+        collection.require_believed(context)
         most = parameters.count(given, "max_items", 1, MOST)
         seconds = _timeout(given)
         queue = collection.stock.queue

@@ -117,6 +117,7 @@ class Importing:
         """
         given = context.input
         collection = self._parts.collections.require(context, given["target"], "target")
+        collection.require_believed(context)
         if collection.own:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "target"})
         collection.require_writing(context)

@@ -213,8 +213,15 @@ class Searching:
         return list(dict.fromkeys(names))
 
     async def _records(self, context: BuiltInContext) -> list[StoredRecord]:
-        """The caller's own calls, newest first."""
-        back = Lookback(self._parts.records, Search(caller=owner_of(context).agent_id), RECORDS)
+        """
+        The caller's own calls, newest first.
+
+        :raises Refusal: as INSPECT does, for a caller that may not read them.
+        """
+        caller, access = owner_of(context).agent_id, self._parts.access
+        access.require_reader(context)
+        access.require_subject(context, (caller,))
+        back = Lookback(self._parts.records, Search(caller=caller), RECORDS)
         found: list[StoredRecord] = []
         while len(found) < RECORDS and (page := await back.further()):
             found += page

@@ -22,6 +22,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
+from agtphost.identity.required_assurance import BELIEVED, is_believed
 from agtphost.methods.oversight import sharing
 from agtphost.methods.standard.collections.index import OWN, Holder, Stocks
 from agtphost.vocabulary import jsontext, scopes, times
@@ -117,12 +118,31 @@ class Collection:
     # Who
 
     def may_read(self, context: BuiltInContext) -> bool:
-        """Whether the caller holds every scope that reading takes."""
-        return all(scopes.covers(context.scopes, token) for token in self.section.read)
+        """
+        Whether the caller is believed, and holds every scope that reading takes.
+
+        Scopes are those of the agent that is named, and say nothing of a caller that a header alone names so.
+        """
+        believed = self.own or is_believed(context.assurance)
+        return believed and all(scopes.covers(context.scopes, token) for token in self.section.read)
 
     def may_write(self, context: BuiltInContext) -> bool:
         """The same of writing."""
         return all(scopes.covers(context.scopes, token) for token in self.section.write)
+
+    def require_believed(self, context: BuiltInContext) -> None:
+        """
+        Admit only callers that have proven who they are, in every profile: what is read was entered by others.
+
+        :raises Refusal: 401.
+        """
+        if not self.own and not is_believed(context.assurance):
+            raise Refusal(
+                Reason.AGENT_UNAUTHENTICATED,
+                f"The collection {self.name} is read by agents that have proven who they are; a header proves nothing.",
+                remedy="Connect with the agent's client certificate.",
+                details={"assurance": context.assurance.label, "required_assurance": BELIEVED.label},
+            )
 
     def require_writing(self, context: BuiltInContext) -> Agent:
         """
@@ -323,9 +343,11 @@ class Collections:
         """
         A collection that the caller may read.
 
-        :raises Refusal: likewise.
+        :raises Refusal: likewise, and 401 for a caller known by a header alone.
         """
         found = self._named.get(name)
+        if found is not None:
+            found.require_believed(context)
         if found is None or not found.may_read(context):
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": parameter})
         return found

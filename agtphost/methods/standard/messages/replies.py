@@ -16,6 +16,7 @@ from agtphost.handlers.authorization import OPERATOR
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.identity import envelope
+from agtphost.identity.required_assurance import is_believed
 from agtphost.methods.oversight.escalation import escalated_by
 from agtphost.methods.oversight.notification import CONTENT, NOTIFICATION, URGENCIES
 from agtphost.methods.standard.lookback import Lookback
@@ -126,7 +127,7 @@ class Replying:
     async def _queried(self, context: BuiltInContext, asked: str) -> Thread | None:
         """A QUERY that was asked of the caller, a hosted agent, under that Task-ID."""
         caller = self._parts.authorization.named(context)
-        if caller is None or not caller.hosted:
+        if caller is None or not caller.hosted or not is_believed(context.assurance):
             return None
         search = Search(chain=caller.agent_id, method="QUERY", task_id=asked)
         back = Lookback(self._parts.records, search, 1, LOOKS)

@@ -112,6 +112,8 @@ class Reporting:
         if not isinstance(asked, dict) or asked.keys() - {"method"} or scope.keys() - {RECORDS, "from", "to"}:
             raise _bad_scope()
         caller = owner_of(context)
+        self._parts.access.require_reader(context)
+        self._parts.access.require_subject(context, (caller.agent_id,))
         search = Search(caller=caller.agent_id, method=parameters.text(asked, "method"))
         return "the caller's own records", await self._of_records(Lookback(self._parts.records, search, ROWS), span)
 
