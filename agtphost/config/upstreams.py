@@ -166,7 +166,7 @@ class Override(Section):
     """None: the server's."""
 
     min_assurance: MinAssurance | None = None
-    """None: the server's; of a tool, as the impact asks (design decision 4)."""
+    """None: the server's (design decision 4)."""
 
     enabled: bool = True
     """False: it does not exist as far as callers can tell."""

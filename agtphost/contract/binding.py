@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Binding:
     scope_status: Status = Status.AUTHORIZATION_REQUIRED
     """262 for endpoints, 455 for the action of EXECUTE (design decision 7)."""
 
-    min_assurance: Assurance = Assurance.HEADER
+    min_assurance: Assurance = BELIEVED
     operators: bool = False
     """Whether operators may call it as well whose certificate names no agent: what is asked of agents is not theirs."""
 
@@ -169,7 +170,7 @@ class Binding:
         path: str,
         handler: IHandler | IBuiltInHandler,
         description: str,
-        least: Assurance = Assurance.HEADER,
+        least: Assurance = BELIEVED,
         *,
         changes: bool = False,
         server_level: bool = False,

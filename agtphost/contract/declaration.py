@@ -18,6 +18,7 @@ from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
 from agtphost.contract.semantic import FOR_TOOLS, MEMBERS, Impact, is_statement, semantic, semantic_faults
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import default_assurance
 from agtphost.vocabulary import budget, paths, scopes
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.identifiers import is_agent_name
@@ -358,7 +359,8 @@ class Declaration:
     def _assurance(self, impact: Impact) -> Assurance:
         value = self._table.get("min_assurance")
         if value is None:
-            return Assurance.HEADER if self._rules.relaxed else impact.min_assurance
+            floor = Assurance.HEADER if self._rules.relaxed else Assurance.CERTIFICATE
+            return default_assurance(floor, changes=impact is not Impact.INFORMATIONAL)
         labels = {level.label: level for level in Assurance}
         if value not in labels:
             self._say(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")

@@ -114,7 +114,7 @@ class Endpoint:
 
     deprecated: Deprecation | None = None
     min_assurance: Assurance
-    """By default what the impact demands: :attr:`~.semantic.Impact.min_assurance`."""
+    """Where the declaration has none: :func:`agtphost.identity.required_assurance.default_assurance`."""
 
     timeout: float | None = None
     """Seconds; None means the host's default."""

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Any
 
 from agtphost.contract.tool_names import hint_faults, is_tool_name
-from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.catalog import Catalog
 
 MAX_TEXT = 1_000
@@ -21,11 +20,6 @@ class Impact(Enum):
     INFORMATIONAL = "informational"
     REVERSIBLE = "reversible"
     IRREVERSIBLE = "irreversible"
-
-    @property
-    def min_assurance(self) -> Assurance:
-        """How surely a caller must be known where the endpoint does not say (design decision 4)."""
-        return Assurance.HEADER if self is Impact.INFORMATIONAL else Assurance.CERTIFICATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ The one way in and the one way out.
 - :mod:`.large_bodies`: large bodies take turns
 - :mod:`.turns`: whose turn a call takes
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
+- :mod:`.handler_view`: what a handler sees of an exchange: a caller that is believed, or none
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest
 - :mod:`.ruling`: which line of which file a call was decided by, for those who may change it
 - :mod:`.purchase`: what is proven of one PURCHASE on its way to the handler, and goes into its record

@@ -52,6 +52,11 @@ def effective_scopes(
     return claimed
 
 
+def _is_nameless(exchange: Exchange, binding: Binding) -> bool:
+    """Return whether the caller is to ``binding`` what a caller without a name is: it has no scopes and no grants."""
+    return exchange.nameless and binding.min_assurance is Assurance.NONE
+
+
 def require_scopes(exchange: Exchange, binding: Binding) -> None:
     """
     Every required scope must be in the effective set (AGTP-API section 6.4).
@@ -60,7 +65,8 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
     """
     if not binding.required_scopes:
         return
-    lacking = scopes.missing(exchange.scopes, binding.required_scopes)
+    held = frozenset() if _is_nameless(exchange, binding) else exchange.scopes
+    lacking = scopes.missing(held, binding.required_scopes)
     if lacking:
         raise Refusal(
             Reason.SCOPE_REQUIRED,
@@ -119,7 +125,7 @@ def require_grant(exchange: Exchange, binding: Binding) -> None:
 
     :raises Refusal: ``grant-required``, with the status of a missing scope: 262, for the action of EXECUTE 455.
     """
-    for narrowing in exchange.narrowings:
+    for narrowing in () if _is_nameless(exchange, binding) else exchange.narrowings:
         if not narrowing.allows(binding):
             needed = told(binding)
             caller = exchange.caller

@@ -20,14 +20,14 @@ from agtphost.audit.state import StateFull
 from agtphost.compute.functions import Computation
 from agtphost.compute.pool import LocalPool, Pool
 from agtphost.contract.binding import Binding
-from agtphost.dispatch import answers, following
+from agtphost.dispatch import answers, following, handler_view
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
 from agtphost.dispatch.computing import run_computation
 from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
 from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
-from agtphost.dispatch.invocation import Interim, Invocation
+from agtphost.dispatch.invocation import Interim
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.passage import Passage
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
@@ -320,7 +320,7 @@ class Dispatcher:
 
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
         """What an operator's code sees."""
-        invocation = Invocation(self, exchange, interim)
+        exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         handler: Any = exchange.binding.handler  # type: ignore[union-attr]
         if handler.kind == "composition":
             invocation.announce(handler.steps)
@@ -346,7 +346,7 @@ class Dispatcher:
 
     def _wide_context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> BuiltInContext:
         """What a built-in sees. Each member is named again: a copy of the narrow context would cost as much as that."""
-        invocation = Invocation(self, exchange, interim)
+        exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         return BuiltInContext(
             input=exchange.input,
             method=exchange.method,

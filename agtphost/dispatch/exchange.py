@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -81,6 +81,18 @@ class Exchange:
     # Identity.
     caller: Agent | None = None
     assurance: Assurance = Assurance.NONE
+    unseen: bool = False
+    """
+    Whether the handler does not see the caller: it is known by a header alone, and what it calls is open to everybody
+    (:mod:`agtphost.identity.required_assurance`). The record names the caller as it named itself.
+    """
+
+    nameless: bool = False
+    """
+    Whether gates and lists, too, take such a caller for one without a name, but where the operator opened something to
+    callers known by a header: everywhere but in development.
+    """
+
     counted: bool = False
     """Whether the request was counted for its caller's rate, or for its address's."""
 
@@ -176,6 +188,16 @@ class Exchange:
     def lineage(self) -> Lineage | None:
         """The delegation that the request runs under; None where its caller acts by itself."""
         return self.peer.delegation if self.granted is None else self.granted.lineage
+
+    def without_caller(self) -> Exchange:
+        """
+        Return the exchange of the same request as one of a caller without a name.
+
+        What is called in its course is noted in both: the record is made of this one.
+        """
+        if self.invoked is None:
+            self.invoked = []
+        return replace(self, caller=None, assurance=Assurance.NONE, scopes=frozenset(), narrowings=())
 
     def restart(self, now: float) -> None:
         """

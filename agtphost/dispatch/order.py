@@ -120,7 +120,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         method.PathGate(given.grammar),
         method.PolicyGate(given.policy, given.table),
         endpoint.EndpointGate(given.table, given.policy, given.negotiator, claimed.check),
-        authority.AnonymousGate(given.authorization),
+        authority.AnonymousGate(given.authorization, given.floor),
         *(() if given.anonymous_discovery else (DiscoveryGate(given.floor, given.authorization),)),
         *((given.principal,) if given.principal is not None else ()),
         claimed,

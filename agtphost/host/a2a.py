@@ -16,7 +16,6 @@ from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.supply import Supply, anew
-from agtphost.identity.peer import Assurance
 from agtphost.upstream.pins import Pins, Store
 from agtphost.vocabulary import jsontext
 
@@ -107,18 +106,14 @@ def a2a_agents(reactor: Any, config: Config, store: Store, supply: Supply = anew
     return agents
 
 
-def carried_at(
-    built_ins: Iterable[Binding], *paths: str, min_assurance: Assurance | None = None
-) -> tuple[Binding, ...]:
+def carried_at(built_ins: Iterable[Binding], *paths: str, operators: bool = True) -> tuple[Binding, ...]:
     """
     EXECUTE on further paths, each of which names one upstream.
 
-    :param min_assurance: what the paths themselves ask of a caller; None: what EXECUTE does.
+    :param operators: whether operators without an agent come as far as with EXECUTE.
     """
     floor = next(binding for binding in built_ins if (binding.method, binding.path) == ("EXECUTE", "/"))
-    asked = floor.min_assurance if min_assurance is None else min_assurance
-    people = floor.operators and min_assurance is None
-    return tuple(replace(floor, path=path, min_assurance=asked, operators=people) for path in paths)
+    return tuple(replace(floor, path=path, operators=floor.operators and operators) for path in paths)
 
 
 def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, ...]:
@@ -130,4 +125,4 @@ def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, .
     """
     if all(entry.upstream is None for entry in config.a2a.front.agent):
         return ()
-    return carried_at(built_ins, "/a2a-relay/{server}", min_assurance=Assurance.HEADER)
+    return carried_at(built_ins, "/a2a-relay/{server}", operators=False)

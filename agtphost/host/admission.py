@@ -102,7 +102,7 @@ def admitting(
             policy=policy,
             table=table,
             granted=GrantedGate(*(evidence.held, loaded.directory, evidence.states.state_of, on.rights.of, on.seconds)),
-            action=ActionGate(methods.carrier, upstreams.adapters, bound),
+            action=ActionGate(methods.carrier, upstreams.adapters, bound, on.floor),
             principal=principals.gate,
             rate=rate,
             bounds=(*bounds(config, bound), *methods.delegating.gates, *_procedures(table, on)),

@@ -21,8 +21,9 @@ from agtphost.handlers.endpoint import hints_of
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
 from agtphost.host import handler_factory
-from agtphost.iagtp import IAgentDirectory
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods import execution
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.tomltext import locate
@@ -37,16 +38,23 @@ def built_ins(
     change: IBuiltInHandler,
     carrier: execution.Carrier,
     propose: IBuiltInHandler | None = None,
+    floor: Assurance = Assurance.CERTIFICATE,
+    carrying: Assurance = execution.FLOOR,
 ) -> tuple[Binding, ...]:
-    """Tier A: what every host of this kind answers, whatever its operator configures."""
+    """
+    Tier A: what every host of this kind answers, whatever its operator configures.
+
+    :param floor: how surely a caller of what changes state must be known.
+    :param carrying: how surely a caller of EXECUTE must be known: :func:`carrying_assurance`.
+    """
 
     def read(method: str, path: str, handler: IBuiltInHandler, *, server_level: bool = True) -> Binding:
         statement = catalog.statement(method)
         return Binding.native(method, path, handler, statement, Assurance.NONE, server_level=server_level)
 
-    floor = Binding.native("EXECUTE", "/", carrier, catalog.statement("EXECUTE"), execution.FLOOR, changes=True)
+    carried = Binding.native("EXECUTE", "/", carrier, catalog.statement("EXECUTE"), carrying, changes=True)
     # As far as their actions: the others ask for an agent once the body has named them.
-    floor = replace(floor, operators=True)
+    carried = replace(carried, operators=True)
     return (
         *(read("DISCOVER", path, discover) for path in reserved.DISCOVERY),
         read("DESCRIBE", "/", describe, server_level=False),
@@ -58,16 +66,38 @@ def built_ins(
         read("INSPECT", "/", inspect),
         # Who may change a lifecycle is decided by the client certificate's key, not by a calling agent.
         *(replace(read(method, "/", change), state_changing=True, vital=True) for method in reserved.LIFECYCLE),
-        *execution.bindings(carrier, floor),
-        *(_negotiation(catalog, propose) if propose is not None else ()),
+        *execution.bindings(carrier, carried),
+        *(_negotiation(catalog, propose, floor) if propose is not None else ()),
     )
 
 
-def _negotiation(catalog: Catalog, propose: IBuiltInHandler) -> Iterator[Binding]:
+def carrying_assurance(
+    config: Config, endpoints: Iterable[Binding], adapters: Iterable[IPayloadAdapter], floor: Assurance
+) -> Assurance:
+    """
+    Return how surely a caller of EXECUTE must be known, before its action asks for more.
+
+    EXECUTE runs nothing by itself. It takes what every binding takes for which the operator wrote nothing, or less
+    where the operator opened an action, so that this one can be called.
+
+    :param endpoints: the operator's; those with an action are called by EXECUTE as well.
+    :param adapters: those whose tools are known from the start are asked for them.
+    :param floor: how surely a caller of what changes state must be known.
+    """
+    opened = [each.min_assurance for each in endpoints if "action" in each.details]
+    opened += [tool.min_assurance for adapter in adapters for tool in adapter.tools()]
+    opened += [each.min_assurance for each in (*config.mcp.server, *config.a2a.agent, *config.acp.agent)]
+    for server in config.mcp.server:
+        for overrides in (server.tools, server.resources, server.prompts):
+            opened += [each.min_assurance for each in overrides.values() if each.min_assurance is not None]
+    return max(execution.FLOOR, min((default_assurance(floor, changes=False), *opened)))
+
+
+def _negotiation(catalog: Catalog, propose: IBuiltInHandler, floor: Assurance) -> Iterator[Binding]:
     """Who may propose depends on what is proposed, so the handler decides (core v08 section 7.5)."""
     for method, path in reserved.NEGOTIATION:
         decides = method == "CONFIRM"
-        least = Assurance.HEADER if decides else Assurance.NONE
+        least = floor if decides else Assurance.NONE
         statement, changes = catalog.statement(method), method != "QUERY"
         made = Binding.native(method, path, propose, statement, least, changes=changes, vital=decides)
         # Operators decide, and are no agents.

@@ -16,6 +16,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.cognitive.planning import Planning
 from agtphost.methods.cognitive.query import Corpus, Query
@@ -106,9 +107,9 @@ def floor_methods(
 
     taken = {(binding.method, binding.path) for binding in endpoints}
     cognitive = (
-        read("QUERY", "/", Query(corpus), Assurance.HEADER),
-        read("SUMMARIZE", "/", Summary(library, aside, server_id), Assurance.HEADER),
-        read("PLAN", "/", Planning(corpus), Assurance.HEADER),
+        read("QUERY", "/", Query(corpus), default_assurance(assurance, changes=False)),
+        read("SUMMARIZE", "/", Summary(library, aside, server_id), default_assurance(assurance, changes=False)),
+        read("PLAN", "/", Planning(corpus), default_assurance(assurance, changes=False)),
     )
     return Floor(
         bindings=(

@@ -17,6 +17,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.bearer import TokenIssuer
 from agtphost.identity.intent import IntentAssertions
 from agtphost.identity.keys import SigningKey
+from agtphost.identity.peer import Assurance
 from agtphost.methods.merchant import QUOTE, Estimates, Quotation, quoting
 from agtphost.vocabulary.catalog import Catalog
 
@@ -81,9 +82,13 @@ class PurchaseFeature:
         """The operator's endpoints as they are served."""
         return [quoting(binding, self._quotation) for binding in endpoints]
 
-    def built_in(self, catalog: Catalog, endpoints: Iterable[Binding]) -> Sequence[Binding]:
-        """QUOTE on ``/``, where the operator has none there: what calls of this host cost."""
+    def built_in(self, catalog: Catalog, endpoints: Iterable[Binding], least: Assurance) -> Sequence[Binding]:
+        """
+        QUOTE on ``/``, where the operator has none there: what calls of this host cost.
+
+        :param least: how surely its caller must be known.
+        """
         entry = catalog.entry(QUOTE)
         if entry is None or any((each.method, each.path) == (QUOTE, "/") for each in endpoints):
             return ()
-        return (Binding.native(QUOTE, "/", self._quotation(None), entry.description),)
+        return (Binding.native(QUOTE, "/", self._quotation(None), entry.description, least),)

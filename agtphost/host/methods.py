@@ -38,6 +38,7 @@ from agtphost.host.witnesses import witnessing
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import fastest_signer
+from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.discovery.agis import AgisFace
 from agtphost.methods.discovery.candidates import Candidates
@@ -51,12 +52,13 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Zones
 from agtphost.methods.domains import Domains
 from agtphost.methods.execution import Carrier
+from agtphost.methods.inspection.access import ReadACL, RecordAccess
 from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.backups import Backups
 from agtphost.methods.inspection.calls import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
 from agtphost.methods.inspection.feed import RecordFeed
-from agtphost.methods.inspection.inspect import Inspection, ReadACL
+from agtphost.methods.inspection.inspect import Inspection
 from agtphost.methods.inspection.sessions import Sessions
 from agtphost.methods.inspection.tools import ToolReport
 from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamReport
@@ -185,6 +187,8 @@ def built_in_methods(
         change=_lifecycle(on, on.lasting.propagation, negotiating),
         carrier=carrier,
         propose=Proposing(negotiating),
+        floor=on.floor,
+        carrying=bindings.carrying_assurance(config, bound, upstreams.adapters, on.floor),
     )
     return Methods(
         bindings=(
@@ -195,7 +199,7 @@ def built_in_methods(
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
             *witnessing(config, evidence.held, loaded.key, on.seconds),
-            *purchase.built_in(loaded.catalog, bound),
+            *purchase.built_in(loaded.catalog, bound, default_assurance(on.floor, changes=False)),
             *orchestration_bindings(on),
             *standard_methods(config.methods, lambda: _parts(on, upstreams, shown, floor, candidates), bound, on.floor),
             *page_bindings(access),
@@ -265,6 +269,7 @@ def _parts(on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor
         search=on.lasting.searching.of(config, loaded.model, volatile=loaded.volatile),
         held=evidence.held,
         records=evidence.records,
+        access=RecordAccess(ReadACL(config.audit.read_acl), on.authorization),
         ledger=evidence.ledger,
         key=loaded.key,
         collections=Collections(config.methods.collection, on.lasting.stocks, on.seconds),

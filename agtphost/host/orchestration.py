@@ -13,6 +13,7 @@ from agtphost.dispatch.decision import Objecting
 from agtphost.host.foundation import Foundation
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.standard.orchestration import monitoring, reading
 from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.observing import Observed
@@ -119,4 +120,5 @@ def orchestration_bindings(on: Foundation) -> tuple[Binding, ...]:
 
 def _monitors(on: Foundation) -> Binding:
     listing = monitoring.Listing(on.lasting.monitors)
-    return Binding.native("QUERY", monitoring.PATH, listing, "What the calling agent observes here.")
+    least = default_assurance(on.floor, changes=False)
+    return Binding.native("QUERY", monitoring.PATH, listing, "What the calling agent observes here.", least)

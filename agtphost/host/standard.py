@@ -17,6 +17,7 @@ from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.errors import Problem, Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.standard import checking, finding, transacting
 from agtphost.methods.standard.collections import family as collections
 from agtphost.methods.standard.orchestration import family as orchestration
@@ -64,7 +65,7 @@ def standard_methods(
 
     :param parts: made where any is.
     :param endpoints: the operator's: one on ``METHOD /`` takes the place of the built-in.
-    :param floor: how surely a caller of what changes something must be known.
+    :param floor: how surely a caller of what changes something must be known; what reads takes what follows of it.
     """
     taken = {binding.method for binding in endpoints if binding.path == "/"}
     wanted = [row for row in STANDARD.values() if row.name in section.names - taken - ELSEWHERE]
@@ -84,7 +85,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         "/",
         ProviderMissing() if handler is None else handler,
         parts.catalog.statement(row.name),
-        floor if row.writes else Assurance.HEADER,
+        default_assurance(floor, changes=row.writes),
         changes=row.writes,
         timeout=getattr(handler, "timeout", None),
         weight=getattr(handler, "weight", LIGHT),

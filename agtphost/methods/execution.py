@@ -44,7 +44,13 @@ def callable_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext)
 
 def offered(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
     """Every tool, if the caller is known well enough to call any: which of them it could call, its authority says."""
-    return [] if context.assurance < FLOOR else [tool for adapter in adapters for tool in adapter.tools()]
+    return [tool for adapter in adapters for tool in adapter.tools()] if may_execute(context) else []
+
+
+def may_execute(context: BuiltInContext) -> bool:
+    """Return whether the caller, as lists take it, is known well enough to call any tool."""
+    known = context.assurance if context.invocation is None else context.invocation.assurance
+    return bool(known >= FLOOR)
 
 
 @implementer(IBuiltInHandler)

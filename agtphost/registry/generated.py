@@ -192,7 +192,7 @@ class HostedCards:
     def _upstreams(
         self, context: BuiltInContext, kind: str | None = None, name: str | None = None
     ) -> Iterator[Subject]:
-        if context.assurance < execution.FLOOR:
+        if not execution.may_execute(context):
             return
         for adapter in self._adapters:
             if kind not in (None, adapter.name):

@@ -122,7 +122,7 @@ class McpServers:
 
     def _told(self, context: BuiltInContext) -> list[dict[str, Any]]:
         """Those of which the caller may call something, by name."""
-        if context.assurance < execution.FLOOR:
+        if not execution.may_execute(context):
             return []
         callable_: dict[str, list[Binding]] = {}
         for tool in self._adapter.tools():

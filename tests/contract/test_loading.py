@@ -250,14 +250,15 @@ def test_custom_methods_are_accepted() -> None:
 @each_row(
     ("impact", "relaxed", "expected"),
     [
-        ("informational", False, Assurance.HEADER),
+        ("informational", False, Assurance.GATEWAY),
+        ("informational", True, Assurance.HEADER),
         ("reversible", False, Assurance.CERTIFICATE),
         ("irreversible", False, Assurance.CERTIFICATE),
         ("irreversible", True, Assurance.HEADER),
     ],
 )
 def test_assurance_follows_the_impact(impact: str, relaxed: bool, expected: Assurance) -> None:
-    """Design decision 4: a certificate for whatever is not informational, unless declared or relaxed."""
+    """Design decision 4: a proven caller for what reads, a certificate for the rest, unless declared or relaxed."""
     text = changed("impact", f'impact = "{impact}"')
     rules = dataclasses.replace(RULES, relaxed=relaxed)
     assert sound(text, rules).min_assurance is Assurance.CERTIFICATE

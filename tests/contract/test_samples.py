@@ -49,7 +49,7 @@ def test_the_samples_show_what_there_is(samples: Mapping[str, Endpoint]) -> None
     assert set(samples) == {"QUERY /library/{isbn}", "BOOK /room", "BOOK /reading", "ECHO /text"}
     room = samples["BOOK /room"]
     assert (room.required_scopes, room.min_assurance) == (("booking:room",), Assurance.CERTIFICATE)
-    assert samples["ECHO /text"].min_assurance is Assurance.HEADER
+    assert samples["ECHO /text"].min_assurance is Assurance.GATEWAY
 
 
 def test_the_library(samples: Mapping[str, Endpoint]) -> None:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from agtphost.contract.binding import Binding
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Peer
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.wire.events import Response
 from tests.identity.issued import of_agent
 from tests.memory import request_of
@@ -51,7 +51,16 @@ class ApprovalHost(FloorHost):
                 raise RuntimeError("the disk is gone")
             return {"removed": context.input["path"]} if self.waiting is None else self.waiting
 
-        own = endpoint("REMOVE", "/file", described, remove, taken=TAKEN, impact="irreversible", approval=True)
+        own = endpoint(
+            "REMOVE",
+            "/file",
+            described,
+            remove,
+            taken=TAKEN,
+            impact="irreversible",
+            approval=True,
+            min_assurance=Assurance.HEADER,
+        )
         super().__init__(settings, endpoints=(own, *bindings), **options)
 
     def start_as(self, who: Agent, method: str, path: str, body: Any, headers: Any = None) -> Deferred[Any]:

@@ -129,7 +129,14 @@ class DispatchHost(OpenHost):
                 min_assurance=Assurance.NONE,
                 state_changing=False,
             ),
-            Binding(method="QUERY", path="/words", handler=self.recorder, tier="B", state_changing=False),
+            Binding(
+                method="QUERY",
+                path="/words",
+                handler=self.recorder,
+                tier="B",
+                min_assurance=Assurance.HEADER,
+                state_changing=False,
+            ),
             Binding(
                 method="RESERVE",
                 path="/desk",

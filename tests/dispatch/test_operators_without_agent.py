@@ -82,7 +82,7 @@ ADMITTED = {"operator", "both", "approver"}
 """Whoever may approve: by key, or by scope."""
 
 UNKNOWN = {"nobody", "viewer", "registrar", "stranger"}
-"""Whoever is no agent: 401."""
+"""Whoever is no agent: 401. So is whoever says so by a header alone, and learns of no action."""
 
 
 @pytest.mark.parametrize("action", APPROVING)
@@ -94,7 +94,7 @@ def test_operators_approve_with_any_certificate_of_theirs(action: str) -> None:
     for name, told in found.items():
         if name in ADMITTED:
             assert told == (status, reason), name
-        elif name in UNKNOWN:
+        elif name in UNKNOWN | {"header"}:
             assert told == (401, "agent-unauthenticated"), name
         else:
             assert told == (403, "operators-only"), name

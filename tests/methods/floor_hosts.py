@@ -11,7 +11,7 @@ from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.identity.agents import Agent
-from agtphost.identity.peer import PeerCertificate
+from agtphost.identity.peer import Assurance, PeerCertificate
 from agtphost.wire.events import Response
 from tests.identity.issued import CALLER, DESK, REGISTRAR, agent, of_agent, of_key
 from tests.identity.samples import key_of
@@ -95,7 +95,8 @@ class FloorHost(OpenHost):
         **options: Any,
     ) -> None:
         given = {"host": {"server_id": server_id or "agtp.test"}, "audit": {"operators": OPERATORS}}
-        bound = (endpoint("ECHO", "/text", "Returns the given text."), *endpoints)
+        text = endpoint("ECHO", "/text", "Returns the given text.", min_assurance=Assurance.HEADER)
+        bound = (text, *endpoints)
         super().__init__({**given, **(settings or {})}, agents=agents, bindings=bound, **options)
         self.held = self.ledger.held
 

@@ -173,6 +173,7 @@ def test_searches_are_made_off_the_reactor_one_at_a_time() -> None:
         input={"criteria": "*"},
         authority=lambda: (1,),
         assurance=Assurance.HEADER,
+        invocation=None,
         caller=None,
         headers=None,
         admits=lambda binding: asked.append(binding) or True,

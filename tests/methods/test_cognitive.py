@@ -131,7 +131,7 @@ def test_nobody_finds_what_he_may_not_call() -> None:
 )
 def test_agents_are_shown_to_whom_the_operator_shows_them(disclosure: str, certain: bool, seen: bool) -> None:
     """``policies.agent_disclosure`` holds for QUERY as it does for DISCOVER."""
-    host = FloorHost({"policies": {"agent_disclosure": disclosure}})
+    host = FloorHost({"policies": {"agent_disclosure": disclosure}}, floor=None if certain else Assurance.HEADER)
     found = host.result("QUERY", intent="the agent desk", scope="agents", certain=certain)["results"]
     assert bool(found) is seen
 

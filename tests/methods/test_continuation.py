@@ -134,15 +134,17 @@ def test_a_token_tells_nothing() -> None:
 def test_candidates_come_in_parts() -> None:
     """AGTP-052: DISCOVER's search gives the next results for its token, as for ``next_offset``."""
     from tests.identity.issued import CALLER as DEMO
+    from tests.identity.issued import of_agent
     from tests.methods.hosts import MethodHost
 
     on = MethodHost(endpoints=[endpoint("QUERY", f"/papers/p{number}", "Finds papers.") for number in range(5)])
     asked = {"criteria": "papers", "limit": 2}
     found: list[list[Any]] = []
     headers: dict[str, str] = {"Agent-ID": DEMO.agent_id}
+    proven = of_agent(DEMO.agent_id)
     while True:
         answers: list[Any] = []
-        on.start("DISCOVER", "/", asked, headers=headers).addCallback(answers.append)
+        on.start("DISCOVER", "/", asked, headers=headers, certificate=proven).addCallback(answers.append)
         found.append([each["path"] for each in json.loads(answers[0].body)["result"]["results"]])
         token = answers[0].headers.get("continuation-token")
         if token is None:

@@ -107,7 +107,7 @@ def test_who_is_not_sure_enough_learns_nothing(header: bool) -> None:
     """
     AGTP-029: an anonymous caller gets one answer for tools that exist, tools that do not, and types that do not.
 
-    A caller known by header alone may know that a tool exists, and may not run it.
+    So does a caller known by a header alone, which everybody can send.
     """
     answers = []
     for body in (call(), call("files.nothing"), call(payload_type="application/vnd.acme+json"), {"action": 7}, {}):
@@ -115,12 +115,24 @@ def test_who_is_not_sure_enough_learns_nothing(header: bool) -> None:
         assert not ran
         answers.append((response.status, {**body_of(response), "path": ""}))
         assert header or not box.resolved
-    if header:
-        assert answers[0][0] == 401
-        assert answers[0][1]["required_assurance"] == "certificate"
-    else:
-        assert {status for status, _ in answers} == {401}
-        assert all(answer == answers[0] for answer in answers)
+    assert {status for status, _ in answers} == {401}
+    assert all(answer == answers[0] for answer in answers)
+    assert answers[0][1]["required_assurance"] == "gateway"
+
+
+def test_what_the_operator_opened_is_called_by_a_header_and_nothing_else_is_told() -> None:
+    """A tool with ``min_assurance`` of a header runs; of the others such a caller does not learn which there are."""
+    opened = replace(READ, name="files.opened", min_assurance=Assurance.HEADER, required_scopes=())
+    host = MethodHost(adapter=Toolbox(opened, READ, PAY))
+
+    def ask(name: str) -> Response:
+        return host.ask("EXECUTE", "/", call(name), headers={"Agent-ID": CALLER.agent_id})
+
+    assert ask("files.opened").status == 200
+    refused = [ask(name) for name in ("files.read", "bank.pay", "files.nothing")]
+    assert {(each.status, each.body) for each in refused} == {(401, refused[0].body)}
+    listed = body_of(host.ask("DISCOVER", "/tools", headers={"Agent-ID": CALLER.agent_id}))
+    assert [each["name"] for each in listed] == ["files.opened"]
 
 
 def test_a_scope_that_is_missing_is_455_before_the_handler() -> None:

@@ -86,14 +86,16 @@ def test_what_is_missing_is_named(method: str, name: str) -> None:
 
 
 def test_who_is_not_sure_enough_changes_nothing() -> None:
-    """Callers known by header alone read, and change nothing, unless the host is relaxed (design decision 4)."""
+    """Design decision 4: a header alone reads nothing and changes nothing, unless the host is relaxed."""
     strict, relaxed = FloorHost(), FloorHost(floor=Assurance.HEADER)
     for method in ("ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY"):
         refused = strict.refused(method, certain=False, headers=PROOF, **VALID[method])
         assert refused == (401, "agent-unauthenticated")
         assert relaxed.ask(method, certain=False, headers=PROOF, **VALID[method]).status in (200, 202, 404)
     for method in ("QUERY", "SUMMARIZE", "PLAN"):
-        assert strict.ask(method, certain=False, **VALID[method]).status == 200
+        assert strict.ask(method, **VALID[method]).status == 200
+        assert relaxed.ask(method, certain=False, **VALID[method]).status == 200
+        assert strict.refused(method, certain=False, **VALID[method]) == (401, "agent-unauthenticated")
         assert strict.refused(method, by=None, **VALID[method]) == (401, "agent-unauthenticated")
     for path in ("/escalations", "/notifications"):
         assert strict.refused("QUERY", path, certain=False) == (401, "agent-unauthenticated")

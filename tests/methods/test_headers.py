@@ -20,9 +20,17 @@ RECORDER = Recorder(lambda context: {"scopes": sorted(context.scopes), "session"
 EVERYONE = Binding(
     method="QUERY", path="/notes", handler=RECORDER, tier="B", min_assurance=Assurance.NONE, state_changing=False
 )
-NAMED = Binding(method="QUERY", path="/named", handler=RECORDER, tier="B", state_changing=False)
+NAMED = Binding(
+    method="QUERY", path="/named", handler=RECORDER, tier="B", min_assurance=Assurance.HEADER, state_changing=False
+)
 SCOPED = Binding(
-    method="QUERY", path="/scoped", handler=RECORDER, tier="B", required_scopes=("booking:desk",), state_changing=False
+    method="QUERY",
+    path="/scoped",
+    handler=RECORDER,
+    tier="B",
+    min_assurance=Assurance.HEADER,
+    required_scopes=("booking:desk",),
+    state_changing=False,
 )
 EMPTY = Binding(
     method="QUERY",

@@ -142,7 +142,8 @@ def test_questions_follow_the_same_rule() -> None:
     """API-159, API-161: QUERY finds those agents that DISCOVER lists."""
     asked = "QUERY", "/", {"intent": "the agent desk", "scope": "agents"}
     for disclosure, state, certain in product(DISCLOSURES, STATES, (False, True)):
-        on = FloorHost({"policies": {"agent_disclosure": disclosure}}, agents=(DESK, BARE, CALLER))
+        floor = None if certain else Assurance.HEADER
+        on = FloorHost({"policies": {"agent_disclosure": disclosure}}, agents=(DESK, BARE, CALLER), floor=floor)
         if state != "active":
             on.put(DESK, state)
         response = on.ask(*asked, certain=certain)

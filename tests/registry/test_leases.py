@@ -36,7 +36,7 @@ def test_any_call_of_the_agent_renews_its_leases() -> None:
     assert (host.state(), host.state("translator:quick")) == ("live", "lost")
     assert len(host.records()) <= sealed + 2, "renewing and losing are no answers of anybody"
     bare = host.connect()
-    claimed = host.call("QUERY", "/words", connection=bare, headers={"Agent-ID": host.translator.agent_id})
+    claimed = host.call("DISCOVER", "/methods", connection=bare, headers={"Agent-ID": host.translator.agent_id})
     assert claimed.status == 200 and host.state("translator:quick") == "lost", "who claims to be it does not renew it"
     seen = host.get("translator:quick", host.operator, form="entry").result["seen_at"]
     assert seen.endswith("Z")

@@ -9,12 +9,13 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.adapters.callers import owner_of
+from agtphost.adapters.callers import holder_of
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.peer import Assurance
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.upstream.supervision import State
@@ -75,6 +76,7 @@ def list_binding(servers: Sequence[McpServer]) -> Binding:
         tier="B",
         name="mcp.tools.list",
         description="List the MCP tools that the caller may call.",
+        min_assurance=Assurance.HEADER,
         piecewise=True,
         idempotent=True,
         state_changing=False,
@@ -134,7 +136,7 @@ class ResourceList:
         return self._answer(page, None)
 
     async def _entries(self, context: BuiltInContext, server: McpServer) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        agent_id = owner_of(context)
+        agent_id = holder_of(context)
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
         if lacking or (not self._strict and server.state not in (State.UP, State.IDLE)):

@@ -308,13 +308,18 @@ class Operations:
 
 
 def _local(name: str, handler: IBuiltInHandler) -> Binding:
-    """The binding of an action that needs nothing but a caller; what it shows or reaches is decided piece by piece."""
+    """
+    The binding of an action that needs nothing but a caller; what it shows or reaches is decided piece by piece.
+
+    It is behind EXECUTE, which callers known by a header reach where the operator opened one of the pieces to them.
+    """
     return Binding(
         method="EXECUTE",
         path="/mcp",
         handler=handler,
         tier="B",
         name=name,
+        min_assurance=Assurance.HEADER,
         piecewise=True,
         scope_status=Status.SCOPE_VIOLATION,
         state_changing=False,

@@ -19,6 +19,8 @@ from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import Condition, ILastingGate, IPayloadAdapter
+from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
@@ -137,14 +139,21 @@ class ActionGate:
     :param carrier: the handler of the floor bindings.
     :param adapters: one per framework.
     :param endpoints: the operator's; those that declare an action are called by it.
+    :param floor: how surely a caller of what changes state must be known. Where that is more than a header, a caller
+        known by a header alone learns of no action but those that the operator opened to such callers.
     """
 
     name = "action"
 
     def __init__(
-        self, carrier: IBuiltInHandler, adapters: Sequence[IPayloadAdapter], endpoints: Iterable[Binding] = ()
+        self,
+        carrier: IBuiltInHandler,
+        adapters: Sequence[IPayloadAdapter],
+        endpoints: Iterable[Binding] = (),
+        floor: Assurance = Assurance.CERTIFICATE,
     ) -> None:
         self._carrier = carrier
+        self._floor = floor
         self._actions = {str(each.details["action"]): each for each in endpoints if "action" in each.details}
         self._by_type = {kind: adapter for adapter in adapters for kind in adapter.payload_types}
 
@@ -158,6 +167,34 @@ class ActionGate:
             return
         # An anonymous caller learns nothing of which actions exist.
         authority.require_assurance(exchange, binding)
+        if exchange.assurance is Assurance.HEADER and self._floor > Assurance.HEADER:
+            self._resolve_opened(exchange, binding)
+        else:
+            self._resolve(exchange)
+        if exchange.operator and exchange.binding is not None:
+            # Who came this far for the actions of operators is told first that this is none of them.
+            authority.require_assurance(exchange, exchange.binding)
+        _take_key(exchange)
+
+    def _resolve_opened(self, exchange: Exchange, carrying: Binding) -> None:
+        """
+        Resolve an action for a caller known by a header alone: unknown ones and those that are closed to it look alike.
+
+        :raises Refusal: 401 for every action that the operator did not open to such callers.
+        """
+        try:
+            self._resolve(exchange)
+        except Refusal:
+            exchange.binding = carrying
+        found = exchange.binding
+        if found is None or found is carrying or found.min_assurance > Assurance.HEADER:
+            exchange.binding = carrying
+            authority.require_assurance(exchange, replace(carrying, min_assurance=BELIEVED, operators=False))
+        elif found.min_assurance is Assurance.NONE:
+            exchange.unseen = exchange.nameless = True
+
+    def _resolve(self, exchange: Exchange) -> None:
+        """Have the exchange be for the action that its body names."""
         action = parameters.required(exchange.parameters, "action")
         own = self._actions.get(action)
         if own is not None and exchange.path == "/" and not _framework(exchange):
@@ -169,10 +206,6 @@ class ActionGate:
             resolution = _resolved(exchange, adapter, action, payload, self._server(exchange))
             exchange.binding = resolution.binding
             exchange.input = resolution.input
-        if exchange.operator:
-            # Who came this far for the actions of operators is told first that this is none of them.
-            authority.require_assurance(exchange, exchange.binding)
-        _take_key(exchange)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """What the method and the path say is called, is called."""

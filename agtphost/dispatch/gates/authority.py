@@ -13,6 +13,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import Condition, ILastingGate
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import is_unseen
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.holdings import CLAIMS, LONGEST_CLAIM
 from agtphost.vocabulary.reasons import Reason
@@ -26,19 +27,29 @@ class AnonymousGate:
     """
     A caller without a name gets no further than what is open to everyone: 401 (AGTP-029).
 
-    An operator is no agent, and gets as far as what is for operators.
+    An operator is no agent, and gets as far as what is for operators. A caller known by a header alone gets what a
+    caller without a name gets, where that gets anything.
+
+    :param floor: how surely a caller of what changes state must be known.
     """
 
     name = "anonymous"
 
-    def __init__(self, authorization: Authorization) -> None:
+    def __init__(self, authorization: Authorization, floor: Assurance = Assurance.CERTIFICATE) -> None:
         self._authorization = authorization
+        self._floor = floor
 
     def check(self, exchange: Exchange) -> None:
         exchange.operator = exchange.caller is None and self._authorization.is_operating_person(exchange.peer)
         binding = exchange.binding
-        if exchange.assurance is Assurance.NONE and binding is not None and binding.min_assurance:
+        if binding is None:
+            return
+        if exchange.assurance is Assurance.NONE and binding.min_assurance:
             authority.require_assurance(exchange, binding)
+        elif exchange.assurance is Assurance.HEADER and is_unseen(
+            exchange.assurance, binding.min_assurance, self._floor, changes=binding.state_changing
+        ):
+            exchange.unseen, exchange.nameless = True, self._floor > Assurance.HEADER
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Whoever has a name passes."""
@@ -75,7 +86,12 @@ class ClaimedScopesGate:
         known = None if own is None else own.get(key)
         if known is None:
             claimed = None if claim is None else self._parse(claim)
-            known = authority.effective_scopes(declared, committed, claimed)
+            try:
+                known = authority.effective_scopes(declared, committed, claimed)
+            except Refusal:
+                if exchange.nameless:
+                    return  # What the named agent was granted is not told to a caller that is not believed.
+                raise
             if claim is None or len(claim) <= LONGEST_CLAIM:
                 self._remember(who, key, known)
         exchange.scopes = known

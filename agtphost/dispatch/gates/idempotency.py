@@ -40,7 +40,7 @@ class IdempotencyGate:
 
     def check(self, exchange: Exchange) -> Any:
         caller, key, binding = exchange.caller, exchange.idempotency_key, exchange.binding
-        if key is None or caller is None or binding is None or not binding.state_changing:
+        if key is None or caller is None or exchange.nameless or binding is None or not binding.state_changing:
             return None
         if binding.server_level and not binding.piecewise:
             # Lifecycle methods: repeating one is a no-op already (core v08 sections 7.2.14 to 7.2.18).

@@ -205,7 +205,7 @@ class Candidates:
             chosen=Filter.read(wanted, self._categories).only(kind),
             authority=context.authority(),
             admits=context.admits,
-            tools=context.assurance >= execution.FLOOR,
+            tools=execution.may_execute(context),
             sees=self._visibility.in_searches(context),
             offset=self._continuations.position(context) or parameters.start(given, "offset", FURTHEST),
             limit=parameters.count(given, bound, DEFAULT_RESULTS, MOST_RESULTS),
