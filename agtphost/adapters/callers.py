@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import is_believed
 
 UNPROVEN = ""
 """The one share of all callers who proved no identity: names that cost nothing give no turns."""
@@ -22,6 +23,11 @@ def owner_of(context: BuiltInContext) -> str:
     neither sees nor touches what that agent has at an upstream.
     """
     return context.owner
+
+
+def is_forwarded(context: BuiltInContext) -> bool:
+    """Return whether upstreams may be told who calls: a name that nothing proves is told to nobody."""
+    return context.caller is not None and is_believed(context.assurance)
 
 
 def agent_of(context: BuiltInContext) -> str:

@@ -27,6 +27,7 @@ from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.tracing import around
 from agtphost.handlers.upstream import Answer, Upstream
+from agtphost.identity.required_assurance import is_believed
 from agtphost.upstream.failures import Lost, TooLong
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
@@ -234,13 +235,16 @@ class ExternalService:
         if not reference.forward_identity and not reference.idempotency_header:
             return self._headers
         fields = dict(self._headers)
-        caller = context.caller
-        if reference.forward_identity and caller is not None:
+        caller, believed = context.caller, is_believed(context.assurance)
+        if reference.forward_identity and caller is not None and believed:
+            # A name in a header proves nothing: the service would answer for the agent whose name it is.
             fields["AGTP-Agent-ID"] = caller.agent_id
             if caller.owner_id and caller.owner_id.isascii() and caller.owner_id.isprintable():
                 fields["AGTP-Principal-ID"] = caller.owner_id
         if reference.idempotency_header and context.idempotency_key is not None:
             who = "" if caller is None else caller.agent_id
+            if not believed:
+                who = f"{context.assurance.label}:{who}"
             # Another caller's key of the same text is another key, also to the upstream.
             digest = sha256(f"{who}\n{context.idempotency_key}".encode()).hexdigest()
             fields[reference.idempotency_header] = digest[:32]

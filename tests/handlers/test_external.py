@@ -19,6 +19,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.external import ExternalService, State
 from agtphost.handlers.upstream import OVERHEAD
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import jsontext
 from tests.dispatch.hosts import CALLER, agent
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says, target
@@ -155,7 +156,7 @@ async def test_nobodys_identity_and_credentials_are_forwarded(yard: Yard) -> Non
     """API-132, API-138, T-SS-60: the operator's header is sent; the caller's names are not, unless configured."""
     server = yard.server(says(answer(200, {})))
     caller = agent(CALLER, "caller", hosted=False)
-    call = context({}, caller=caller, idempotency_key="key-1")
+    call = context({}, caller=caller, assurance=Assurance.CERTIFICATE, idempotency_key="key-1")
     await yard.handler(server, secrets={"Authorization": "Bearer t0ken"}).handle(call)
     sent = server.heard[0].headers
     assert sent["authorization"] == "Bearer t0ken"
@@ -168,6 +169,11 @@ async def test_nobodys_identity_and_credentials_are_forwarded(yard: Yard) -> Non
     assert len(sent["idempotency-key"]) == 32 and sent["idempotency-key"] != "key-1"
     await told.handle(replace_caller(call))
     assert server.heard[2].headers["idempotency-key"] != sent["idempotency-key"], "another caller, another key"
+    # A name that a header alone says: the service is not told it, and the key of that agent is another one.
+    await told.handle(replace(call, assurance=Assurance.HEADER))
+    claimed = server.heard[3].headers
+    assert not any("agent" in name and name != "user-agent" for name in claimed) and CALLER not in str(claimed)
+    assert claimed["idempotency-key"] != sent["idempotency-key"]
 
 
 def replace_caller(call: EndpointContext) -> EndpointContext:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agtphost.adapters import precedence
 from agtphost.adapters.a2a.tasks import INPUT_REQUIRED, TERMINAL
-from agtphost.adapters.callers import agent_of, owner_of
+from agtphost.adapters.callers import agent_of, is_forwarded, owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
@@ -108,7 +108,7 @@ def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forwar
         message["metadata"] = said
     params: dict[str, Any] = {"message": message}
     metadata = precedence.unclaimed(payload.get("metadata"))
-    if forward:
+    if forward and is_forwarded(context):
         metadata[FORWARDED] = agent_of(context)
     if metadata:
         params["metadata"] = metadata

@@ -25,7 +25,7 @@ from agtphost.adapters.a2a.handlers import Action
 from agtphost.adapters.a2a.messages import FORWARDED
 from agtphost.adapters.a2a.relayed import Asked, Heard, Whose, fault
 from agtphost.adapters.a2a.tasks import task_in
-from agtphost.adapters.callers import agent_of, caller_of, owner_of
+from agtphost.adapters.callers import agent_of, caller_of, is_forwarded, owner_of
 from agtphost.audit.drafts import Change
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Withdrawable
@@ -104,7 +104,8 @@ class Relay(Action):
             asked = relayed.read(operation, given["params"], whose)
             link = asked.link
             self._require(asked)
-            if self._agent.settings.forward_identity and operation in (Operation.SEND, Operation.STREAM):
+            told = self._agent.settings.forward_identity and is_forwarded(context)
+            if told and operation in (Operation.SEND, Operation.STREAM):
                 metadata = asked.params.get("metadata")
                 known = metadata if isinstance(metadata, dict) else {}
                 asked.params["metadata"] = {**known, FORWARDED: agent_of(context)}

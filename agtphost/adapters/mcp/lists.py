@@ -9,7 +9,7 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.adapters.callers import holder_of
+from agtphost.adapters.callers import owner_of
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding
@@ -136,7 +136,7 @@ class ResourceList:
         return self._answer(page, None)
 
     async def _entries(self, context: BuiltInContext, server: McpServer) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        agent_id = holder_of(context)
+        agent_id = owner_of(context)
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
         if lacking or (not self._strict and server.state not in (State.UP, State.IDLE)):
