@@ -93,6 +93,9 @@ class Exchange:
     callers known by a header: everywhere but in development.
     """
 
+    as_named: Exchange | None = None
+    """The exchange that this is one without a caller of; None for all others."""
+
     counted: bool = False
     """Whether the request was counted for its caller's rate, or for its address's."""
 
@@ -197,7 +200,12 @@ class Exchange:
         """
         if self.invoked is None:
             self.invoked = []
-        return replace(self, caller=None, assurance=Assurance.NONE, scopes=frozenset(), narrowings=())
+        return replace(self, caller=None, assurance=Assurance.NONE, scopes=frozenset(), narrowings=(), as_named=self)
+
+    @property
+    def listed(self) -> Exchange:
+        """The exchange for whose caller lists are made: as it named itself."""
+        return self.as_named or self
 
     def restart(self, now: float) -> None:
         """

@@ -11,6 +11,4 @@ def shown_to_handler(by: Dispatches, exchange: Exchange, interim: Interim | None
     if not exchange.unseen:
         return exchange, Invocation(by, exchange, interim)
     seen = exchange.without_caller()
-    invocation = Invocation(by, seen if exchange.nameless else exchange, interim)
-    invocation.lists = exchange
-    return seen, invocation
+    return seen, Invocation(by, seen if exchange.nameless else exchange, interim)

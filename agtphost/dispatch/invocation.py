@@ -16,7 +16,7 @@ from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import INTERNAL, Assurance, Following, Peer
+from agtphost.identity.peer import INTERNAL, Following, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -92,14 +92,11 @@ class Invocation:
     authority can shrink on the way, never grow (T-SC-50).
     """
 
-    __slots__ = (
-        *("_calls", "_dispatcher", "_exchange", "_heads", "_inner", "_inside", "_interim", "_lasting", "_usual"),
-        "lists",
-    )
+    __slots__ = ("_calls", "_dispatcher", "_exchange", "_heads", "_inner", "_inside", "_interim", "_lasting", "_usual")
 
     def __init__(self, dispatcher: Dispatches, exchange: Exchange, interim: Interim | None) -> None:
         self._dispatcher = dispatcher
-        self._exchange = self.lists = exchange
+        self._exchange = exchange
         self._interim = interim
         self._calls: InnerCalls | None = None
         # Alike for every call that it makes, and a BATCH makes many.
@@ -121,7 +118,7 @@ class Invocation:
 
     def admits(self, binding: Binding) -> bool:
         """Whether the caller could call ``binding``: what lists are filtered by."""
-        return authority.admits(self.lists, binding)
+        return authority.admits(self._exchange.listed, binding)
 
     def require(self, binding: Binding) -> None:
         """
@@ -138,7 +135,7 @@ class Invocation:
 
         :param agent: one that serves.
         """
-        return authority.admits(replace(self.lists, agent=agent, agent_state=None), binding)
+        return authority.admits(replace(self._exchange.listed, agent=agent, agent_state=None), binding)
 
     @property
     def addressed(self) -> bool:
@@ -150,20 +147,14 @@ class Invocation:
         """Whether the request line has no request-target, as deployed clients write it."""
         return self._exchange.request.two_tokens
 
-    @property
-    def assurance(self) -> Assurance:
-        """How surely the caller is known whose lists :meth:`admits` filters."""
-        return self.lists.assurance
-
     def authority(self) -> tuple[Any, ...]:
         """Everything of the exchange that :func:`.authority.admits` looks at, but for the binding."""
-        exchange = self.lists
+        exchange = self._exchange.listed
         agent = exchange.agent
         return (
             None if exchange.caller is None else exchange.caller.agent_id,
             exchange.scopes,
-            exchange.assurance,
-            exchange.nameless,
+            (exchange.assurance, exchange.nameless),
             None if agent is None else agent.agent_id,
             exchange.agent_state,
             exchange.narrowings,

@@ -49,7 +49,7 @@ def offered(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> lis
 
 def may_execute(context: BuiltInContext) -> bool:
     """Return whether the caller, as lists take it, is known well enough to call any tool."""
-    known = context.assurance if context.invocation is None else context.invocation.assurance
+    known = context.assurance if context.invocation is None else context.invocation.exchange.listed.assurance
     return bool(known >= FLOOR)
 
 
