@@ -51,7 +51,7 @@ class Charged(Workshop):
                 "methods": {
                     "standard": "*",
                     "procedures": {"long": "long"} if more else {},
-                    "collection": [{"name": "goods"}],
+                    "collection": [{"name": "goods", "read": [], "write": []}],
                 },
                 **more,
             }

@@ -244,7 +244,7 @@ USES: Mapping[str, frozenset[str]] = {
             *("dispatch/gates/granted.py", "dispatch/gates/governance.py", "dispatch/gates/purchase.py"),
             *("dispatch/refusals.py", "dispatch/standing.py", "handlers/authorization.py", "methods/granting.py"),
             *("methods/discovery/status_document.py", "methods/inspection/decisions.py", "registry/catalogue.py"),
-            *("methods/inspection/inspect.py", "methods/oversight/confirmation.py", "mcp/front.py"),
+            *("methods/inspection/access.py", "methods/oversight/confirmation.py", "mcp/front.py"),
             *("negotiation/rcns.py", "negotiation/negotiator.py", "negotiation/termination.py"),
         }
     ),

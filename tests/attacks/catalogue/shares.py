@@ -33,14 +33,20 @@ AGENTS: Mapping[str, Sequence[str]] = {
 COLLECTIONS = """
 [[methods.collection]]
 name = "goods"
+read = []
+write = []
 max_items = 10000
 
 [[methods.collection]]
 name = "crowded"
+read = []
+write = []
 max_items = 200
 
 [[methods.collection]]
 name = "jobs"
+read = []
+write = []
 queue = true
 max_items = 400
 """

@@ -12,6 +12,7 @@ from agtphost.vocabulary.bounds import share_of_free, share_together
 from tests.rows import each_row
 
 MOST = 40
+OPEN: Mapping[str, Any] = {"read": [], "write": []}
 COLLECTIONS: tuple[Mapping[str, Any], ...] = (
     {"name": "goods", "max_items": MOST, "remote": [{"name": "far", "pull": "QUERY /far"}]},
     {"name": "open", "max_items": MOST, "max_share": 1.0},
@@ -24,7 +25,7 @@ class Sharing(MemoryHost):
     """A host with small collections; ``first`` and ``colleague`` are of one owner, ``other`` and ``next`` are not."""
 
     def __init__(self) -> None:
-        super().__init__({"methods": {"standard": "*", "collection": list(COLLECTIONS)}})
+        super().__init__({"methods": {"standard": "*", "collection": [{**each, **OPEN} for each in COLLECTIONS]}})
         self.endpoint("QUERY", "/far", self._far)
         self.first = self.agent("first", hosted=True, members={"owner_id": "acme.example"})
         self.colleague = self.agent("colleague", hosted=True, members={"owner_id": "acme.example"})
