@@ -14,7 +14,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from twisted.scripts.twistd import run
 
-from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
+from agtphost.audit.drafts import Draft, Reservation, ReservationKey, ReservationState, Sealed
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import GroupWriter
 from agtphost.handlers.deadlines import Deadlines
@@ -48,12 +48,18 @@ def make_hasty() -> None:
 
 
 def make_forgetful() -> None:
-    """A keyed request is always a new one, and nothing is written before its handler runs."""
+    """A keyed request is always a new one, and nothing is written of it before its handler runs or after."""
+    submit = Ledger.submit
 
     def reserve(self: Ledger, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
         return succeed(Reservation(state=ReservationState.NEW))
 
+    def keyless(self: Ledger, draft: Draft) -> Deferred[Sealed]:
+        draft.reservation = None
+        return submit(self, draft)
+
     Ledger.reserve = reserve  # type: ignore[method-assign]
+    Ledger.submit = keyless  # type: ignore[method-assign]
 
 
 def make_abrupt() -> None:

@@ -37,7 +37,8 @@ key = "https.key"
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for all; every test changes a file of its own kind."""
-    config = sample(tmp_path_factory.mktemp("hang-up"), append=FURTHER % free_port())
+    waits = [('python_path = ["."]', 'python_path = ["."]\nreload = false')]
+    config = sample(tmp_path_factory.mktemp("hang-up"), edit=waits, append=FURTHER % free_port())
     (config.parent / "catalog.json").write_text(json.dumps(document("1.5.0")))
     (config.parent / "library").mkdir()
     (config.parent / "library" / "one.txt").write_text("One.")
