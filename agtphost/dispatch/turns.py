@@ -14,5 +14,5 @@ def key_of(exchange: Exchange) -> str:
     """
     caller = exchange.caller
     if caller is not None and exchange.assurance >= Assurance.GATEWAY:
-        return caller.agent_id
+        return exchange.owner
     return f"address {exchange.peer.address}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_by_default_nobody_witnesses_and_nothing_is_witnessed(tmp_path: Path) ->
     """Nothing leaves the host, and ``/checkpoints`` is not bound, unless the operator says so."""
     config = loaded(tmp_path)
     assert config.audit.read_acl == ReadACL.PUBLIC.value
-    assert built(config).witnesses == [] and witnessing(config, StateTable(), KEY) == ()
+    assert built(config).witnesses == [] and witnessing(config, StateTable(), KEY, time.time) == ()
 
 
 def test_witnesses_and_how_they_are_reached(tmp_path: Path) -> None:
@@ -73,13 +74,13 @@ origin = "a.test"
 key = "{SigningKey.generate().public.text}"
 """,
     )
-    bound = witnessing(config, StateTable(), KEY)
+    bound = witnessing(config, StateTable(), KEY, time.time)
     assert [(binding.method, binding.path) for binding in bound] == [
         ("CONFIRM", "/checkpoints"),
         ("QUERY", "/checkpoints"),
     ]
     assert [binding.state_changing for binding in bound] == [True, False]
-    assert witnessing(config, StateTable(), None) == ()
+    assert witnessing(config, StateTable(), None, time.time) == ()
 
 
 @pytest.mark.parametrize(

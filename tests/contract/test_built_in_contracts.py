@@ -30,8 +30,8 @@ READ = re.compile(
 )
 """How handlers read parameters."""
 
-INNER = {"kinds", "type", "properties", "items"}
-"""Members of parameters that are objects themselves, which the same words read."""
+INNER = {"kinds", "type", "properties", "items", "call", "formulas", "function"}
+"""Members of parameters that are objects themselves, and of what a computation is given, which the same words read."""
 
 
 def projections() -> list[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from agtphost.dispatch import large_bodies
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.large_bodies import LONGEST, LargeBodies
 from agtphost.errors import Refusal
-from agtphost.identity.peer import INTERNAL, Assurance, Peer
+from agtphost.identity.peer import INTERNAL, Assurance, Peer, state_owner
 from agtphost.testing import MemoryHost
 from agtphost.wire.events import Request
 
@@ -156,7 +156,7 @@ def test_a_header_takes_no_turn_of_the_agent_that_it_names() -> None:
     for assurance in (Assurance.HEADER, Assurance.GATEWAY, Assurance.CERTIFICATE):
         exchange.assurance = assurance
         keys.append(key_of(exchange))
-    assert keys == ["address 192.0.2.1", "a" * 64, "a" * 64]
+    assert keys == ["address 192.0.2.1", state_owner("a" * 64, Assurance.GATEWAY), "a" * 64]
 
 
 def test_the_turn_ends_with_the_call_whatever_comes_of_it() -> None:

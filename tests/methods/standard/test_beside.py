@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
+from agtphost.compute import functions
+from agtphost.compute.pool import Encode, WorkerPool
 from agtphost.host import root
-from agtphost.host.computing import Computing
 from agtphost.testing import Answer
 from tests.methods.standard.full import most
 from tests.methods.standard.largest import ROWS, TEXT
@@ -113,14 +115,20 @@ def test_a_small_call_beside_long_ones_is_a_small_call(host: Beside, method: str
 
 @pytest.mark.programme
 def test_control_threads_that_share_the_interpreter_as_usual(host: Beside) -> None:
-    """With as many threads as there are, each of which computes for 5 ms: the same is not true."""
+    """With computations in threads of the host's own process, handed over every 5 ms, the same is not true."""
 
-    def at_once(self: Computing, function: object, *arguments: object) -> object:
-        return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
+    def in_a_thread(self: WorkerPool, key: str, function: str, encode: Encode, length: int) -> Deferred[bytes]:
+        async def perform() -> bytes:
+            given = await encode()
+            pool = self._reactor.getThreadPool()
+            _, octets = await deferToThreadPool(self._reactor, pool, functions.perform, function, given)
+            return octets
+
+        return Deferred.fromCoroutine(perform())
 
     sys.setswitchinterval(0.005)
     try:
-        with patch.object(Computing, "__call__", at_once):
-            assert any(host.beside("CLASSIFY", 8) > soon() for _ in range(5))
+        with patch.object(WorkerPool, "run", in_a_thread):
+            assert any(host.beside("CLASSIFY", 8) > soon() for _ in range(20))
     finally:
         root.settle_threads()

@@ -34,6 +34,7 @@ from agtphost.methods.standard.pure import (
 from agtphost.methods.standard.pure.calculating import Calculator
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.formulas import MAX_STEPS
+from tests.programmes import length
 from tests.rows import each_row
 
 calculated = Calculator({"gross": {"op": "percent", "args": [{"var": "net"}, 120]}}).calculated
@@ -582,12 +583,12 @@ LONG: dict[str, tuple[Work, dict[str, Any]]] = {
     ),
 }
 
-MOST = 0.2
-"""Seconds of ten thousand rows."""
+MOST = length(0.6, 0.2)
+"""Seconds of ten thousand rows; a processor that is shared with other work takes longer for the same."""
 
 
-def test_methods_on_ten_thousand_rows_take_at_most_200_ms() -> None:
-    """Each method on 10,000 rows takes at most 200 ms of a processor; the best of three counts."""
+def test_ten_thousand_rows_take_a_bounded_time() -> None:
+    """Each method on 10,000 rows takes a bounded time of a processor; the best of three counts."""
     gc.collect()
     gc.freeze()
     try:
