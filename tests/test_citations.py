@@ -278,7 +278,7 @@ def test_right_ones_are_found(right: str) -> None:
         "companion\n    # section 6.9",
         "companion conflict 2c",
         "security section 2.9",
-        "security invariant 19",
+        "security invariant 20",
         "invariant 1",
         "adapters rule G99",
         "adapters section 7",

@@ -4,7 +4,9 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.drafts`: what the dispatcher hands in and gets back
 - :mod:`.ledger`: the reactor's side (:class:`~agtphost.iagtp.ILedger`)
 - :mod:`.collecting`: what is submitted until it is handed over; :mod:`.grouping`: when that is a group
-- :mod:`.writer`: the writer thread's side: one transaction per group
+- :mod:`.writer`: the writer thread's side: one transaction per group; :mod:`.transaction`: one of them in the making
+- :mod:`.state_keeper`: signs what changes in the tables of state, and compares them with that at a start;
+  :mod:`.state_digest`: digests of rows and of whole tables; :mod:`.state_check`: which rows are not what was signed
 - :mod:`.chain`: linking, timing and signing one record
 - :mod:`.record_text`: what is signed of it, in the RFC 8785 form
 - :mod:`.lifecycle`: states, transitions, and the table that every request reads

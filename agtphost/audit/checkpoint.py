@@ -19,6 +19,9 @@ from agtphost.identity.keys import SigningKey, VerifyingKey
 _ED25519 = b"\x01"
 """The signature type of C2SP signed-note section "Signatures"."""
 
+_STATE = b"agtphost state 1\n"
+"""In front of what a state line signs, so that its signature is good for nothing else."""
+
 _SIZE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _SIGNATURE = re.compile(r"\u2014 (?P<name>[^\s+]+) (?P<value>[A-Za-z0-9+/]+={0,2})")
 
@@ -61,11 +64,54 @@ def verifier_key(origin: str, key: VerifyingKey) -> str:
     return f"{name}+{key_hash(name, key).hex()}+{base64.b64encode(_ED25519 + key.raw).decode()}"
 
 
-def issue(origin: str, size: int, root: bytes, key: SigningKey | None) -> Checkpoint:
+def _state_hash(name: str, key: VerifyingKey | None) -> bytes:
+    """The four octets of a state line: a signature type of our own, as C2SP signed-note has it under 0xff."""
+    raw = b"" if key is None else key.raw
+    return sha256(name.encode() + b"\n\xffagtphost state 1\n" + raw).digest()[:4]
+
+
+def state_of(found: Checkpoint, keys: Iterable[VerifyingKey]) -> tuple[bytes, bytes] | None:
+    """
+    The digests of the tables of state, and of their log of changes, as they were when a checkpoint was issued.
+
+    They are in a line of their own among the signatures, which covers them and the text: a checkpoint has no other
+    place for them that every witness passes over. Old checkpoints have no such line.
+
+    :param keys: those that may have signed it; none: the line is read, and no signature looked at.
+    :return: None where there is no such line, or none of the keys signed it.
+    """
+    text, _, lines = found.note.partition("\n\n")
+    known = tuple(keys)
+    for line in lines.splitlines():
+        match = _SIGNATURE.fullmatch(line)
+        if match is None or match["name"] != found.origin:
+            continue
+        try:
+            octets = base64.b64decode(match["value"], validate=True)
+        except binascii.Error:
+            continue
+        said, proof = octets[4:68], octets[68:]
+        if len(said) != 64 or len(proof) not in (0, 64):
+            continue
+        covered = _STATE + said + f"{text}\n".encode()
+        if known:
+            sound = any(octets[:4] == _state_hash(found.origin, key) and key.verify(proof, covered) for key in known)
+        else:
+            # The host's own signature is as long as a line without one.
+            sound = bool(proof) or octets[:4] == _state_hash(found.origin, None)
+        if sound:
+            return said[:32], said[32:]
+    return None
+
+
+def issue(
+    origin: str, size: int, root: bytes, key: SigningKey | None, state: tuple[bytes, bytes] | None = None
+) -> Checkpoint:
     """
     Make a checkpoint.
 
     :param key: None leaves it without a signature, as the records of such a host are.
+    :param state: digests of the tables of state and of their log of changes, 32 octets each: see :func:`state_of`.
     """
     name = key_name(origin)
     text = f"{name}\n{size}\n{base64.b64encode(root).decode()}\n"
@@ -73,6 +119,11 @@ def issue(origin: str, size: int, root: bytes, key: SigningKey | None) -> Checkp
     if key is not None:
         signature = key_hash(name, key.public) + key.sign(text.encode())
         note += f"\u2014 {name} {base64.b64encode(signature).decode()}\n"
+    if state is not None:
+        said = b"".join(state)
+        proof = b"" if key is None else key.sign(_STATE + said + text.encode())
+        octets = _state_hash(name, None if key is None else key.public) + said + proof
+        note += f"\u2014 {name} {base64.b64encode(octets).decode()}\n"
     return Checkpoint(origin=name, size=size, root=root, note=note)
 
 

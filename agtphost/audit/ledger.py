@@ -37,6 +37,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.settling import Settling
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
+from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.takeover import Takeover
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.watching import Watcher, Watchers
@@ -89,6 +90,7 @@ class Ledger:
     :param quick_space: whether the store tells without waiting what is free.
     :param probe_seconds: from a failure to the first probe write.
     :param tree: the tree over all records; None keeps none.
+    :param states: signs what changes in the tables of state, and compares them with that.
     :param events: the envelope of lifecycle events, ``jws`` or ``cose``.
     :param answers: how many answers of keyed requests an agent may have, and how long.
     """
@@ -109,6 +111,7 @@ class Ledger:
         free_space_floor: int = FREE_SPACE_FLOOR,
         probe_seconds: float = PROBE_SECONDS,
         tree: TreeKeeper | None = None,
+        states: StateKeeper | None = None,
         events: str = "jws",
         answers: Answers = ANSWERS,
         ballast: Ballast | None = None,
@@ -133,6 +136,7 @@ class Ledger:
             keep_results=keep_results,
             leaped=leaped,
             tree=tree,
+            states=states,
             moved=self._moved,
             answers=answers,
         )
@@ -166,6 +170,7 @@ class Ledger:
         if not self.healthy:
             self._low = True
             log.error(_DECLINES, why=f"{self._space.shortage}, or for what is kept for a full disk; {_MAKE_ROOM}")
+        self._sign_baseline()
         self._thread = Thread(target=self._run, name="agtphost-ledger", daemon=True)
         self._thread.start()
 
@@ -178,6 +183,13 @@ class Ledger:
         states, held = opening.read(self._store, self._writer, self._tree)
         self._lifecycle.replace(states)
         self._held.replace(held)
+
+    def _sign_baseline(self) -> None:
+        """A store from before its state was signed: what it holds now counts from here on."""
+        try:
+            self._writer.sign_baseline()
+        except Exception as error:
+            log.error("the state in the store could not be signed; the next record tries again: {why}", why=repr(error))
 
     def stop(self) -> Deferred[None]:
         """Write what waits, close the store, and end the thread. Afterwards everything fails."""
@@ -419,8 +431,7 @@ class Ledger:
         try:
             if not (self._space.enough() and self._space.ballasted()):
                 raise OSError("too little space is free")
-            states = self._writer.recover()
-            held = self._writer.held()
+            states, held = self._writer.recover()
         except Exception:
             self._probe_delay = min(self._probe_delay * 2, PROBE_SECONDS_MOST)
             return
@@ -435,7 +446,9 @@ class Ledger:
         try:
             more = self._writer.tidy()
         except Exception as error:
-            self._report("the store's log could not be folded in: {why}", repr(error))
+            self._report("the store could not be tidied: {why}", repr(error))
+        if self._tree is not None:
+            self._checkpoint(self._tree)  # What expired has a record of its own; mostly there is none.
         self._forgot = time.monotonic()
         self._reactor.callFromThread(self._prune_soon)
         return not more

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from agtphost.audit.drafts import LifecycleEvent, Sealed
+from agtphost.audit.drafts import LifecycleEvent
 from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import StateRow
 from agtphost.vocabulary.reasons import Reason
@@ -259,8 +259,8 @@ def state_of_row(row: StateRow) -> LifecycleState:
     )
 
 
-def state_after(event: LifecycleEvent, sealed: Sealed) -> StateRow:
-    """The row of an agent's state after an event that is sealed."""
+def state_after(event: LifecycleEvent, issued_at: str) -> StateRow:
+    """The row of an agent's state after an event that was issued at that time."""
 
     def text(name: str) -> str | None:
         value = event.fields.get(name)
@@ -268,7 +268,7 @@ def state_after(event: LifecycleEvent, sealed: Sealed) -> StateRow:
 
     return StateRow(
         event.new_status,
-        sealed.issued_at,
+        issued_at,
         text("reason"),
         text("successor_agent_id"),
         text("migration_deadline"),

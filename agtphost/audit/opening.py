@@ -48,14 +48,15 @@ def read(
     Old evidence that is damaged is told, and keeps nobody from serving; what the next record rests on does.
 
     :return: lifecycle states and state items.
-    :raises StoreError: a head is damaged, the store cannot be read, or a witness contradicts it.
+    :raises StoreError: a head is damaged, the store cannot be read, its state is not what was signed, or a witness
+        contradicts it.
     """
     try:
         for damage in store.damage():
             log.error("the store is damaged: {damage}; `agtp audit verify` lists every record", damage=damage)
         if ITableSource.providedBy(store):
             _compare(store, () if tree is None else tree.keys)
-        states, held = writer.load(), writer.held()
+        states, held = writer.load()
         if tree is not None:
             tree.check_witnesses()
     except DamagedRow as error:

@@ -80,6 +80,9 @@ class TreeKeeper:
         self._cosignatures: SimpleQueue[tuple[int, str]] = SimpleQueue()
         self._cosigned_size = 0
         self._begin: Callable[[], object] = store.begin
+        self.state: Callable[[], tuple[bytes, bytes] | None] = lambda: None
+        """Digests of the tables of state, for checkpoints: :mod:`agtphost.audit.state_keeper`."""
+
         self.cosigned = ""
         """The newest checkpoint that a witness cosigned, with all its lines; read by any thread."""
 
@@ -147,7 +150,7 @@ class TreeKeeper:
 
     def _note_first(self, witness: IWitness) -> None:
         try:
-            witness.saw(checkpoint.issue(self._origin, 0, EMPTY_ROOT, self._key))
+            witness.saw(checkpoint.issue(self._origin, 0, EMPTY_ROOT, self._key, self.state()))
         except OSError as error:
             raise StoreError(f"{witness.name} cannot be written: {error.strerror}") from None
 
@@ -197,7 +200,7 @@ class TreeKeeper:
                 # Tiles made from here would cut off what somebody else added.
                 raise StoreError(f"the store has a checkpoint that is none of this writer's: {newest}")
             store.put_tiles(self._growth.changed())
-            issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key)
+            issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key, self.state())
             row = CheckpointRow(size, int(self._now() * 1000), issued.note, self._size)
             store.put_checkpoint(row)
             store.commit()

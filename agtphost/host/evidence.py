@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from agtphost.audit.host_clock import HostClock
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
+from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import OperatorWitness, WitnessFile
@@ -27,7 +29,7 @@ from agtphost.host.publication import HISTORY
 from agtphost.host.refusals import Summarizing
 from agtphost.host.witnesses import Witnesses
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
-from agtphost.identity.key_history import DIRECTORY, every_key
+from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError, open_store
 from agtphost.stores.ballast import PIECE, Ballast
@@ -90,10 +92,10 @@ def keep_evidence(
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
-    operators = (OperatorWitness(each) for each in loaded.plugins.witnesses)
-    every = (*(() if loaded.volatile else (_witness(loaded),)), *operators, *witnesses.witnesses)
+    files = () if loaded.volatile else (_witness(loaded),)
     known = () if config.host.development else traces(config)
-    tree = TreeKeeper(store, config.host.server_id, key, every, now, known, () if key is None else every_key(key))
+    every = (*files, *(OperatorWitness(each) for each in loaded.plugins.witnesses), *witnesses.witnesses)
+    tree = TreeKeeper(store, config.host.server_id, key, every, now, known, every_public(key))
     signer = None if key is None else fastest_signer(key)
     ledger = writing(
         store,
@@ -107,6 +109,7 @@ def keep_evidence(
         leaped=clock.leaped,
         events=config.audit.envelope,
         tree=tree,
+        states=_state_keeper(store, loaded, files),
         free_space_floor=config.store.free_space_floor,
         ballast=ballast,
         quick_space=not config.store.plugin,
@@ -136,6 +139,15 @@ def keep_evidence(
         observers=observers,
         summaries=summaries,
         summarizing=Summarizing(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
+    )
+
+
+def _state_keeper(store: IChainStore, loaded: Loaded, files: Sequence[WitnessFile]) -> StateKeeper:
+    """What signs the state of a host, and compares it with what was signed; the witness file knows of that too."""
+    return StateKeeper(
+        store,
+        partial(every_public, loaded.key),
+        lambda: [seen.note for file in files if (seen := file.last()) is not None],
     )
 
 

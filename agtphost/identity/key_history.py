@@ -184,6 +184,11 @@ def every_key(key: SigningKey) -> tuple[VerifyingKey, ...]:
     return (key.public, *(link.old for link in earlier_of(key)))
 
 
+def every_public(key: SigningKey | None) -> tuple[VerifyingKey, ...]:
+    """The same as it is now, after each change of a key; none of a host that does not sign."""
+    return () if key is None else every_key(key)
+
+
 def earlier_of(key: SigningKey | None) -> tuple[Succession, ...]:
     """The keys before a host's key; none for any other."""
     return key.earlier if isinstance(key, HostKey) else ()

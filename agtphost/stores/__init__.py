@@ -6,6 +6,7 @@ Where records are kept.
 - :mod:`.reading`: the reading side, paged and re-hashed
 - :mod:`.row_shapes`: what each column can hold; :mod:`.table_rows`: rows as they are stored, to be compared
 - :mod:`.keyed_digests`: what is signed of a keyed request
+- :mod:`.state_rows`: rows of the host's state, and the records that sign it, as they are
 - :mod:`.soundness`: which records of a damaged file can be read
 - :mod:`.searching`: records across all chains, newest first
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)

@@ -22,6 +22,8 @@ from agtphost.stores.rows import (
     RecordRow,
     ReservationRow,
     Selection,
+    SignedRow,
+    StateChangeRow,
     StateRow,
 )
 from agtphost.stores.searching import LatestRecords, Search
@@ -68,6 +70,16 @@ class IRecordLog(Interface):
     def audit_ids(after: int, limit: int) -> Sequence[bytes]:
         """Audit-IDs of the records numbered ``after + 1`` and on."""
 
+    def records_after(after: int, limit: int) -> Sequence[tuple[int, StoredRecord]]:
+        """
+        The records numbered ``after + 1`` and on, with their numbers.
+
+        :raises DamagedRecord: one of them is not what was signed.
+        """
+
+    def signed_after(after: int, limit: int) -> Sequence[SignedRow]:
+        """The octets of the same, unchecked; what cannot be read is left out."""
+
 
 class ILifecycleRows(Interface):
     """The lifecycle state of every agent."""
@@ -77,6 +89,9 @@ class ILifecycleRows(Interface):
 
     def lifecycle_status(agent_id: str) -> str | None:
         """The status of one agent, as this transaction has it."""
+
+    def lifecycle_row(agent_id: str) -> StateRow | None:
+        """The state of one agent, as this transaction has it."""
 
     def set_lifecycle(agent_id: str, state: StateRow) -> None:
         """Change one agent's state."""
@@ -110,8 +125,30 @@ class IItemRows(Interface):
     def held_version(kind: str, key: str, now: int) -> int:
         """The version of a state item as this transaction has it; 0 where it is absent, or has expired by ``now``."""
 
+    def held_row(kind: str, key: str) -> ItemRow | None:
+        """A state item as this transaction has it, expired or not."""
+
+    def expired_items(now: int, limit: int) -> Sequence[ItemRow]:
+        """State items that have expired by ``now``, those that expired first in front."""
+
     def put_held(row: ItemRow) -> None:
         """Add or replace a state item; remove it where its value is None."""
+
+
+class IStateLog(Interface):
+    """Which rows of the two tables above each record changed: :mod:`agtphost.audit.state_keeper`."""
+
+    def state_changes(after: int, limit: int) -> Sequence[StateChangeRow]:
+        """The entries numbered ``after + 1`` and on."""
+
+    def last_state_change() -> int:
+        """The number of the newest entry; 0 where there is none."""
+
+    def put_state_changes(rows: Sequence[StateChangeRow]) -> None:
+        """Add entries; refuses a second use of a number."""
+
+    def clear_state_changes() -> None:
+        """Remove every entry, in front of a baseline."""
 
 
 class ITreeRows(Interface):
@@ -142,12 +179,13 @@ class IStoreUpkeep(Interface):
     def probe() -> None:
         """Commit a write of a size that fails while the store is full."""
 
-    def forget(expired_before: int, running: Iterable[bytes], now: int) -> bool:
+    def forget(expired_before: int, running: Iterable[bytes]) -> bool:
         """
-        Drop what has expired, of so much as is done in one moment, in a transaction of its own.
+        Drop reservations that have expired, of so much as is done in one moment, in a transaction of its own.
+
+        State items that have expired go by way of :meth:`IItemRows.expired_items`, in the ledger's own transactions.
 
         :param expired_before: reservations made before it go, but none that is ``running``.
-        :param now: state items that have expired by then go.
         :return: whether there may be more.
         """
 
@@ -186,6 +224,18 @@ class IRecordReader(Interface):
 
     def state_items(kind: str) -> Sequence[dict[str, Any]]:
         """The values of the state items of a kind, by key."""
+
+    def moment() -> AbstractContextManager[IRecordReader]:
+        """A reader that sees the store as it is now, whatever is committed meanwhile; for one thread."""
+
+    def stored_state() -> tuple[Mapping[str, StateRow], Sequence[ItemRow]]:
+        """Every row of both tables of state, for ``agtp audit verify``: also what is no text, as well as it can be."""
+
+    def state_changes(after: int, limit: int) -> Sequence[StateChangeRow]:
+        """The entries numbered ``after + 1`` and on of the log of what records changed in these."""
+
+    def signed_after(after: int, limit: int) -> Sequence[SignedRow]:
+        """The octets of the records numbered ``after + 1`` and on, unchecked; what cannot be read is left out."""
 
     def chains() -> Sequence[str]:
         """Every chain, the host's own first."""
@@ -294,7 +344,7 @@ class ITreeStore(ITransactions, IRecordLog, ITreeRows):
     """What the tree is kept with (:mod:`agtphost.audit.tree`)."""
 
 
-class IWriterStore(ITransactions, IRecordLog, ILifecycleRows, IKeyedRequests, IItemRows, IStoreUpkeep):
+class IWriterStore(ITransactions, IRecordLog, ILifecycleRows, IKeyedRequests, IItemRows, IStateLog, IStoreUpkeep):
     """What groups of records are committed with (:mod:`agtphost.audit.writer`)."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -25,6 +27,8 @@ from agtphost.stores.rows import (
     RecordRow,
     ReservationRow,
     Selection,
+    SignedRow,
+    StateChangeRow,
     StateRow,
     StoreError,
 )
@@ -53,6 +57,7 @@ class MemoryStore:
         self._by_number: dict[int, RecordRow] = {}
         self._states: dict[str, StateRow] = {}
         self._held: dict[tuple[str, str], ItemRow] = {}
+        self._state_changes: dict[int, StateChangeRow] = {}
         self._tiles: dict[tuple[int, int], bytes] = {}
         self._checkpoints: dict[int, CheckpointRow] = {}
         self._reservations: dict[bytes, ReservationRow] = {}
@@ -135,6 +140,16 @@ class MemoryStore:
             lambda: self._by_number.pop(row.number),
         )
 
+    def records_after(self, after: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        last = min(after + limit, len(self._by_number))
+        return [(number, self._stored(self._by_number[number])) for number in range(after + 1, last + 1)]
+
+    def signed_after(self, after: int, limit: int) -> list[SignedRow]:
+        """Octets of records by their numbers, unchecked."""
+        last = min(after + limit, len(self._by_number))
+        rows = [self._by_number[number] for number in range(after + 1, last + 1)]
+        return [SignedRow(row.number, RecordFormat(row.format).label, row.signed) for row in rows]
+
     def holds(self, audit_id: bytes) -> bool:
         return audit_id in self._by_audit_id
 
@@ -146,6 +161,9 @@ class MemoryStore:
     def lifecycle_status(self, agent_id: str) -> str | None:
         state = self._states.get(agent_id)
         return None if state is None else state.status
+
+    def lifecycle_row(self, agent_id: str) -> StateRow | None:
+        return self._states.get(agent_id)
 
     def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
         undo = self._noted()
@@ -162,6 +180,13 @@ class MemoryStore:
         row = self._held.get((kind, key))
         return 0 if row is None or (row.expires_at is not None and row.expires_at <= now) else row.version
 
+    def held_row(self, kind: str, key: str) -> ItemRow | None:
+        return self._held.get((kind, key))
+
+    def expired_items(self, now: int, limit: int) -> list[ItemRow]:
+        expired = [row for row in self._held.values() if row.expires_at is not None and row.expires_at <= now]
+        return sorted(expired, key=lambda row: (row.expires_at, row.kind, row.key))[:limit]
+
     def put_held(self, row: ItemRow) -> None:
         undo, key = self._noted(), (row.kind, row.key)
         before = self._held.get(key)
@@ -173,6 +198,41 @@ class MemoryStore:
             self._held.pop(key, None)
         else:
             self._held[key] = row
+
+    # What changed in these
+
+    def state_changes(self, after: int, limit: int) -> list[StateChangeRow]:
+        """Entries of the log of state changes."""
+        numbers = sorted(number for number in self._state_changes if number > after)
+        return [self._state_changes[number] for number in numbers[:limit]]
+
+    def last_state_change(self) -> int:
+        return max(self._state_changes, default=0)
+
+    def put_state_changes(self, rows: Sequence[StateChangeRow]) -> None:
+        undo = self._noted()
+        for row in rows:
+            if row.number in self._state_changes:
+                raise StoreError(f"the state change {row.number} is there already")
+            self._state_changes[row.number] = row
+            undo.append(partial(self._state_changes.pop, row.number))
+
+    def clear_state_changes(self) -> None:
+        undo = self._noted()
+        before = self._state_changes
+        self._state_changes = {}
+        undo.append(lambda: setattr(self, "_state_changes", before))
+
+    @contextmanager
+    def moment(self) -> Iterator[MemoryStore]:
+        """The reading side while no transaction begins."""
+        with self._lock:
+            yield self
+
+    def stored_state(self) -> tuple[dict[str, StateRow], list[ItemRow]]:
+        """Every row of both tables of state."""
+        with self._lock:
+            return self.lifecycle_states(), self.held()
 
     # The tree over all records
 
@@ -240,12 +300,9 @@ class MemoryStore:
     def probe(self) -> None:
         """Memory takes writes as long as there is a process."""
 
-    def forget(self, expired_before: int, running: Iterable[bytes], now: int) -> bool:
+    def forget(self, expired_before: int, running: Iterable[bytes]) -> bool:
         kept = set(running)
         with self._lock:
-            expired = [row for row in self._held.values() if row.expires_at is not None and row.expires_at <= now]
-            for item in expired:
-                del self._held[item.kind, item.key]
             for name, row in list(self._reservations.items()):
                 if row.reserved_at < expired_before and name not in kept:
                     del self._reservations[name]

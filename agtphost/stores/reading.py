@@ -20,8 +20,20 @@ from agtphost.stores import soundness, upgrade
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.interfaces import IRecordReader, ITableSource
 from agtphost.stores.row_shapes import COLUMNS, check_row, row_name
-from agtphost.stores.rows import CheckpointRow, DamagedRecord, DamagedRow, RecordFormat, RecordKind, Selection, StateRow
+from agtphost.stores.rows import (
+    CheckpointRow,
+    DamagedRecord,
+    DamagedRow,
+    ItemRow,
+    RecordFormat,
+    RecordKind,
+    Selection,
+    SignedRow,
+    StateChangeRow,
+    StateRow,
+)
 from agtphost.stores.searching import LatestRecords, Search
+from agtphost.stores.state_rows import read_signed, read_state, read_state_changes
 from agtphost.stores.table_rows import TableRows
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -75,6 +87,16 @@ def read_checkpoint(execute: Callable[..., Any]) -> CheckpointRow | None:
         return None
     check_row("checkpoint", row)
     return CheckpointRow(*row)
+
+
+def read_records(execute: Callable[..., Any], after: int, limit: int) -> list[tuple[int, StoredRecord]]:
+    """
+    Records by their numbers.
+
+    :raises DamagedRecord: one of them is not what was signed.
+    """
+    rows = execute(f"{_RECORD} WHERE r.number > ? ORDER BY r.number LIMIT ?", (after, limit)).fetchall()
+    return [(row[10], _checked(row)) for row in rows]
 
 
 def _conditions(search: Search) -> tuple[str, list[Any]]:
@@ -253,6 +275,32 @@ class RecordReader:
         """The state items of a kind, by key."""
         rows = self._rows(f"SELECT {COLUMNS['held']} FROM held WHERE kind = ? ORDER BY key", (kind,))
         return [_value_of(row) for row in rows]
+
+    @contextmanager
+    def moment(self) -> Iterator[RecordReader]:
+        """A reader of one connection with one read transaction."""
+        view = RecordReader(self._path, self._opener)
+        connection = open_reader(self._opener, self._path)
+        view._idle.append(connection)
+        try:
+            connection.execute("BEGIN")
+            yield view
+        finally:
+            view.close()
+
+    def stored_state(self) -> tuple[dict[str, StateRow], list[ItemRow]]:
+        """Every row of both tables of state; a text that is none is shown as well as it can be."""
+        return read_state(self._rows)
+
+    def state_changes(self, after: int, limit: int) -> list[StateChangeRow]:
+        """Entries of the log of what records changed in these."""
+        with self._connection() as connection:
+            return read_state_changes(connection.execute, after, limit)
+
+    def signed_after(self, after: int, limit: int) -> list[SignedRow]:
+        """Octets of records by their numbers, unchecked."""
+        with self._connection() as connection:
+            return read_signed(connection.execute, after, limit)
 
     def chains(self) -> list[str]:
         """Every chain, the host's own first."""

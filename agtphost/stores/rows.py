@@ -134,6 +134,41 @@ class ItemRow(NamedTuple):
     """JSON; None where it was removed, which is never stored."""
 
 
+AGENT = ""
+"""The kind of a :class:`StateChangeRow` about a row of the lifecycle table."""
+
+
+class StateChangeRow(NamedTuple):
+    """One row of `held` or `lifecycle` that a record changed."""
+
+    number: int
+    """1, 2, 3 ... without a gap since the newest baseline."""
+
+    record: int
+    """The number of the record that signs this entry."""
+
+    kind: str
+    """As in `held`; :data:`AGENT` for a row of `lifecycle`."""
+
+    key: str
+    """As in `held`; the Agent-ID for a row of `lifecycle`."""
+
+    leaf: bytes | None
+    """The digest of the row as it became; None where it was removed."""
+
+
+class SignedRow(NamedTuple):
+    """The octets of one record as they lie in the store, not compared with anything."""
+
+    number: int
+    """Its place among all records, counted from 1."""
+
+    format: str
+    """``jws`` or ``cose``; another text where the column says neither."""
+
+    signed: bytes
+
+
 class CheckpointRow(NamedTuple):
     """An issued checkpoint of the tree over all records."""
 

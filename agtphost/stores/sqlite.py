@@ -12,12 +12,19 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
 from agtphost.stores.folding import LogFolding
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
-from agtphost.stores.reading import FIND, RecordReader, read_checkpoint, read_tile
+from agtphost.stores.reading import (
+    FIND,
+    RecordReader,
+    read_checkpoint,
+    read_records,
+    read_tile,
+)
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
     AnswerRow,
@@ -29,10 +36,13 @@ from agtphost.stores.rows import (
     KeyedRow,
     RecordRow,
     ReservationRow,
+    SignedRow,
+    StateChangeRow,
     StateRow,
     StoreError,
 )
 from agtphost.stores.soundness import looked_at
+from agtphost.stores.state_rows import read_signed, read_state_changes
 from agtphost.stores.table_rows import TableRows
 
 ROWS = 128
@@ -42,7 +52,7 @@ PROBE_OCTETS = 1 << 20
 """What a store that was full has to take before it counts as healthy: some hundred records."""
 
 PRUNED_AT_ONCE = 1000
-"""Reservations, and state items, dropped in one moment."""
+"""Reservations dropped in one moment."""
 
 _HEADS = """
     SELECT c.agent_id, r.chain, r.number, r.seq, r.audit_id, r.issued_at, r.signed
@@ -59,6 +69,7 @@ def _insert(into: str, columns: int, rows: int, tail: str = "") -> str:
     return f"{into} VALUES {places} {tail}"
 
 
+_ITEMS = "SELECT kind, key, owner, version, expires_at, value FROM held"
 _RECORDS = (
     "INSERT INTO record "
     "(number, chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed)"
@@ -69,6 +80,7 @@ _TILES_TAIL = (
     "ON CONFLICT (level, number) DO UPDATE SET hashes = excluded.hashes "
     "WHERE length(excluded.hashes) > length(tile.hashes)"
 )
+_STATE_CHANGES = "INSERT INTO state_change (number, record, kind, key, leaf)"
 _USE = "SELECT owner, keys, octets, since, digest FROM keyed WHERE owner = ?"
 _RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result, owner, seal, record)"
 _RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result, record)"
@@ -165,6 +177,12 @@ class SQLiteStore:
                 values += row
             self._execute(_insert(into, columns, len(part), tail), values)
 
+    def records_after(self, after: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        return read_records(self._execute, after, limit)
+
+    def signed_after(self, after: int, limit: int) -> list[SignedRow]:
+        return read_signed(self._execute, after, limit)
+
     def holds(self, audit_id: bytes) -> bool:
         return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
 
@@ -183,6 +201,13 @@ class SQLiteStore:
         found = rows.fetchone()
         return None if found is None else str(found[0])
 
+    def lifecycle_row(self, agent_id: str) -> StateRow | None:
+        found = self._execute(
+            "SELECT status, since, reason, successor, deadline, org_domain FROM lifecycle WHERE agent_id = ?",
+            (bytes.fromhex(agent_id),),
+        ).fetchone()
+        return None if found is None else StateRow(*found)
+
     def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
         self._execute(
             "INSERT OR REPLACE INTO lifecycle (agent_id, status, since, reason, successor, deadline, org_domain) "
@@ -193,7 +218,7 @@ class SQLiteStore:
     # State items
 
     def held(self) -> list[ItemRow]:
-        rows = self._execute("SELECT kind, key, owner, version, expires_at, value FROM held ORDER BY kind, key")
+        rows = self._execute(f"{_ITEMS} ORDER BY kind, key")
         found = rows.fetchall()
         for row in found:
             check_row("held", row)
@@ -206,6 +231,14 @@ class SQLiteStore:
         ).fetchone()
         return 0 if found is None else int(found[0])
 
+    def held_row(self, kind: str, key: str) -> ItemRow | None:
+        found = self._execute(f"{_ITEMS} WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+        return None if found is None else ItemRow(*found)
+
+    def expired_items(self, now: int, limit: int) -> list[ItemRow]:
+        rows = self._execute(f"{_ITEMS} WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", (now, limit))
+        return [ItemRow(*row) for row in rows.fetchall()]
+
     def put_held(self, row: ItemRow) -> None:
         if row.value is None:
             self._execute("DELETE FROM held WHERE kind = ? AND key = ?", (row.kind, row.key))
@@ -215,6 +248,21 @@ class SQLiteStore:
                 tuple(row),
             )
             self._octets += len(row.value)
+
+    # What changed in these
+
+    def state_changes(self, after: int, limit: int) -> list[StateChangeRow]:
+        return read_state_changes(self._execute, after, limit)
+
+    def last_state_change(self) -> int:
+        number: int = self._execute("SELECT coalesce(max(number), 0) FROM state_change").fetchone()[0]
+        return number
+
+    def put_state_changes(self, rows: Sequence[StateChangeRow]) -> None:
+        self._insert_all(_STATE_CHANGES, 5, rows)
+
+    def clear_state_changes(self) -> None:
+        self._execute("DELETE FROM state_change")
 
     # The tree over all records
 
@@ -294,7 +342,7 @@ class SQLiteStore:
         self._execute("INSERT INTO probe (filler) VALUES (zeroblob(?))", (PROBE_OCTETS,))
         self._execute("DELETE FROM probe")
 
-    def forget(self, expired_before: int, running: Iterable[bytes], now: int) -> bool:
+    def forget(self, expired_before: int, running: Iterable[bytes]) -> bool:
         kept = set(running)
         rows = self._execute(
             "SELECT name, owner, coalesce(length(result), 0), reserved_at FROM reservation "
@@ -302,20 +350,15 @@ class SQLiteStore:
             (expired_before, PRUNED_AT_ONCE + len(kept)),
         ).fetchall()
         gone = [row for row in rows if row[0] not in kept][:PRUNED_AT_ONCE]
-        expired = self._execute(
-            "SELECT kind, key FROM held WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", (now, PRUNED_AT_ONCE)
-        ).fetchall()
-        if gone or expired:
+        if gone:
             self._execute("BEGIN IMMEDIATE")
             try:
                 self._drop_reservations(gone)
-                for place in expired:
-                    self._execute("DELETE FROM held WHERE kind = ? AND key = ?", place)
                 self._execute("COMMIT")
             except BaseException:
                 self.rollback()
                 raise
-        return PRUNED_AT_ONCE in (len(gone), len(expired))
+        return len(gone) == PRUNED_AT_ONCE
 
     def _drop_reservations(self, gone: Sequence[tuple[bytes, bytes | None, int, int]]) -> None:
         """

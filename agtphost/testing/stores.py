@@ -28,7 +28,16 @@ from agtphost.audit.writer import Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import Search, Selection, StoreError
-from agtphost.stores.rows import AnswerRow, CheckpointRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
+from agtphost.stores.rows import (
+    AnswerRow,
+    CheckpointRow,
+    ItemRow,
+    KeyedRow,
+    RecordRow,
+    ReservationRow,
+    StateChangeRow,
+    StateRow,
+)
 from agtphost.stores.searching import LOOKED_AT, LOOKED_INSIDE
 
 ALICE, BOB = "a1" * 32, "b0" * 32
@@ -180,7 +189,7 @@ class StoreCases(ABC):
             b"\x01": ReservationRow(b"\x01", b"digest", 101, b"answer", record=7),
         }
         assert store.keyed([b"o", b"x"]) == {b"o": KeyedRow(b"o", 1, 2, 3)}
-        while store.forget(102, [b"\x00"], 0):
+        while store.forget(102, [b"\x00"]):
             pass
         assert set(store.reservations([b"\x00", b"\x01", b"\x02"])) == {b"\x00", b"\x02"}
 
@@ -191,11 +200,58 @@ class StoreCases(ABC):
             store.put_held(ItemRow("quote", key, b"", 1, ends, b'{"key": 1}'))
         store.put_held(ItemRow("quote", "c", b"", 2, None, None))
         assert [store.held_version("quote", key, 50) for key in "abc"] == [1, 0, 0]
+        expired = store.expired_items(50, 9)
+        assert list(expired) == [ItemRow("quote", "b", b"", 1, 50, b'{"key": 1}')]
+        assert store.held_row("quote", "b") == expired[0] and store.held_row("quote", "z") is None
+        store.put_held(expired[0]._replace(value=None))
         store.commit()
-        while store.forget(0, (), 50):
-            pass
+        assert not store.expired_items(50, 9)
         assert [(item.key, item.version) for item in store.held()] == [("a", 1)]
         assert list(store.reader().state_items("quote")) == [{"key": 1}] and not store.reader().state_items("other")
+
+    def test_changes_of_state_are_logged_and_read_as_they_are(self, store: IChainStore) -> None:
+        """Entries keep their numbers, a baseline replaces them all, and a reader sees both tables at one moment."""
+        state = StateRow("suspended", "2027-01-31T00:00:00.000Z", "why", None, None, "example.com")
+        entries = [StateChangeRow(n, 1, "quote", f"q{n}", None if n == 2 else bytes([n]) * 32) for n in (1, 2, 3)]
+        store.begin()
+        store.set_lifecycle(ALICE, state)
+        store.put_held(ItemRow("quote", "q1", b"\x01", 1, None, b"{}"))
+        store.put_state_changes(entries)
+        assert store.lifecycle_row(ALICE) == state and store.lifecycle_row(BOB) is None
+        store.commit()
+        assert list(store.state_changes(1, 9)) == entries[1:] and store.last_state_change() == 3
+        reader = store.reader()
+        with reader.moment() as view:
+            states, held = view.stored_state()
+            assert dict(states) == {ALICE: state} and list(held) == [ItemRow("quote", "q1", b"\x01", 1, None, b"{}")]
+            assert list(view.state_changes(0, 2)) == entries[:2] and not view.signed_after(0, 9)
+        store.begin()
+        with pytest.raises(Exception):  # noqa: B017 - whatever the store raises
+            store.put_state_changes([entries[2]])
+        store.rollback()
+        store.begin()
+        store.clear_state_changes()
+        assert store.last_state_change() == 0
+        store.put_state_changes([entries[0]])
+        store.rollback()
+        assert list(reader.state_changes(0, 9)) == entries
+        store.begin()
+        store.clear_state_changes()
+        store.commit()
+        assert not store.state_changes(0, 9) and store.last_state_change() == 0
+
+    def test_records_are_read_by_their_numbers(self, store: IChainStore) -> None:
+        """Over all chains, checked and as they lie there."""
+        first, second, third = self.written(store, draft(), draft(HOST_CHAIN), draft())
+        found = store.records_after(1, 9)
+        assert [(number, each.audit_id) for number, each in found] == [(2, second.audit_id), (3, third.audit_id)]
+        assert found[1][1].previous_audit_id == first.audit_id and found[0][1].chain == HOST_CHAIN
+        for side in (store, store.reader()):
+            rows = side.signed_after(0, 2)
+            assert [(each.number, each.format, each.signed) for each in rows] == [
+                (1, "jws", first.jws.encode()),
+                (2, "jws", second.jws.encode()),
+            ]
 
     def test_a_selection_narrows_an_export(self, store: IChainStore) -> None:
         """By chain, by caller, and by time; chain by chain, oldest first."""

@@ -17,6 +17,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent, StoredRecor
 from agtphost.audit.merkle import leaf_hash, root_of
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter, Submission
+from agtphost.identity import envelope
 from agtphost.identity.jws import parse_unverified
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import RecordReader, Selection, open_store
@@ -363,10 +364,34 @@ def test_accepting_a_store_is_said_twice(folder: Path, store: Path, run: Run) ->
     assert shown.exit_code != 0 and "cannot be believed" in shown.stderr and witness.read_text() == "nonsense"
     done = run("audit", "accept-store", "--yes")
     assert done.exit_code == 0, done.output
-    assert checkpoint.verify(witness.read_text(), [key.public]).size == RECORDS + 4, "its own record is one more"
+    assert checkpoint.verify(witness.read_text(), [key.public]).size == RECORDS + 5, (
+        "its own record and the baseline are two more"
+    )
     (kept,) = witness.parent.glob("checkpoint.txt.*Z")
     assert kept.read_text() == "nonsense"
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE tile SET hashes = zeroblob(length(hashes))")
     refused = run("audit", "accept-store", "--yes")
     assert refused.exit_code == 4 and "not that of its tree" in refused.stderr
+
+
+def test_changed_rows_of_state_are_named_and_accepted_knowingly(folder: Path, store: Path, run: Run) -> None:
+    """By table and row; without --yes they are listed, and with it they count from then on."""
+    assert run("audit", "accept-store", "--yes").exit_code == 0, "what the store has is signed, as at a start"
+    assert run("audit", "verify").exit_code == 0
+    with sqlite3.connect(store) as connection:
+        ((agent_id,),) = connection.execute("SELECT agent_id FROM lifecycle WHERE status = 'suspended'").fetchall()
+        connection.execute("DELETE FROM lifecycle WHERE agent_id = ?", (agent_id,))
+    named = f"lifecycle, {agent_id.hex()}: was deleted"
+    wrong = run("audit", "verify")
+    assert wrong.exit_code == 4 and f"lifecycle, row {agent_id.hex()}: was deleted" in wrong.stderr
+    listed = run("audit", "accept-store")
+    assert listed.exit_code != 0 and named in listed.stderr and "--yes" in listed.stderr
+    done = run("audit", "accept-store", "--yes", "--reason", "ticket 7", "--json")
+    assert done.exit_code == 0 and json.loads(done.stdout)["rows"] == [named]
+    assert run("audit", "verify").exit_code == 0
+    written = open_store(f"sqlite:{store}", create=False)
+    newest = [envelope.parse_unverified(each.format, each.signed) for each in written.reader().walk("", None, 2)]
+    written.close()
+    assert [each["event_type"] for each in newest] == ["store-accepted", "state-accepted"]
+    assert newest[0]["reason"] == "ticket 7" and agent_id.hex() in newest[1]["rows"][0]

@@ -29,7 +29,7 @@ from twisted.internet.threads import deferToThread
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.audit.writer import _Group
+from agtphost.audit.transaction import Group
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import parse_unverified
@@ -204,7 +204,7 @@ async def test_no_success_follows_a_revocation(count: int, tmp_path: Path) -> No
 @pytest_twisted.ensureDeferred
 async def test_the_control_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that believes the gates lets successes through after the event, and the test above sees them."""
-    monkeypatch.setattr(_Group, "_require", _believing)
+    monkeypatch.setattr(Group, "_require", _believing)
     found = await run(tmp_path, 300)
     print(found)
     assert found.revoked == 300 and found.violations > 30

@@ -80,8 +80,15 @@ class Forking(Memory):
 class Hasty(Memory):
     """Drops what still runs."""
 
-    def forget(self, expired_before: int, running: Iterable[bytes], now: int) -> bool:
-        return super().forget(expired_before, (), now)
+    def forget(self, expired_before: int, running: Iterable[bytes]) -> bool:
+        return super().forget(expired_before, ())
+
+
+class Forgetful(Memory):
+    """Keeps what a baseline was to replace."""
+
+    def clear_state_changes(self) -> None:
+        pass
 
 
 class Timeless(Memory):
@@ -97,6 +104,7 @@ class Timeless(Memory):
         (Leaky, lambda cases, store: cases.test_a_rolled_back_transaction_leaves_nothing(store)),
         (Forking, lambda cases, store: cases.test_a_chain_cannot_fork(store, row(1, 2, 1, 1))),
         (Hasty, lambda cases, store: cases.test_keyed_requests_are_kept_answered_and_dropped(store)),
+        (Forgetful, lambda cases, store: cases.test_changes_of_state_are_logged_and_read_as_they_are(store)),
         (Timeless, lambda cases, store: cases.test_state_items_are_put_removed_and_expire(store)),
         (Leaky, lambda cases, store: cases.test_the_store_comes_back_after_a_failure(store)),
     ],

@@ -13,17 +13,18 @@ from typing import Any
 
 from twisted.scripts.twistd import run
 
-from agtphost.audit.writer import GroupWriter, _Group
+from agtphost.audit.transaction import Group
+from agtphost.audit.writer import GroupWriter
 
 KINDS = frozenset({"workflow", "workflow-step", "monitor"})
 
 
 def make_mortal(when: str, number: int) -> None:
     """End at that commit."""
-    rows, commit = _Group._held_rows, GroupWriter._commit
+    rows, commit = Group._held_rows, GroupWriter._commit
     counted = {"concerned": 0, "commits": 0}
 
-    def held_rows(self: _Group, changes: Any) -> Any:
+    def held_rows(self: Group, changes: Any) -> Any:
         found = rows(self, changes)
         counted["concerned"] += sum(1 for row in found if row.kind in KINDS)
         return found
@@ -38,7 +39,7 @@ def make_mortal(when: str, number: int) -> None:
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    _Group._held_rows = held_rows  # type: ignore[method-assign]
+    Group._held_rows = held_rows  # type: ignore[method-assign]
     GroupWriter._commit = mortal  # type: ignore[method-assign]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from agtphost.client.sync import Client
 from agtphost.identity.keys import SigningKey
 from tests import forking
-from tests.system.hosting import BIN, Host, running, sample, until
+from tests.system.hosting import BIN, Host, agtp, running, sample, until
 
 SERVER = Path(__file__).with_name("changing_server.py")
 TOOLS = "application/vnd.mcp.tools+json"
@@ -140,6 +140,9 @@ def test_where_only_the_digest_is_known_that_is_said(tmp_path: Path) -> None:
     operated_by_demo(config)
     with sqlite3.connect(config.parent / "state" / "agtphost.sqlite3") as store:
         assert store.execute("DELETE FROM held WHERE kind = 'upstream-definition'").rowcount >= 2
+    # Rows that go without the host are noticed, so this has to be said to be meant.
+    done = agtp("audit", "accept-store", "--yes", "--config", str(config))
+    assert done.returncode == 0, done.stderr
     words.write_text("Does anything at all.")
     with running(config) as host:
         assert called(host, amount=1) == 503

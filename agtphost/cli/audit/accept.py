@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agtphost.audit import acceptance, checkpoint
+from agtphost.audit import acceptance, checkpoint, state_check
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, Tree
 from agtphost.audit.witness import WitnessFile
@@ -28,6 +28,9 @@ from agtphost.stores.state_lock import StateLock
 if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
 
+SHOWN = 20
+"""Rows listed for people; --json has all."""
+
 
 @click.command("accept-store")
 @click.option("--yes", is_flag=True, help="Do it; without it, only what would be accepted is shown.")
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 @connection_options
 def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> None:
     """
-    Accept a store that its witness file contradicts.
+    Accept a store that its witness file, or its own records, contradict.
 
     After a restore from a backup the host refuses to start: the witness file
     has seen more than the store holds, or is gone. What it has seen is kept beside it, as
@@ -43,6 +46,10 @@ def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> 
     its place. It goes on record: a signed event in the host's own chain says who
     accepted what, and when. The host must not be running. A remote witness is
     not asked, and goes on refusing what contradicts it.
+
+    A host also refuses rows of agents' states, approvals, grants and other
+    items that no record signed. Without --yes they are listed; with it they
+    count from now on, and a second event, state-accepted, names them.
 
     \b
     Examples:
@@ -77,11 +84,13 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
         found = known = str(error)
     with open_records(config) as reader:
         newest = _newest(reader, config)
+        wrong = [f"{table}, {row}: {why}" for table, row, why in state_check.findings(reader)]
     has = "has no checkpoint" if newest is None else f"has a checkpoint of {newest.size} records"
     if not yes:
-        raise WrongInput(
-            f"nothing was changed: {found}, and the store {has}", "Look for the newer store first; then say --yes."
-        )
+        listed = "".join(f"\n  {each}" for each in wrong[:SHOWN])
+        rows = f"; {len(wrong)} rows are not what was signed:{listed}" if wrong else ""
+        hint = "Find out who changed these rows" if wrong else "Look for the newer store"
+        raise WrongInput(f"nothing was changed: {found}, and the store {has}{rows}", f"{hint} first; then say --yes.")
     kept = _aside(place) if place.exists() else None
     event = {
         "actor": acceptance.operator(),
@@ -94,7 +103,7 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
         },
         **({"reason": reason} if reason else {}),
     }
-    size, audit_id = _on_record(config, event, place, kept)
+    size, audit_id = _on_record(config, event, place, kept, () if seen is None else (seen.note,))
     if as_json:
         print_json(
             {
@@ -103,12 +112,15 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
                 "size": size,
                 "kept": str(kept) if kept else None,
                 "audit_id": audit_id,
+                "rows": wrong,
             }
         )
         return
     click.echo(found)
     if kept is not None:
         click.echo(f"kept as evidence: {kept}")
+    for each in wrong[:SHOWN]:
+        click.echo(f"accepted as it is: {each}")
     click.echo(f"accepted: the host goes on from {size} records, the last of which says so: {audit_id}")
 
 
@@ -117,7 +129,9 @@ def _told(seen: Checkpoint | None) -> dict[str, object]:
     return {"size": 0} if seen is None else {"size": seen.size, "root": seen.root.hex()}
 
 
-def _on_record(config: Config, event: Mapping[str, object], place: Path, kept: Path | None) -> tuple[int, str]:
+def _on_record(
+    config: Config, event: Mapping[str, object], place: Path, kept: Path | None, notes: Sequence[str]
+) -> tuple[int, str]:
     """The event first, then the witness: cut off in between, the host still refuses to start, and this is repeated."""
     from agtphost.host.evidence import opened
 
@@ -126,7 +140,12 @@ def _on_record(config: Config, event: Mapping[str, object], place: Path, kept: P
         store = opened(config, plugged(config), create=False)
         try:
             sealed, issued = acceptance.record(
-                store, key, event, server_id=config.host.server_id, envelope=config.audit.envelope
+                store,
+                key,
+                event,
+                server_id=config.host.server_id,
+                envelope=config.audit.envelope,
+                notes=lambda: notes,
             )
         finally:
             store.close()

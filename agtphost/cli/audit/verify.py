@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agtphost.audit import state_check
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.export import ExportError, verify_export
@@ -176,6 +177,8 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
             compare_tables(reader, verifier, seen, signing=config.audit.signing)
         if why := "" if chains else _witnessed(reader, seen, config):
             verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
+        for table, row, explanation in () if chains else state_check.findings(reader):
+            verifier.note_row(table, row, explanation)
     return verifier.finish()
 
 
