@@ -138,6 +138,8 @@ class OpenHost(MemoryHost):
             records=self._records or kept.records,
         )
         anew = Foundation.of(loaded, on.reactor, evidence)
+        if isinstance(self.ledger, FakeLedger):
+            anew.lasting.approvals.decisions = None  # Nothing is signed here that an approval could be held against.
         authorization = Authorization(self.config.audit.operators, loaded.directory, floor)
         return replace(anew, floor=floor, authorization=authorization)
 

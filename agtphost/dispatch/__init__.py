@@ -12,6 +12,7 @@ The one way in and the one way out.
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address
 - :mod:`.approvals`: calls that a person approves: which wait, and which may pass, once
 - :mod:`.approved_calls`: what an approval is bound to, and what of it a person is shown
+- :mod:`.decision_records`: the signed decision behind an approval, without which it releases nothing
 - :mod:`.decision`: what the gates would say of a call that nobody makes
 - :mod:`.masking`: an input without what its names say is secret, as people and records have it
 - :mod:`.resumption`: calls in a caller's name when the call that ordered them is over

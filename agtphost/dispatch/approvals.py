@@ -27,6 +27,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config.approvals import ApprovalsSection
 from agtphost.dispatch.approved_calls import LONGEST, call_document, digest_of, shown_of
+from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.release import ACCEPTED, OPEN, REJECTED, RUNNING, Release
 from agtphost.errors import Refusal
@@ -120,6 +121,9 @@ class Approvals:
         self._aside = aside
         self.policy = policy
         self.now = now
+        self.decisions: DecisionRecords | None = None
+        """What an approval that is used is held against; None where nothing is signed."""
+
         self._running: set[str] = set()
         self._coming: OrderedDict[str, str] = OrderedDict()
         self._waiting: dict[str, list[Deferred[None]]] = {}
@@ -169,7 +173,12 @@ class Approvals:
             )
         if state == "approved":
             exchange.approval = Release(
-                approval_id=item.key, running=self._running, now=self.now, item=item, key=_key_of(exchange)
+                approval_id=item.key,
+                running=self._running,
+                now=self.now,
+                item=item,
+                key=_key_of(exchange),
+                decisions=self.decisions,
             )
             return
         if state == "used":

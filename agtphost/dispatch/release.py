@@ -8,6 +8,7 @@ from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
+from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.errors import Refusal
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import APPROVAL
@@ -44,6 +45,17 @@ class Release:
     """Whether the item became another one meanwhile, so that nothing more is said of it."""
 
     begun: bool = False
+    decisions: DecisionRecords | None = None
+    """What :meth:`require_decision` looks at; None: nothing is signed here."""
+
+    async def require_decision(self) -> None:
+        """
+        Let it pass where a signed record says what the item says.
+
+        :raises Refusal: 500 where none does.
+        """
+        if self.decisions is not None and self.item is not None:
+            await self.decisions.require(self.approval_id, self.item.value)
 
     def begin(self) -> None:
         """

@@ -44,7 +44,8 @@ class SingleUse:
         Use up the approval of a call, durably, before its handler is called: of two calls at once one goes on, and
         after a crash in the middle of it none does.
 
-        :raises Refusal: 409 where another call has it, or nothing was approved; 503 where nothing can be made durable.
+        :raises Refusal: 409 where another call has it, or nothing was approved; 500 where no record says that it was;
+            503 where nothing can be made durable.
         """
         release = exchange.approval
         if release is None:
@@ -52,6 +53,7 @@ class SingleUse:
         if release.item is None:
             return
         release.begin()
+        await release.require_decision()
         event = {"type": "approval-used", "approval_id": release.approval_id}
         await self._make_durable(exchange, event, release.reserving(), in_use)
         release.reserved = True

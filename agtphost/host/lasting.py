@@ -17,6 +17,7 @@ from twisted.internet.threads import deferToThreadPool
 from agtphost.adapters.a2a.fronted import FrontedTasks
 from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
+from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.dispatch.gates.limits import Counted
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
@@ -32,6 +33,7 @@ from agtphost.host.publication import HISTORY
 from agtphost.host.revision import History
 from agtphost.host.searching import Searching
 from agtphost.host.standing import StandingDirectory
+from agtphost.identity.key_history import every_public
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.reload import ReloadRequests
@@ -110,12 +112,14 @@ class Lasting:
         evidence.ledger.watch(traffic.saw)
         directory = StandingDirectory(loaded.directory)
         aside, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), computing_of(reactor)
+        approvals = Approvals(held, config.approvals, seconds, computing)
+        approvals.decisions = DecisionRecords(evidence.records.record, partial(every_public, loaded.key))
         return cls(
             directory=directory,
             computing=computing,
             compute=pool_of(reactor),
             continuations=Continuations(now=seconds),
-            approvals=Approvals(held, config.approvals, seconds, computing),
+            approvals=approvals,
             sessions=sessions,
             suspensions=Suspensions(held, seconds),
             running=running,
