@@ -28,6 +28,7 @@ from agtphost.audit.state_digest import (
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
 from agtphost.stores.interfaces import IRecordReader
+from agtphost.stores.row_shapes import find_flaw
 from agtphost.stores.rows import AGENT, DamagedRow, SignedRow, StateChangeRow
 from agtphost.stores.searching import traces
 
@@ -111,6 +112,8 @@ class _Signed:
 
     def take(self, row: SignedRow) -> None:
         """Look at the next record."""
+        if not isinstance(row.signed, bytes):
+            return  # The walk over the records names it.
         statement = read_statement(row.format, row.signed) if mentions(row.signed) else None
         if statement is None:
             return
@@ -132,7 +135,11 @@ def findings(reader: IRecordReader) -> Iterator[Finding]:
             for row in rows:
                 signed.take(row)
             after = rows[-1].number
-        states, held = view.stored_state()
+        try:
+            states, held = view.stored_state()
+        except DamagedRow as error:
+            yield error.table, error.row, error.explanation
+            return
         found = leaves_of(states, held)
         if not signed.statements:
             yield from _unsigned(view, found)
@@ -206,7 +213,7 @@ class _Replay:
             if record not in known:
                 wrong.add(record)
                 yield LOG, _rows_of(own), f"was added: record {record} signs no change"
-        self.incomplete = bool(wrong)
+        self.incomplete = self.incomplete or bool(wrong)
         for entry in sorted(entry for own in self._of_record.values() for entry in own):
             place = entry.kind, entry.key
             if entry.record in wrong:
@@ -224,6 +231,11 @@ class _Replay:
     def _collect(self, entries: Iterator[StateChangeRow]) -> Iterator[Finding]:
         expected = 1
         for entry in entries:
+            if flaw := find_flaw(LOG, entry):
+                self.incomplete = True
+                yield LOG, f"number {entry.number}", flaw
+                expected = max(entry.number + 1, expected)
+                continue
             if entry.number > expected:
                 yield from _gap(expected, entry.number - 1)
             elif entry.number < expected:

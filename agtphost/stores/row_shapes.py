@@ -74,6 +74,13 @@ SHAPES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("expires_at", int, nullable=True),
         Column("value", bytes),
     ),
+    "state_change": (
+        Column("number", int, least=1, key=True),
+        Column("record", int, least=1),
+        Column("kind", str),
+        Column("key", str),
+        Column("leaf", bytes, DIGEST, nullable=True),
+    ),
     "tile": (
         Column("level", int, key=True),
         Column("number", int, key=True),

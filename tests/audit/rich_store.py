@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, ReservationKey
+from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import WitnessFile
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
@@ -38,12 +39,14 @@ class RichStore:
     def __init__(self, path: Path, witness: Path, key: SigningKey, server_id: str) -> None:
         self.store = open_store(f"sqlite:{path}", create=True)
         self._tree = TreeKeeper(self.store, server_id, key, [WitnessFile(witness, [key.public])])
+        states = StateKeeper(self.store, lambda: [key.public])
         self._writers = [
             GroupWriter(
                 self.store,
                 RecordSigner(key, envelope),
                 server_id=server_id,
                 tree=self._tree,
+                states=states,
                 answers=replace(ANSWERS, longest=LONGEST),
             )
             for envelope in ("jws", "cose")

@@ -177,8 +177,6 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
             compare_tables(reader, verifier, seen, signing=config.audit.signing)
         if why := "" if chains else _witnessed(reader, seen, config):
             verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
-        for table, row, explanation in () if chains else state_check.findings(reader):
-            verifier.note_row(table, row, explanation)
     return verifier.finish()
 
 
@@ -199,11 +197,13 @@ def compare_tables(reader: IRecordReader, verifier: Verifier, seen: Checkpoint |
     """
     Compare the tables of a store with what was signed, after its records were verified.
 
-    A store of a plugin has no tables that are known here: of that, only its records are verified.
+    Of a store of a plugin, its records and its state are verified; it has no other tables that are known here.
 
     :param seen: what the witness file has seen last.
     :param signing: whether the host signs its records.
     """
+    for table, row, explanation in state_check.findings(reader):
+        verifier.note_row(table, row, explanation)
     if not ITableSource.providedBy(reader):
         return
     expected = Expected(keys=verifier.keys if signing else None, now=int(time.time() * 1000), seen=seen)
