@@ -14,8 +14,7 @@ from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.sealing import Sealer
-from agtphost.handlers.authorization import Authorization
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import Foundation, authorization_of
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IDispatcher, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
@@ -140,8 +139,7 @@ class OpenHost(MemoryHost):
         anew = Foundation.of(loaded, on.reactor, evidence)
         if isinstance(self.ledger, FakeLedger):
             anew.lasting.approvals.decisions = None  # Nothing is signed here that an approval could be held against.
-        authorization = Authorization(self.config.audit.operators, loaded.directory, floor)
-        return replace(anew, floor=floor, authorization=authorization)
+        return replace(anew, floor=floor, authorization=authorization_of(loaded, floor))
 
     def upstreams(self, on: Foundation) -> Upstreams:
         """The adapter that was given, in place of MCP."""

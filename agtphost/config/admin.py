@@ -63,8 +63,8 @@ class Admin(HttpSection):
 
     browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_named)] = {}
     """
-    ECDSA certificates that browsers show in place of a link, by SHA-256, each with the key fingerprint of the operator
-    or viewer that it stands for.
+    ECDSA certificates that browsers show in place of a link, by SHA-256, each with the key fingerprint of the operator,
+    viewer or person of ``[notify.people]`` that it stands for.
     """
 
     idle: Seconds = 1_800.0
@@ -80,7 +80,7 @@ class Admin(HttpSection):
         return f"https://{f'[{address}]' if ':' in address else address}:{listener.port}"
 
 
-def _browser_faults(given: Admin, operators: Collection[str]) -> Iterator[Fault]:
+def _browser_faults(given: Admin, operators: Collection[str], people: Collection[str]) -> Iterator[Fault]:
     where: Location = ("admin", "browsers")
     if given.browsers and given.listen is not None and not listener_of(given.listen).secure:
         yield Fault(
@@ -88,21 +88,24 @@ def _browser_faults(given: Admin, operators: Collection[str]) -> Iterator[Fault]
             message="needs TLS up to this host: it is to the proxy that browsers show their certificates",
             hint='such as listen = "ssl:4481:interface=127.0.0.1"',
         )
-    people = {*operators, *given.viewers}
+    known = {*operators, *given.viewers, *people}
     for digest, person in given.browsers.items():
-        if person not in people:
-            message = f"stands for {person[:16]}..., whom neither [audit] operators nor [admin] viewers lists"
+        if person not in known:
+            message = (
+                f"stands for {person[:16]}..., whom none of [audit] operators, [admin] viewers, [notify.people] lists"
+            )
             yield Fault(location=(*where, digest), message=message, hint="remove it, or name one of them")
 
 
-def admin_faults(given: Admin, operators: Collection[str]) -> Iterator[Fault]:
+def admin_faults(given: Admin, operators: Collection[str], people: Collection[str] = ()) -> Iterator[Fault]:
     """
     What no key of ``[admin]`` tells alone, besides what all listeners of HTTP have in common.
 
     :param operators: those of ``[audit] operators``.
+    :param people: the keys of ``[notify.people]``.
     """
     where: Location = ("admin",)
-    yield from _browser_faults(given, operators)
+    yield from _browser_faults(given, operators, people)
     if (given.certificate is None) != (given.key is None):
         yield Fault(location=where, message="needs both certificate and key, or neither")
     if given.listen is None or given.url is not None:

@@ -33,7 +33,11 @@ from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
 from agtphost.vocabulary import yamltext
 from agtphost.vocabulary.catalog import FLOOR
+from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.tomltext import Location
+
+TAKEN_NAMES = ("operator", "infrastructure:broadcast")
+"""Recipients that stand for the operator."""
 
 INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
 
@@ -64,7 +68,8 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from published_faults(config)
     yield from http_faults(config)
     yield from gateway_faults(config.gateway)
-    yield from admin_faults(config.admin, config.audit.operators)
+    yield from admin_faults(config.admin, config.audit.operators, config.notify.people.values())
+    yield from _notify(config)
     yield from oauth_faults(config.policies.oauth, development=config.host.development)
     yield from merchant_faults(config.merchant)
     yield from registry_faults(config.registry)
@@ -74,6 +79,31 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from methods_faults(config.methods, development=config.host.development)
     yield from search_faults(config.search, config.folder)
     yield from _extras(config)
+
+
+def _notify(config: Config) -> Iterator[Fault]:
+    """Names of ``[notify]`` that no message could be addressed to, or that would be in doubt."""
+    people, groups = config.notify.people, config.notify.groups
+    for table, names in (("people", people), ("groups", groups)):
+        for name in names:
+            location: Location = ("notify", table, name)
+            if name in TAKEN_NAMES:
+                message = "is the name of the operator's own inbox: what is addressed to it would never arrive here"
+                yield Fault(location=location, message=message, hint="choose another name")
+            elif not is_opaque_id(name):
+                message = "is no recipient that a call can name: it has more than 128 characters"
+                yield Fault(location=location, message=message, hint="choose a shorter name")
+            elif is_agent_id(name):
+                message = "looks like an Agent-ID, and messages to that agent would go astray"
+                yield Fault(location=location, message=message, hint="choose a name such as usr-cfo")
+        for name in names if table == "groups" else ():
+            if name in people:
+                message = "is a person of [notify.people] as well: a message to that name would be in doubt"
+                yield Fault(location=("notify", table, name), message=message, hint="choose another name")
+            elif not groups[name]:
+                message = "has no member: nobody would see what is addressed to it"
+                hint = f'such as {name} = ["operator"], or remove it'
+                yield Fault(location=("notify", table, name), message=message, hint=hint)
 
 
 def _host(config: Config) -> Iterator[Fault]:

@@ -329,13 +329,22 @@ class Recipes(Section):
 
 
 class Notify(Section):
-    """``[notify]``: whom NOTIFY reaches besides agents and the operator (core v08 section 7.2.13)."""
+    """
+    ``[notify]``: whom NOTIFY and ESCALATE reach besides agents and the operator (core v08 sections 7.2.10, 7.2.13).
+    """
 
     people: Table[Token, Fingerprint] = Field(default_factory=dict)
-    """Names of people, with the SHA-256 fingerprint of the key whose certificate reads their inbox."""
+    """
+    Names of people, each with the SHA-256 fingerprint of the key of a client certificate, as ``agtp cert show FILE``
+    prints it. Whoever connects with that key reads, answers and decides what is addressed to the name, and no one is
+    this person by anything else. A successor gets the name with another key, and sees what still waits.
+    """
 
     groups: Table[Token, Items[Token]] = Field(default_factory=dict)
-    """Names of groups, with their members: people, agents' names or Agent-IDs, ``operator``; no groups."""
+    """
+    Names of groups, with their members: people, agents' names or Agent-IDs, ``operator``; no groups. Each member gets
+    a notification of its own, and any one of them decides an escalation.
+    """
 
 
 class Query(Section):

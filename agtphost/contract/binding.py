@@ -60,6 +60,9 @@ class Binding:
     operators: bool = False
     """Whether operators may call it as well whose certificate names no agent: what is asked of agents is not theirs."""
 
+    people: bool = False
+    """Whether people of ``[notify.people]`` may call it as well, whose certificates name no agent either."""
+
     input_schema: CompiledSchema | None = None
     output_schema: CompiledSchema | None = None
     table: CompiledSchema | None = None

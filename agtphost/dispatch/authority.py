@@ -81,11 +81,13 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
 
 def require_assurance(exchange: Exchange, binding: Binding) -> None:
     """
-    The caller's identity must be as sure as the binding demands; an operator's is where the binding is for operators.
+    The caller's identity must be as sure as the binding demands; an operator's or a person's is where it is for them.
 
     :raises Refusal: 401 ``agent-unauthenticated``.
     """
-    if exchange.assurance >= binding.min_assurance or (binding.operators and exchange.operator):
+    if exchange.assurance >= binding.min_assurance:
+        return
+    if (binding.operators and exchange.operator) or (binding.people and exchange.person):
         return
     details = {"assurance": exchange.assurance.label, "required_assurance": binding.min_assurance.label}
     if exchange.assurance is Assurance.NONE:

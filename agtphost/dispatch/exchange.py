@@ -102,6 +102,9 @@ class Exchange:
     operator: bool = False
     """Whether the client certificate is an operator's, and names no agent."""
 
+    person: bool = False
+    """Whether the client certificate is that of a person of ``[notify.people]``, and names no agent."""
+
     acting_principal: str | None = None
     """On whose behalf the caller acts, by a credential that was validated."""
 

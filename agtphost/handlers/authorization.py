@@ -11,6 +11,10 @@ certificate has one answer (design decision 14).
     it asked for itself.
 *Registrar of an agent*
     Whoever connects with the key that issued the agent's Genesis.
+*Person*
+    Whoever connects with a client certificate whose key ``[notify.people]``
+    lists, whatever else the certificate says. A person reads, answers and
+    decides what is addressed to its name or to a group of it, and nothing else.
 *Overseer*
     An operator, or an agent that its certificate proves and that holds the
     scope of the action: ``inspect:all`` for looking, ``escalation:confirm``
@@ -24,6 +28,7 @@ import hmac
 from collections.abc import Collection, Iterable
 
 from agtphost.errors import Refusal
+from agtphost.handlers.addresses import MARK, Addresses
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
@@ -52,6 +57,7 @@ class Authorization:
     :param directory: finds the Genesis issuers of agents; None where no agent is asked about.
     :param floor: how surely an agent must be known to look after its own matters.
     :param viewers: key fingerprints of those who look and do nothing: ``[admin] viewers``.
+    :param addresses: people and groups of ``[notify]``.
     """
 
     def __init__(
@@ -60,11 +66,14 @@ class Authorization:
         directory: IAgentDirectory | None = None,
         floor: Assurance = Assurance.CERTIFICATE,
         viewers: Collection[str] = (),
+        addresses: Addresses | None = None,
     ) -> None:
         self._operators = frozenset(operators)
         self._viewers = frozenset(viewers)
         self._directory = directory
         self._floor = floor
+        self.addresses = addresses or Addresses()
+        """People and groups that messages and escalations can be addressed to."""
 
     # People
 
@@ -107,6 +116,36 @@ class Authorization:
     def person(self, context: BuiltInContext) -> str:
         """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
         return person_of(context.peer)
+
+    def is_person(self, peer: Peer | None) -> bool:
+        """Return whether the connection is that of a person of ``[notify.people]``."""
+        key = fingerprint(peer)
+        return bool(key) and key in self.addresses.keys
+
+    def inboxes(self, context: BuiltInContext) -> tuple[str, ...]:
+        """Return whose notifications the caller reads as its own: those of its agent, and of the key it connects by."""
+        caller, key = self.named(context), fingerprint(context.peer)
+        return (*(() if caller is None else (caller.agent_id,)), *((key,) if key else ()))
+
+    def recipients(self, context: BuiltInContext) -> frozenset[str]:
+        """
+        Return what the recipient of an escalation can be for the caller to be the one who decides it.
+
+        These are its Agent-ID, and the marked names of ``[notify]`` that stand for its key, for its agent, or for the
+        operator where the caller acts for the operator. It does not include the empty recipient: see :meth:`decides`.
+        """
+        addresses, caller = self.addresses, self.named(context)
+        found = set(addresses.recipients_of_key(fingerprint(context.peer)))
+        if self.operates(context) or (caller is not None and holds(context, DECIDE)):
+            found |= addresses.recipients_of_member(OPERATOR)
+        if caller is None:
+            return frozenset(found)
+        found |= {caller.agent_id, *addresses.recipients_of_member(caller.agent_id)}
+        # The name of an agent elsewhere is its own choice: only names of hosted agents are the operator's.
+        named = self._directory.by_name(caller.name) if self._directory is not None and caller.hosted else None
+        if named is not None and named.agent_id == caller.agent_id:
+            found |= addresses.recipients_of_member(caller.name)
+        return frozenset(found)
 
     # Agents in their place
 
@@ -181,17 +220,20 @@ class Authorization:
         """The calling agent, where it is known surely enough to look after its own matters."""
         return context.caller if context.caller is not None and context.assurance >= self._floor else None
 
-    def decides(self, context: BuiltInContext, owner: str, recipient: str) -> bool:
+    def decides(self, context: BuiltInContext, owner: str, recipient: str, key: str = "") -> bool:
         """
-        Whether the caller may decide what ``owner`` escalated; never the owner itself.
+        Return whether the caller may decide what ``owner`` escalated; never the owner itself.
 
-        :param recipient: the Agent-ID that it went to; empty where it went to people.
+        :param recipient: the Agent-ID or the marked name that it went to; empty where it went to the operator.
+        :param key: the fingerprint of the key that it was escalated with; empty where with none.
         """
-        caller = self.named(context)
-        if context.caller is not None and context.caller.agent_id == owner:
+        if self.is_party(context, (owner,), key):
             return False
         if self.manages(context, owner):
             return True
+        if recipient.startswith(MARK):
+            return recipient in self.recipients(context)
+        caller = self.named(context)
         return caller is not None and (caller.agent_id == recipient or (not recipient and holds(context, DECIDE)))
 
     def actor(self, context: BuiltInContext) -> str:

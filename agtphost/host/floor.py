@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
@@ -15,6 +16,7 @@ from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
+from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.cognitive.documents import Library
@@ -26,7 +28,7 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight.approvals import ApprovalDecisions
 from agtphost.methods.oversight.confirmation import Confirmation
 from agtphost.methods.oversight.escalation import Escalation
-from agtphost.methods.oversight.notification import Addresses, Notification
+from agtphost.methods.oversight.notification import Notification
 from agtphost.methods.oversight.suspension import Release, Suspension, Workflows
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.steps import Aside
@@ -64,12 +66,12 @@ def floor_methods(
     visibility: Visibility,
     authorization: Authorization,
     approvals: Approvals,
+    states: Callable[[Agent], LifecycleState],
     assurance: Assurance = Assurance.CERTIFICATE,
     release: Release | None = None,
     continuations: Continuations | None = None,
     hosts: Collection[str] = (),
     server_id: str = "",
-    addresses: Addresses | None = None,
     now: Callable[[], float] = time.time,
     sessions: SessionRegistry,
     suspensions: Suspensions,
@@ -83,19 +85,19 @@ def floor_methods(
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
     :param aside: calls a function off the reactor, and ``authorization`` tells who acts for the people.
     :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller is shown.
+    :param states: the present lifecycle state of an agent.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
-    :param addresses: people and groups that NOTIFY may name.
     :param server_id: what the host calls itself, in URIs of its own.
     :param sessions: which there are, and ``suspensions``: which of them stand still.
     :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility, aside)
-    escalation = Escalation(held, directory, authorization, aside, now, continuations)
+    escalation = Escalation(held, directory, authorization, aside, states, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now, workflows)
-    notices = Notification(held, directory, authorization, listed, aside, now, continuations, hosts, addresses, cancel)
+    notices = Notification(held, directory, authorization, listed, aside, now, continuations, hosts, cancel)
     decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), aside)
     confirmation = Confirmation(held, records, authorization, decisions, now)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.audit.leases import Lease
 from agtphost.config import Config
 from agtphost.dispatch.rights import Rights
+from agtphost.handlers.addresses import Addresses
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
@@ -69,13 +70,13 @@ class Foundation:
 
     @classmethod
     def _made(cls, loaded: Loaded, **lasting: Any) -> Foundation:
-        config, floor, lease = loaded.config, state_changing_floor(loaded.config), Lease()
+        floor, lease = state_changing_floor(loaded.config), Lease()
         held = lasting["evidence"].held
         with held.leasing.filling(lease):
             rights = Rights(held, lasting["seconds"])
         return cls(
             loaded=loaded,
-            authorization=Authorization(config.audit.operators, loaded.directory, floor, _viewers(loaded)),
+            authorization=authorization_of(loaded, floor),
             registry=Registry(loaded.policy),
             floor=floor,
             rights=rights,
@@ -97,6 +98,13 @@ class Foundation:
     def aside(self) -> Aside:
         """Calls a function off the reactor."""
         return self.lasting.computing
+
+
+def authorization_of(loaded: Loaded, floor: Assurance) -> Authorization:
+    """Make what tells operators, registrars, people and agents of one configuration apart."""
+    config = loaded.config
+    addresses = Addresses(people=config.notify.people, groups=config.notify.groups)
+    return Authorization(config.audit.operators, loaded.directory, floor, _viewers(loaded), addresses)
 
 
 def _viewers(loaded: Loaded) -> tuple[str, ...]:

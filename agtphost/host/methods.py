@@ -64,7 +64,6 @@ from agtphost.methods.inspection.tools import ToolReport
 from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamReport
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.overrides import Overrides
-from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.standard.collections.store import Collections
@@ -238,7 +237,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         continuations=on.lasting.continuations,
         hosts=config.lifecycle.hosts,
         server_id=config.host.server_id,
-        addresses=Addresses(people=config.notify.people, groups=config.notify.groups),
+        states=evidence.states.state_of,
         sessions=on.lasting.sessions,
         suspensions=on.lasting.suspensions,
         workflows=Resumption(on.lasting.workflows).resume,

@@ -44,7 +44,8 @@ def page_access(on: Foundation) -> PageAccess | None:
         return None
     writes = on.config.admin.writes
     known = on.loaded.directory.known
-    return PageAccess(on.authorization, known, entrance.link, LIFE, writes=writes, now=on.seconds)
+    replies = "REPLY" in on.config.methods.names
+    return PageAccess(on.authorization, known, entrance.link, LIFE, writes=writes, replies=replies, now=on.seconds)
 
 
 def page_bindings(

@@ -100,6 +100,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         # RUN without a procedure runs nothing (core v08 section 7.4.2), and is in no list either.
         absent=handler is None or any(parameter_faults(row.name, schema.schema)),
         operators=getattr(handler, "operators", False),
+        people=getattr(handler, "people", False),
     )
 
 

@@ -125,8 +125,16 @@ def _collections(loaded: Loaded) -> Iterator[str]:
 
 
 def _people(loaded: Loaded) -> Iterator[str]:
-    """Members of groups that are nobody: a message to the group would reach none of its members."""
+    """Members of groups that are nobody, and people whose key no certificate here has."""
     notify = loaded.config.notify
+    here = set(_fingerprints(loaded.config)) if notify.people else set()
+    for name, key in notify.people.items():
+        if key not in here:
+            yield (
+                f"[notify.people] {name} has {key}, which is the key of no certificate below "
+                f"{loaded.config.host.state_dir}; only a certificate with that key reads what is addressed to {name}, "
+                "and `agtp cert show FILE` prints a certificate's"
+            )
     agents = {name for agent in loaded.directory.known() for name in (agent.name, agent.agent_id)}
     for group, members in notify.groups.items():
         for member in members:

@@ -33,6 +33,9 @@ ENDER = "page:operate"
 SELF, ENTER = "self", "page:enter"
 """Subject and scope of AUTHORIZE here."""
 
+PERSON = "person"
+"""The role of people of ``[notify.people]``: they are shown what is addressed to them, and nothing else."""
+
 MOMENTS = ("opened", "closed")
 """Of a live feed, which is not recorded line by line."""
 
@@ -46,6 +49,7 @@ class PageAccess:
     :param link: makes a link for a certificate.
     :param life: seconds that a link is good for.
     :param writes: whether anything may be done there.
+    :param replies: whether REPLY is bound, by which an escalation is answered.
     """
 
     kind = "built_in"
@@ -58,6 +62,7 @@ class PageAccess:
         life: float,
         *,
         writes: bool = True,
+        replies: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._authorization = authorization
@@ -67,6 +72,7 @@ class PageAccess:
         self._end: Callable[[str], bool] = lambda response_id: False
         self._restart: Callable[[str], bool] = lambda upstream: False
         self._writes = writes
+        self._replies = replies
         self._now = now
 
     def end_by(self, end: Callable[[str], bool]) -> None:
@@ -86,6 +92,8 @@ class PageAccess:
         if context.method == LINK[0]:
             return self._linked(context)
         if context.path == FEED[1]:
+            if roles == (PERSON,):
+                raise _not_shown("The feed shows the calls of others, to operators, registrars and viewers.")
             moment = parameters.choice(context.input, "moment", MOMENTS)
             return Answer(result={"moment": moment}, extra={"page_feed": moment})
         return Answer(result=self._person(context, roles))
@@ -103,11 +111,11 @@ class PageAccess:
             found.append("registrar")
         if self._authorization.views(context):
             found.append("viewer")
+        if self._authorization.is_person(context.peer):
+            found.append(PERSON)
         if not found:
-            raise Refusal(
-                Reason.OPERATORS_ONLY,
-                "The page is for operators, for registrars, and for those whom [admin] viewers lists.",
-                remedy="Connect with the certificate of one of them.",
+            raise _not_shown(
+                "The page is for operators, registrars, and those whom [admin] viewers or [notify.people] lists."
             )
         return tuple(found)
 
@@ -139,7 +147,7 @@ class PageAccess:
         return Answer(result={"url": self._link(certificate), "expires_at": expires, "uses": 1})
 
     def _person(self, context: BuiltInContext, roles: Collection[str]) -> Mapping[str, Any]:
-        acts = self._writes and ("operator" in roles or "registrar" in roles)
+        acts = self._writes and bool({"operator", "registrar", PERSON}.intersection(roles))
         caller = context.caller
         return {
             "key": fingerprint(context.peer),
@@ -149,8 +157,13 @@ class PageAccess:
             "may": {
                 # Whose it is decides each of these once more when it is asked for.
                 "decide": acts,
+                "reply": acts and self._replies,
                 "lifecycle": self._writes and "registrar" in roles,
                 "operate": self._writes and "operator" in roles,
                 "approve": self._writes and "operator" in roles,
             },
         }
+
+
+def _not_shown(explanation: str) -> Refusal:
+    return Refusal(Reason.OPERATORS_ONLY, explanation, remedy="Connect with the certificate of one of them.")

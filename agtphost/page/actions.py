@@ -63,6 +63,14 @@ def decide(fields: Fields) -> Act:
     return Act(method="CONFIRM", path="/", given=given, done=f"{target} is {status}.")
 
 
+def reply(fields: Fields) -> Act:
+    """REPLY: an answer to the agent that escalated, which decides nothing."""
+    _chosen(fields, "reply")
+    target, content = _word(fields, "in_reply_to"), _word(fields, "content")
+    given = {"in_reply_to": target, "content": content}
+    return Act(method="REPLY", path="/", given=given, done=f"The answer to {target} is in the agent's inbox.")
+
+
 def decide_proposal(fields: Fields) -> Act:
     """CONFIRM of a proposal."""
     status = _chosen(fields, "accepted", "rejected", "deferred")
@@ -144,6 +152,7 @@ ACTIONS: Mapping[str, Callable[[Fields], Act]] = {
     "decide-proposal": decide_proposal,
     "end-call": end_call,
     "lifecycle": lifecycle,
+    "reply": reply,
     "restart": restart,
     "revoke-contract": revoke_contract,
     "sweep": sweep,

@@ -29,6 +29,10 @@ MISSING = (404, 405)
 
 async def draw(visit: Visit) -> View:
     """Cards, the most urgent first."""
+    if visit.only_addressed:
+        kind = next(each for each in KINDS if each[1] == "escalations")
+        cards = _cards(*kind, await now.escalations(visit, CARDS), visit)
+        return View(title="Inbox", body=[] if cards is None else [cards])
     upstreams, *lists = await together(visit.ask.inspect("upstreams"), *now.waiting(visit, CARDS))
     waiting = now.changed(upstreams)
     definitions = await together(
@@ -101,6 +105,7 @@ def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
     put_off = decision if isinstance(decision, dict) else {}
     pairs = (
         ("Agent", parts.brief_agent(entry.get("escalated_by"))),
+        ("Addressed to", entry.get("routed_to")),
         ("Task", entry.get("task_id")),
         ("Reason", entry.get("reason")),
         ("Priority", parts.state(entry.get("priority"))),
@@ -109,7 +114,19 @@ def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
         *_deferral(put_off.get("at"), put_off.get("by"), put_off.get("reason")),
     )
     content = (parts.facts(pairs), parts.code(entry.get("context")))
-    return parts.card(title, known, *content, *_form(visit, DECISIONS, known, title))
+    return parts.card(title, known, *content, *_form(visit, DECISIONS, known, title), *_answer(visit, known, title))
+
+
+def _answer(visit: Visit, known: str, title: str) -> list[Tag]:
+    """The form of a REPLY, which tells the agent something and decides nothing."""
+    if not visit.may("reply"):
+        return []
+    text = parts.field(
+        "content", "Answer", parts.ident(f"answer-{known}"), maxlength=str(parts.LONGEST_REASON), autocomplete="off"
+    )
+    buttons = (("reply", "Send the answer"),)
+    label = f"Answer {title}"
+    return [parts.action("reply", visit.csrf, "/inbox", {"in_reply_to": known}, text, buttons=buttons, label=label)]
 
 
 def _proposal(visit: Visit, entry: Mapping[str, Any]) -> Tag:

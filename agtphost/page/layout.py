@@ -41,13 +41,20 @@ class View:
     """Of HTTP."""
 
 
-def page(view: View, path: str, session: Session | None, person: str = "") -> bytes:
+def page(
+    view: View,
+    path: str,
+    session: Session | None,
+    person: str = "",
+    views: Sequence[tuple[str, str]] = NAVIGATION,
+) -> bytes:
     """
     The octets of a view.
 
     :param path: where it is: its place in the navigation is marked.
     :param session: None before anybody has entered: then there is no navigation.
     :param person: who is looking.
+    :param views: paths and names of the views that there are for this person.
     """
     said: list[Any] = []
     if session is not None and session.said:
@@ -65,22 +72,20 @@ def page(view: View, path: str, session: Session | None, person: str = "") -> by
     )
     body = tags.body(
         tags.a("Skip to the main part", href="#main", class_="skip"),
-        _banner(path, session, person),
+        _banner(path, session, person, views),
         Tag("main")(tags.h1(view.title), *said, *view.body, id="main", tabindex="-1"),
         tags.footer(tags.p("Every look and every action here is a signed record of this host.")),
     )
     return DOCTYPE + html(tags.html(head, body, lang="en"))
 
 
-def _banner(path: str, session: Session | None, person: str) -> Tag:
+def _banner(path: str, session: Session | None, person: str, views: Sequence[tuple[str, str]]) -> Tag:
     title = tags.p(tags.a("agtphost", href="/"), class_="name")
     if session is None:
         return tags.header(title)
     return tags.header(
         title,
-        tags.nav(
-            tags.ul(*(tags.li(_link(path, where, name)) for where, name in NAVIGATION)), **{"aria-label": "Views"}
-        ),
+        tags.nav(tags.ul(*(tags.li(_link(path, where, name)) for where, name in views)), **{"aria-label": "Views"}),
         tags.form(
             tags.input(type="hidden", name="csrf", value=session.csrf),
             tags.span(shown(person), class_="person"),

@@ -9,6 +9,7 @@ from agtphost.page.asking import Reply
 from agtphost.page.browsers import Shown
 from agtphost.page.layout import View
 from agtphost.page.text import shown
+from agtphost.page.visit import Visit
 
 COMMAND = "agtp page"
 
@@ -88,6 +89,11 @@ def forged() -> View:
 def read_only() -> View:
     """The operator allows looking alone."""
     return _note("Not done", 403, "Nothing can be done on this page: [admin] writes is false.")
+
+
+async def for_others(visit: Visit) -> View:
+    """A view that is not for people of ``[notify]``, who see what is addressed to them."""
+    return _note("Not shown", 403, "This view is for operators, registrars and viewers. The Inbox is yours.")
 
 
 def over(reply: Reply, certified: Shown | None = None) -> View:

@@ -48,9 +48,18 @@ def waiting(visit: Visit, limit: int) -> tuple[Awaitable[Reply], ...]:
         return ()
     return (
         visit.ask.ask("QUERY", "/approvals", {"state": "pending", "limit": limit}),
-        visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": limit}),
+        escalations(visit, limit),
         visit.ask.ask("QUERY", "/proposals"),
     )
+
+
+def escalations(visit: Visit, limit: int) -> Awaitable[Reply]:
+    """
+    Ask for the escalations that wait for this visitor.
+
+    :param limit: entries of the answer.
+    """
+    return visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": limit})
 
 
 def changed(upstreams: Reply) -> list[tuple[str, str]]:

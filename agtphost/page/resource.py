@@ -16,17 +16,17 @@ from twisted.web.server import NOT_DONE_YET
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
-from agtphost.page import evidence, exporting, notes
+from agtphost.page import evidence, exporting, inbox, notes
 from agtphost.page.actions import ACTIONS, Malformed
 from agtphost.page.asking import Asker, Reply
 from agtphost.page.browsers import NONE_LISTED, Browsers, Shown
 from agtphost.page.entering import by_certificate
 from agtphost.page.entrance import Entrance, NoEntry, Session, forged
 from agtphost.page.fields import cookie_of, set_cookie
-from agtphost.page.layout import View, page
+from agtphost.page.layout import NAVIGATION, View, page
 from agtphost.page.live import Viewings
 from agtphost.page.views import found
-from agtphost.page.visit import Visit
+from agtphost.page.visit import Visit, is_only_addressed
 from agtphost.vocabulary import jsontext
 
 log = Logger()
@@ -52,6 +52,9 @@ KINDS: Mapping[str, str] = {
 
 EXPORT = "/evidence/export"
 """Where records are taken away from."""
+
+ADDRESSED = ("/", "/inbox")
+"""Where people of ``[notify]`` are shown what is addressed to them."""
 
 LIVE = "/live"
 """Where the feed is."""
@@ -175,6 +178,8 @@ class PageResource(Resource):
             await self._over(request, path, session, person)
             return
         visit.person = person.result
+        if visit.only_addressed:
+            draw = inbox.draw if path in ADDRESSED else notes.for_others
         await self._show(request, await draw(visit), path, session, person)
 
     async def _evidence(self, request: BoundedRequest, path: str, session: Session | None) -> None:
@@ -266,7 +271,10 @@ class PageResource(Resource):
         self, request: BoundedRequest, view: View, path: str, session: Session | None, person: Reply | None = None
     ) -> None:
         named = "" if person is None else str(person.result.get("agent") or person.result.get("key", ""))[:16]
-        _finish(request, view.status, page(view, path, session, named))
+        views = NAVIGATION
+        if person is not None and is_only_addressed(person.result):
+            views = tuple(each for each in NAVIGATION if each[0] == "/inbox")
+        _finish(request, view.status, page(view, path, session, named, views))
 
     # Doing
 

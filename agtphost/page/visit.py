@@ -43,9 +43,23 @@ class Visit:
         return isinstance(roles, list) and bool({"operator", "registrar"}.intersection(roles))
 
     @property
+    def only_addressed(self) -> bool:
+        """Whether this person sees what is addressed to it, and nothing else of the host."""
+        return is_only_addressed(self.person)
+
+    @property
     def csrf(self) -> str:
         """For forms."""
         return self.session.csrf
+
+
+def is_only_addressed(person: Mapping[str, Any]) -> bool:
+    """
+    Return whether QUERY /page said that somebody is a person of ``[notify]`` and nothing else.
+
+    :param person: what it said.
+    """
+    return person.get("roles") == ["person"]
 
 
 Draw: TypeAlias = Callable[[Visit], Awaitable[View]]

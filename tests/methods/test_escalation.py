@@ -10,11 +10,25 @@ import pytest
 from agtphost.methods.oversight import escalation
 from agtphost.methods.oversight.escalation import PRIORITIES, REASONS
 from agtphost.vocabulary import holdings
-from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of
+from tests.identity.issued import of_agent, of_key
+from tests.identity.samples import key_of
+from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, KEYS, OPERATOR, OTHER, FloorHost, body_of
 from tests.rows import each_row
 
 ASK: dict[str, Any] = {"task_id": "t-1", "reason": "scope_limit", "context": {"resource": "contract", "n": [1, "é"]}}
 TASK = {"Task-ID": "t-1"}
+CFO, AUDITOR = (of_key(key_of(name)) for name in ("chief financial officer", "auditor"))
+ADDRESSES: dict[str, Any] = {
+    "notify": {
+        "people": {"usr-cfo": CFO.fingerprint, "usr-audit": AUDITOR.fingerprint},
+        "groups": {
+            "board": ["usr-cfo", "usr-audit", "desk"],
+            "watch": [OTHER.agent_id, "operator"],
+            "lone": [CALLER.agent_id, "ghost"],
+            "ghosts": ["ghost"],
+        },
+    }
+}
 
 
 def escalated(host: FloorHost, **changes: Any) -> str:
@@ -23,7 +37,8 @@ def escalated(host: FloorHost, **changes: Any) -> str:
 
 def test_an_escalation_is_accepted_and_its_task_paused() -> None:
     """202 with escalation_id, routed_to and task_paused; the deadline is told back (AGTP-061, AGTP-217)."""
-    found = FloorHost().result("ESCALATE", code=202, **ASK, deadline="2027-01-31T00:00:00Z", recipient="usr-cfo")
+    host = FloorHost(ADDRESSES)
+    found = host.result("ESCALATE", code=202, **ASK, deadline="2027-01-31T00:00:00Z", recipient="usr-cfo")
     assert found["escalation_id"]
     assert (found["routed_to"], found["status"], found["task_paused"]) == ("usr-cfo", "pending_review", True)
     assert found["estimated_review_by"] == "2027-01-31T00:00:00Z"
@@ -59,9 +74,98 @@ def test_bad_parameters_are_422(name: str, value: Any) -> None:
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)
 
 
-def test_an_unknown_agent_as_recipient_is_404() -> None:
-    """An Agent-ID that resolves to nobody (AGTP-217)."""
-    assert FloorHost().refused("ESCALATE", **ASK, recipient="9" * 64) == (404, "recipient-unknown")
+@each_row("recipient", ["9" * 64, "no-such-person", "notify:usr-cfo", "infrastructure:broadcast", "ghosts", "lone"])
+def test_a_recipient_who_sees_nothing_is_404(recipient: str) -> None:
+    """AGTP-334, AGTP-217: unknown names, groups without a member who could see it; nothing is kept, none is named."""
+    host = FloorHost(ADDRESSES)
+    answer = host.ask("ESCALATE", **ASK, recipient=recipient)
+    assert (answer.status, body_of(answer)["reason"]) == (404, "recipient-unknown")
+    assert "[notify." in body_of(answer)["remedy"]
+    assert list(host.held.all("escalation")) == []
+    assert all("routed_to" not in draft.payload.get("extra", {}) for draft in host.ledger.drafts)
+    assert host.ask("ECHO", "/text", headers=TASK).status == 200
+
+
+@each_row("status", ["suspended", "retired"])
+def test_an_agent_that_is_stopped_is_no_recipient(status: str) -> None:
+    """AGTP-334: it could not see the escalation; an agent that serves can."""
+    host = FloorHost(ADDRESSES)
+    assert escalated(host, recipient=OTHER.agent_id)
+    host.put(OTHER, status)
+    answer = host.ask("ESCALATE", **{**ASK, "task_id": "t-2"}, recipient=OTHER.agent_id)
+    assert (answer.status, status in body_of(answer)["explanation"]) == (404, True)
+
+
+def test_a_person_sees_what_is_addressed_to_it_and_nothing_else() -> None:
+    """AGTP-334: by certificate alone: a name in a header, and another key, prove nothing."""
+    host = FloorHost(ADDRESSES)
+    mine, board, other = (
+        escalated(host, task_id=f"t-{number}", recipient=name)
+        for number, name in enumerate(("usr-cfo", "board", "usr-audit"))
+    )
+    escalated(host, task_id="t-9")
+
+    def seen(by: Any, **more: Any) -> set[str]:
+        listed = host.result("QUERY", "/escalations", by=by, **more)["escalations"]
+        assert all("asked_with" not in each for each in listed)
+        return {each["escalation_id"] for each in listed}
+
+    assert seen(CFO) == {mine, board}
+    assert seen(AUDITOR) == {board, other}
+    assert seen(CFO, task_id="t-2") == seen(CFO, escalation_id=other) == set()
+    assert seen(DESK) == {board}
+    for name in ("usr-cfo", CFO.fingerprint, f"key:{CFO.fingerprint}"):
+        answer = host.ask("QUERY", "/escalations", by=None, headers={"Agent-ID": name})
+        assert mine not in answer.body.decode()
+    assert host.ask("QUERY", "/escalations", by=None).status == 401
+    missing, foreign = (
+        host.ask("CONFIRM", by=CFO, target_id=name, status="accepted") for name in (f"esc-{'0' * 32}", other)
+    )
+    assert missing.status == foreign.status == 404
+    assert {**body_of(missing), "attribution": 0} == {**body_of(foreign), "attribution": 0}
+
+
+def test_the_record_of_a_persons_decision_names_the_key() -> None:
+    """AGTP-334: who decided is on record, and the task goes on."""
+    host = FloorHost(ADDRESSES)
+    number = escalated(host, recipient="board")
+    assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
+    assert host.result("CONFIRM", by=AUDITOR, target_id="t-1", status="accepted")["escalation_id"] == number
+    assert host.ledger.drafts[-1].payload["extra"]["confirmed_by"] == f"key:{AUDITOR.fingerprint}"
+    assert host.ask("ECHO", "/text", headers=TASK).status == 200
+    assert host.refused("CONFIRM", by=CFO, target_id=number, status="rejected") == (409, "already-decided")
+
+
+def test_nobody_decides_its_own_by_another_name() -> None:
+    """AGTP-334: an agent whose key is also a person's, or an operator's, asks itself in vain."""
+    key = KEYS[CALLER.agent_id]
+    me = of_key(key)
+    settings = {
+        "audit": {"operators": [key.public.fingerprint]},
+        "notify": {
+            "people": {"me": key.public.fingerprint, "usr-cfo": CFO.fingerprint},
+            "groups": {"us": ["me", "usr-cfo"], "only-us": ["me", CALLER.agent_id]},
+        },
+    }
+    host = FloorHost(settings)
+    assert host.ask("ESCALATE", **ASK, recipient="me").status == 422
+    assert host.refused("ESCALATE", **ASK, recipient="only-us") == (404, "recipient-unknown")
+    for recipient in ("us", "operator"):
+        number = escalated(host, task_id=f"t-{recipient}", recipient=recipient)
+        for by in (me, CALLER):
+            assert host.refused("CONFIRM", by=by, target_id=number, status="accepted") == (403, "not-entitled")
+    assert host.result("CONFIRM", by=CFO, target_id="t-us", status="accepted")["task_paused"] is False
+
+
+def test_a_persons_key_counts_with_an_agents_certificate() -> None:
+    """AGTP-334: as with operators, the key is the person's, whatever else the certificate says."""
+    settings = {"notify": {"people": {"judge": KEYS[JUDGE.agent_id].public.fingerprint}}}
+    host = FloorHost(settings)
+    number = escalated(host, recipient="judge")
+    assert host.result("QUERY", "/escalations", by=JUDGE)["count"] == 1
+    stolen = of_agent(JUDGE.agent_id, key_of("thief"), ["none:at-all"])
+    assert number not in host.ask("QUERY", "/escalations", by=stolen).body.decode()
+    assert host.ask("CONFIRM", by=JUDGE, target_id=number, status="accepted").status == 200
 
 
 def test_a_paused_task_stands_still_until_confirmed() -> None:
@@ -108,8 +212,24 @@ def test_the_same_escalation_is_one() -> None:
         (None, CALLER, 403),
         (None, ISSUER, 200),
         (None, OPERATOR, 200),
-        ("usr-cfo", JUDGE, 200),
+        ("usr-cfo", CFO, 200),
+        ("usr-cfo", JUDGE, 404),
         ("usr-cfo", OTHER, 404),
+        ("usr-cfo", AUDITOR, 404),
+        ("usr-cfo", CALLER, 403),
+        ("usr-cfo", ISSUER, 200),
+        ("usr-cfo", OPERATOR, 200),
+        ("board", CFO, 200),
+        ("board", AUDITOR, 200),
+        ("board", DESK, 200),
+        ("board", OTHER, 404),
+        ("board", JUDGE, 404),
+        ("watch", JUDGE, 200),
+        ("watch", OTHER, 200),
+        ("watch", AUDITOR, 404),
+        (None, CFO, 404),
+        ("operator", JUDGE, 200),
+        ("operator", CFO, 404),
         (OTHER.agent_id, OTHER, 200),
         (OTHER.agent_id, JUDGE, 404),
         (OTHER.agent_id, ISSUER, 200),
@@ -118,8 +238,12 @@ def test_the_same_escalation_is_one() -> None:
     ],
 )
 def test_who_may_decide(recipient: str | None, by: Any, status: int) -> None:
-    """The recipient, the scope's holder where it went to people, the registrar, an operator; nobody else."""
-    host = FloorHost()
+    """
+    AGTP-334: the recipient, any member of a group, the scope's holder where the operator is the recipient.
+
+    The registrar and an operator decide everything, and nobody else anything. Who decides sees it, who doesn't, not.
+    """
+    host = FloorHost(ADDRESSES)
     number = escalated(host, **({} if recipient is None else {"recipient": recipient}))
     listed = host.ask("QUERY", "/escalations", by=by)
     assert host.ask("CONFIRM", target_id=number, status="accepted", by=by).status == status

@@ -4,13 +4,15 @@ CONFIRM: core v08 section 7.2.11.
 The record of the answer is the signed attestation. What can be confirmed: an
 escalation, by who may decide it (its own identifier, or its task's); a call
 that waits for an approval, by who approves it; a notification, by its
-recipient; a record by its Audit-ID, by the agents that it names or an operator.
+recipient; a record by its Audit-ID, by the agents that it names or an operator;
+and with the standard methods bookings, items and schedules
+(:mod:`agtphost.methods.standard.confirming`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -21,14 +23,14 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
-from agtphost.handlers.authorization import OPERATOR, Authorization
+from agtphost.handlers.authorization import Authorization, fingerprint
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
 from agtphost.methods.oversight.approvals import ApprovalDecisions, in_record
-from agtphost.methods.oversight.escalation import escalated_by
-from agtphost.methods.oversight.notification import NOTIFICATION
+from agtphost.methods.oversight.escalation import ASKED_WITH, may_decide
+from agtphost.methods.oversight.notification import NOTIFICATION, is_readable
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
@@ -38,6 +40,9 @@ ATTESTATION = "attestation"
 """The kind of state item that a repeated CONFIRM is answered from."""
 
 STATES = ("accepted", "rejected", "deferred")
+CONFIRMED_ITEM = "confirmed_item"
+"""The member of receipt and record that says which state of a booking, an item or a schedule was confirmed."""
+
 PAYLOAD = 4_096
 """Octets of an agent's own attestation."""
 
@@ -53,7 +58,8 @@ class Confirmable(Protocol):
         """
         What the receipt tells of a target, and what changes with it.
 
-        :param said: ``actor``, ``status``, ``reason`` and ``attestation``.
+        :param said: ``actor``, ``status``, ``reason`` and ``attestation``; ``before``: the receipt of the same
+            confirmation, where there was one.
         :return: None where it is not the caller's to confirm.
         :raises Refusal: 409 for what was confirmed before.
         """
@@ -84,17 +90,18 @@ class Confirmation:
         self._approvals = approvals
         self._now = now
         self._further: list[Confirmable] = []
-        self._recurring: list[Confirmable] = []
+        self._recurring: list[tuple[Confirmable, Collection[str]]] = []
 
-    def also(self, further: Confirmable, *, recurs: bool = False) -> None:
+    def also(self, further: Confirmable, *, recurs: Collection[str] = ()) -> None:
         """
         Have something else asked about targets, before notifications and records.
 
-        :param recurs: whether what was rejected or deferred comes to whoever did so again, and it says the same again.
+        :param recurs: statuses of which a repeated confirmation can mean something new: it is asked again then, and
+            the earlier receipt counts only where it returns None.
         """
         self._further.append(further)
         if recurs:
-            self._recurring.append(further)
+            self._recurring.append((further, recurs))
 
     async def handle(self, context: BuiltInContext) -> Answer:
         actor, given = self._authorization.actor(context), context.input
@@ -116,7 +123,8 @@ class Confirmation:
             "confirmed_by": actor,
         }
         if known is not None:
-            again = self._asked(self._recurring if said["status"] != "accepted" else (), context, said)
+            recurring = [further for further, statuses in self._recurring if said["status"] in statuses]
+            again = self._asked(recurring, context, {**said, "before": known.value})
             return _answer(known.value) if again is None else self._attest(context, {**receipt, **again[0]}, *again[1])
         approval = self._approvals.sought(context, target_id)
         if approval is not None:
@@ -169,15 +177,16 @@ class Confirmation:
             waiting = [
                 each
                 for each in self._held.by(ESCALATION, "task_id", target_id)
-                if each.brief["status"] == "pending"
-                and self._authorization.decides(context, escalated_by(each), each.brief["recipient"])
+                if each.brief["status"] == "pending" and may_decide(self._authorization, context, each)
             ]
             if len(waiting) > 1:
                 raise Refusal(Reason.TARGET_AMBIGUOUS, details={"escalations": [each.key for each in waiting]})
             return waiting[0] if waiting else None
-        if self._authorization.decides(context, escalated_by(item), item.value["recipient"]):
+        if may_decide(self._authorization, context, item):
             return item
-        if self._authorization.named(context) is None or context.owner != item.owner:
+        key = item.brief.get(ASKED_WITH)
+        own = self._authorization.named(context) is not None and context.owner == item.owner
+        if not own and not (key and key == fingerprint(context.peer)):
             raise _unknown()
         raise Refusal(
             Reason.NOT_ENTITLED,
@@ -229,13 +238,7 @@ class Confirmation:
         item = self._held.get(NOTIFICATION, target_id)
         if item is None:
             return None
-        caller = self._authorization.named(context)
-        if item.value["recipient"] == OPERATOR:
-            entitled = self._authorization.manages(context, item.value["sender"])
-        else:
-            reader = self._authorization.person(context) if caller is None else caller.agent_id
-            entitled = bool(reader) and reader == item.owner
-        if not entitled:
+        if not is_readable(self._authorization, context, item):
             raise _unknown()
         return item
 
@@ -269,7 +272,12 @@ def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
     return Answer(
         result=dict(receipt),
         changes=changes,
-        extra={**{name: receipt[name] for name in names}, "confirmed": receipt["status"], **in_record(receipt)},
+        extra={
+            **{name: receipt[name] for name in names},
+            "confirmed": receipt["status"],
+            **in_record(receipt),
+            **({CONFIRMED_ITEM: receipt[CONFIRMED_ITEM]} if CONFIRMED_ITEM in receipt else {}),
+        },
     )
 
 

@@ -20,13 +20,16 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, holds, owner_of
+from agtphost.handlers.addresses import MARK
+from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, fingerprint, holds, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
@@ -55,10 +58,17 @@ URGENT_PER_OWNER = 200
 
 PAGE = 200
 
+ASKED_WITH = "asked_with"
+"""The member with the fingerprint of the key that it was escalated with, which no list shows."""
+
 
 @implementer(IBuiltInHandler)
 class Escalation:
-    """Answers ESCALATE and ``QUERY /escalations``."""
+    """
+    Answers ESCALATE and ``QUERY /escalations``.
+
+    :param states: the present lifecycle state of an agent.
+    """
 
     kind = "built_in"
 
@@ -68,11 +78,13 @@ class Escalation:
         directory: IAgentDirectory,
         authorization: Authorization,
         aside: Aside,
+        states: Callable[[Agent], LifecycleState],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
     ) -> None:
         self._continuations = continuations or Continuations(now=now)
         self._aside = aside
+        self._states = states
         self._held = held
         self._directory = directory
         self._authorization = authorization
@@ -87,7 +99,7 @@ class Escalation:
     def _escalate(self, context: BuiltInContext) -> Answer:
         owner, agent_id, given = context.owner, owner_of(context).agent_id, context.input
         asked = self._asked(given)
-        recipient, routed_to = self._route(given, agent_id)
+        recipient, routed_to = self._route(context, agent_id)
         escalation_id = f"esc-{sha256(canonical([owner, asked, routed_to])).hexdigest()[:32]}"
         known = self._held.get(ESCALATION, escalation_id)
         if known is not None:
@@ -103,6 +115,8 @@ class Escalation:
             "owner_id": whose,
             **asked,
             "session_id": context.session_id,
+            "message_task_id": context.task_id,
+            ASKED_WITH: fingerprint(context.peer),
             "recipient": recipient,
             "routed_to": routed_to,
             "status": "pending",
@@ -157,24 +171,59 @@ class Escalation:
             )
         return asked
 
-    def _route(self, given: Mapping[str, Any], owner: str) -> tuple[str, str]:
-        """The Agent-ID that decides, empty for people, and who that is called in the receipt."""
+    def _route(self, context: BuiltInContext, owner: str) -> tuple[str, str]:
+        """
+        Return what the recipient is found by, empty for the operator, and who that is called in the receipt.
+
+        :raises Refusal: 404 for a recipient that is unknown here or can see no escalation, 422 for the caller itself.
+        """
+        given = context.input
         if given.get("recipient") is None:
             return "", OPERATOR
         named = parameters.identifier(given, "recipient")
-        agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
-        if agent is None:
-            if is_agent_id(named):
-                raise Refusal(
-                    Reason.RECIPIENT_UNKNOWN,
-                    "The recipient is no agent that this host knows.",
-                    remedy="Leave recipient out to reach the operator.",
-                    details={"parameter": "recipient"},
+        # In this order, as NOTIFY: no name of a person takes the operator's mail, and no new agent a person's.
+        if named == OPERATOR:
+            return "", OPERATOR
+        addresses = self._authorization.addresses
+        if named in addresses.groups:
+            if not any(self._reads(context, owner, member) for member in addresses.groups[named]):
+                raise _unreachable(
+                    f"No member of the group {named} can see an escalation of the caller.",
+                    f"The operator names people, active agents or operator in [notify.groups] {named}.",
                 )
-            return "", named
+            return f"{MARK}{named}", named
+        if named in addresses.people:
+            if not self._reads(context, owner, named):
+                raise _own()
+            return f"{MARK}{named}", named
+        agent = self._agent(named)
+        if agent is None:
+            raise _unreachable(
+                "The recipient is no agent that this host knows, no person or group of [notify], and not the operator.",
+                "Leave recipient out to reach the operator, or have the operator name the person in [notify.people], "
+                "with the fingerprint of a certificate's key.",
+            )
         if agent.agent_id == owner:
-            raise parameters.invalid("recipient", "Nobody decides its own escalations.", "Name another recipient.")
+            raise _own()
+        if self._states(agent).stopped:
+            raise _unreachable(
+                f"The recipient is {self._states(agent).status.value}, and sees no escalation.",
+                "Name another recipient, or leave recipient out to reach the operator.",
+            )
         return agent.agent_id, named
+
+    def _agent(self, named: str) -> Agent | None:
+        return self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
+
+    def _reads(self, context: BuiltInContext, owner: str, member: str) -> bool:
+        """Return whether a person, or a member of a group, can see and decide what the caller escalates."""
+        if member == OPERATOR:
+            return True
+        people = self._authorization.addresses.people
+        if member in people:
+            return people[member] != fingerprint(context.peer)
+        agent = self._agent(member)
+        return agent is not None and agent.agent_id != owner and not self._states(agent).stopped
 
     # QUERY /escalations
 
@@ -196,7 +245,7 @@ class Escalation:
             shown.sort(key=_place)
             part = self._continuations.part(context, shown, limit, _place)
             return Answer(
-                result={"escalations": [dict(item.value) for item in part.items], "count": len(shown)},
+                result={"escalations": [_shown(item) for item in part.items], "count": len(shown)},
                 headers=part.headers,
             )
 
@@ -215,9 +264,11 @@ class Escalation:
             if (caller is not None and context.owner == owner) or self._manages(context, owner)
         }
         items = [self._held.of(ESCALATION, owner) for owner in seen]
-        recipients = () if caller is None else (caller.agent_id, *([""] if holds(context, DECIDE) else []))
+        recipients = self._authorization.recipients(context)
+        if caller is not None and holds(context, DECIDE):
+            recipients |= {""}
         others = [self._held.by(ESCALATION, "recipient", recipient) for recipient in recipients]
-        more = (item for item in chain(*others) if item.owner not in seen and self._visible(context, item))
+        more = (item for item in chain(*others) if item.owner not in seen and not self._is_own(context, item))
         return chain(*items, more)
 
     def _manages(self, context: BuiltInContext, owner: str) -> bool:
@@ -227,12 +278,33 @@ class Escalation:
 
     def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
         own = self._authorization.named(context) is not None and context.owner == item.owner
-        return own or self._authorization.decides(context, escalated_by(item), item.brief["recipient"])
+        return own or may_decide(self._authorization, context, item)
+
+    def _is_own(self, context: BuiltInContext, item: StateItem) -> bool:
+        return self._authorization.is_party(context, (escalated_by(item),), item.brief.get(ASKED_WITH, ""))
 
 
 def escalated_by(item: StateItem) -> str:
     """Return the Agent-ID of whoever escalated; the item's owner is a name apart where no certificate proved it."""
     return str(item.brief.get("escalated_by", item.owner))
+
+
+def may_decide(authorization: Authorization, context: BuiltInContext, item: StateItem) -> bool:
+    """Return whether the caller may decide an escalation."""
+    brief = item.brief
+    return authorization.decides(context, escalated_by(item), brief["recipient"], brief.get(ASKED_WITH, ""))
+
+
+def _shown(item: StateItem) -> dict[str, Any]:
+    return {name: value for name, value in item.value.items() if name != ASKED_WITH}
+
+
+def _own() -> Refusal:
+    return parameters.invalid("recipient", "Nobody decides its own escalations.", "Name another recipient.")
+
+
+def _unreachable(explanation: str, remedy: str) -> Refusal:
+    return Refusal(Reason.RECIPIENT_UNKNOWN, explanation, remedy=remedy, details={"parameter": "recipient"})
 
 
 def _member(item: StateItem, name: str) -> Any:

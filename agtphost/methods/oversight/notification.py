@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import chain
 from typing import Any
@@ -70,17 +70,6 @@ LONGEST = 30 * 86_400
 
 RECEIPT = ("notification_id", "recipient", "urgency", "delivery_guarantee", "status", "duplicate", "reason")
 """What the sender is told of a notification."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Recipients that are no agents: ``[notify]``."""
-
-    people: Mapping[str, str] = field(default_factory=dict)
-    """Names of people, with the fingerprints of the keys that they read by."""
-
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Names of groups, with their members: people, agents, the operator."""
 
 
 def deposit(
@@ -169,7 +158,6 @@ class Notification:
 
     :param bindings: everything that can be called, for the agents' own endpoints.
     :param aside: calls a function off the reactor.
-    :param addresses: people and groups that can be written to.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     :param cancel: answers a NOTIFY that ends a subscription of MONITOR; None for every other.
     """
@@ -186,12 +174,11 @@ class Notification:
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
-        addresses: Addresses | None = None,
         cancel: Callable[[BuiltInContext], Answer | None] = lambda context: None,
     ) -> None:
         self._cancel = cancel
         self._aside = aside
-        self._addresses = addresses or Addresses()
+        self._addresses = authorization.addresses
         self._hosts = frozenset(hosts)
         self._continuations = continuations or Continuations(now=now)
         self._held = held
@@ -290,6 +277,7 @@ class Notification:
         return {
             "recipient": "",
             "sender": owner_of(context).agent_id,
+            **({} if context.task_id is None else {"task_id": context.task_id}),
             "topic": topic,
             "content": parameters.kept(given, "content", CONTENT),
             "urgency": parameters.choice(given, "urgency", URGENCIES, "informational"),
@@ -347,7 +335,9 @@ class Notification:
 
     async def _deliver(self, context: BuiltInContext, agent: Agent, value: Mapping[str, Any], until: float) -> Answer:
         """To the agent's own endpoint, in the sender's name and through every gate."""
-        shown = {name: value[name] for name in value if name not in ("status", "recipient") and value[name] is not None}
+        # The Task-ID is in its field; an endpoint's schema may know no further member.
+        inner = ("status", "recipient", "task_id")
+        shown = {name: value[name] for name in value if name not in inner and value[name] is not None}
         try:
             await context.invoke("NOTIFY", f"/agents/{agent.name}{PATH}", shown)
         except Refusal as refusal:
@@ -399,16 +389,19 @@ class Notification:
 
     def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[StateItem]:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
-        own: list[Iterable[StateItem]] = []
-        if caller is None and (person := self._authorization.person(context)):
-            own.append(_inbox(self._held, person))
-        if caller is not None:
-            own.append(_inbox(self._held, caller.agent_id))
+        own = [_inbox(self._held, reader) for reader in self._authorization.inboxes(context)]
         every: Iterable[StateItem] = ()
         if caller is None or self._authorization.operates(context):
             every = _inbox(self._held, OPERATOR)
         managed = (item for item in every if self._authorization.manages(context, item.brief["sender"]))
         return (item for item in chain(*own, managed) if item.brief["status"] == "held")
+
+
+def is_readable(authorization: Authorization, context: BuiltInContext, item: StateItem) -> bool:
+    """Return whether a notification is the caller's to read, to confirm and to answer."""
+    if not item.owner:
+        return authorization.manages(context, item.brief["sender"])
+    return item.owner in authorization.inboxes(context)
 
 
 def _shown(item: StateItem) -> dict[str, Any]:

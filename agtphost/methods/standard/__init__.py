@@ -20,6 +20,7 @@ is 503 until there is one.
 - :mod:`.queues`: SUBMIT and PULL
 - :mod:`.channels`: PUBLISH
 - :mod:`.connections`: CONNECT
+- :mod:`.confirming`: bookings, items and schedules, for CONFIRM
 - :mod:`.bookings`: bookings, workflows, subscriptions and approvals, for CANCEL
 - :mod:`.claims`: what calls under way are about to make true
 - :mod:`.due`: what happens at a time that is durable; :mod:`.agenda`: when, and how much of it at once

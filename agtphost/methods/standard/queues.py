@@ -59,7 +59,7 @@ class Queues:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self._names = {each.name for each in parts.config.methods.collection if each.queue}
-        parts.confirmation.also(self.confirm, recurs=True)
+        parts.confirmation.also(self.confirm, recurs=("rejected", "deferred"))
 
     def require(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
         """

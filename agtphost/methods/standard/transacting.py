@@ -9,6 +9,7 @@ from agtphost.methods.standard.authorization import Authorizing, cancel_grant
 from agtphost.methods.standard.bookings import cancel_approval, cancel_booking, cancel_monitor, cancel_workflow
 from agtphost.methods.standard.cancellation import Cancellation
 from agtphost.methods.standard.channels import Publishing
+from agtphost.methods.standard.confirming import add_confirmations
 from agtphost.methods.standard.connections import Connecting, cancel_connection
 from agtphost.methods.standard.logging import Logging
 from agtphost.methods.standard.messages.alerts import Alerting
@@ -25,6 +26,7 @@ from agtphost.methods.standard.transfers import Transferring
 def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
     """By method."""
     queues, publishing, alerting, sending = Queues(parts), Publishing(parts), Alerting(parts), Sending(parts)
+    add_confirmations(parts)
     sources = (
         cancel_grant(parts),
         alerting.cancel,

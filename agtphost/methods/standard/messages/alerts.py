@@ -25,7 +25,7 @@ from agtphost.methods.oversight.confirmation import acknowledged
 from agtphost.methods.oversight.notification import CONTENT, LONGEST, NOTIFICATION
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.due import Due
-from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured
+from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured, under_task
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ALERT
@@ -78,6 +78,7 @@ class Alerting:
             "state": SENT if due is None else WAITING,
             "told": [],
             "sent_at": times.stamp(now),
+            **under_task(context),
         }
         delivered = self._told(value, recipient)
         if not delivered.changes:
@@ -122,6 +123,7 @@ class Alerting:
             content=content,
             urgency=SEVERITIES[value["severity"]],
             alert_id=value["alert_id"],
+            **({"task_id": value["task_id"]} if "task_id" in value else {}),
         )
 
     def _kept(self, value: Mapping[str, Any], owner: str, expected: int) -> Change:
@@ -162,15 +164,14 @@ class Alerting:
     def _notice(self, context: BuiltInContext, target_id: str) -> StateItem | None:
         """The notification that the caller got."""
         held, authorization = self._parts.held, self._parts.authorization
-        caller = authorization.named(context)
-        reader = authorization.person(context) if caller is None else caller.agent_id
+        inboxes = authorization.inboxes(context)
         alert = held.get(ALERT, target_id)
         for key in [target_id] if alert is None else alert.value["told"]:
             item = held.get(NOTIFICATION, key)
             if item is None or "alert_id" not in item.value:
                 continue
             operator = item.value["recipient"] == OPERATOR and authorization.operates(context)
-            if operator or (reader and item.owner == reader):
+            if operator or item.owner in inboxes:
                 return item
         return None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import MOST as MOST
 from agtphost.methods.standard.parts import Parts
@@ -75,3 +76,8 @@ def deliver(
 async def measured(parts: Parts, changes: Sequence[Change]) -> tuple[Change, ...]:
     """The same, measured off the reactor where they are many."""
     return await notification.measured(parts.aside, changes)
+
+
+def under_task(context: BuiltInContext) -> dict[str, str]:
+    """Return the Task-ID of a call as a member of the notifications that it leaves, by which REPLY finds them."""
+    return {} if context.task_id is None else {"task_id": context.task_id}

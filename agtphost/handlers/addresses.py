@@ -1,0 +1,56 @@
+"""
+``[notify]``: people and groups that messages and escalations can be addressed to.
+
+A person is known by the key of a client certificate, whatever else the certificate says: a name in a header proves
+nothing. Groups have people, agents and the operator as members; a member that is both a person's and an agent's name is
+the person.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+MARK = "notify:"
+"""The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addresses:
+    """Recipients that are no agents."""
+
+    people: Mapping[str, str] = field(default_factory=dict)
+    """Names of people, with the fingerprints of the keys that they read by."""
+
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names of groups, with their members: people, agents, the operator."""
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The key fingerprints of all people."""
+        return frozenset(self.people.values())
+
+    @cached_property
+    def _of_keys(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for name, key in self.people.items():
+            found[key] |= {f"{MARK}{name}", *self._of_members.get(name, ())}
+        return {key: frozenset(names) for key, names in found.items()}
+
+    @cached_property
+    def _of_members(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for group, members in self.groups.items():
+            for member in members:
+                found[member].add(f"{MARK}{group}")
+        return {member: frozenset(names) for member, names in found.items()}
+
+    def recipients_of_key(self, key: str) -> frozenset[str]:
+        """Return the marked names that stand for a key: those of its person, and of the groups of that person."""
+        return self._of_keys.get(key, frozenset())
+
+    def recipients_of_member(self, name: str) -> frozenset[str]:
+        """Return the marked names of the groups with a member that is no person: an agent, or the operator."""
+        return frozenset() if name in self.people else self._of_members.get(name, frozenset())

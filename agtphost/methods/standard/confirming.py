@@ -1,0 +1,121 @@
+"""
+What CONFIRM takes beside escalations, approvals, notifications and records: bookings, items and schedules.
+
+Core v08 section 7.2.11 names "the action, booking, schedule, or item being confirmed". The attestation says which state
+of it was confirmed, by version and digest. Whoever may read an item can attest it; a held booking changes only where
+its owner decides. A schedule is attested by its owner, its registrar and operators, and goes on as it was: CANCEL,
+PAUSE and RESUME change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from agtphost.audit.drafts import Change
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.identity.canonical import canonical
+from agtphost.methods.oversight.confirmation import CONFIRMED_ITEM, STATES, Confirmable
+from agtphost.methods.standard.cancellation import cancelled_before
+from agtphost.methods.standard.collections.store import Item
+from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.parts import Parts
+from agtphost.vocabulary.reasons import Reason
+
+BOOKING, ITEM, SCHEDULE = "booking", "item", "schedule"
+
+HELD: Final = frozenset({"held", "pending", "tentative", "requested"})
+"""Values of ``status`` in a booking's data that wait for its owner's word."""
+
+DECIDED: Final = {"accepted": "confirmed", "rejected": "rejected"}
+"""What ``status`` of a held booking becomes."""
+
+Confirmed = tuple[Mapping[str, Any], tuple[Change, ...]]
+
+
+def add_confirmations(parts: Parts) -> None:
+    """Have CONFIRM take items of collections, bookings among them, and schedules."""
+    parts.confirmation.also(confirm_item(parts), recurs=STATES)
+    parts.confirmation.also(confirm_schedule(parts), recurs=STATES)
+
+
+def confirm_item(parts: Parts) -> Confirmable:
+    """Make what CONFIRM asks for items of collections, named ``collection/id``; what is in queues is not among them."""
+
+    def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
+        item = None
+        if parts.authorization.named(context) is not None:
+            item = parts.collections.item(context, target_id)
+        collection = None if item is None else parts.collections.find(item.value["collection"])
+        if item is None or collection is None or collection.section.queue:
+            return None
+        data = item.value["data"]
+        status = data.get("status") if isinstance(data, dict) else None
+        if status == "cancelled" and said["status"] == "accepted":
+            raise cancelled_before(target_id, "cancelled")
+        value, changes = item.value, ()
+        becomes = DECIDED.get(said["status"]) if status in HELD and _is_owner(context, item) else None
+        if becomes is not None:
+            collection.require_writing(context)
+            value, change = collection.put(context, item.id, {**data, "status": becomes}, known=item)
+            changes = (change,)
+        elif isinstance(status, str) and (status in HELD or status in DECIDED.values()):
+            _require_undecided(said["status"], status, _is_owner(context, item), target_id)
+        shown = _state(target_id, value["version"], value["data"])
+        target = ITEM if not isinstance(status, str) else BOOKING
+        return _answer(said, target, shown, changes)
+
+    return confirm
+
+
+def _is_owner(context: BuiltInContext, item: Item) -> bool:
+    return bool(context.owner) and item.held.owner == context.owner
+
+
+def _require_undecided(said: str, status: str, owner: bool, target_id: str) -> None:
+    """
+    Keep a booking's owner from deciding the other way afterwards; others attest what they see.
+
+    :raises Refusal: 409 where the booking is confirmed or rejected, and its owner says the opposite.
+    """
+    if owner and status in DECIDED.values() and DECIDED.get(said) not in (None, status):
+        raise Refusal(
+            Reason.ALREADY_DECIDED,
+            f"The booking is {status} already.",
+            remedy="CANCEL calls off a booking that is confirmed.",
+            details={"target_id": target_id, "status": status},
+        )
+
+
+def confirm_schedule(parts: Parts) -> Confirmable:
+    """Make what CONFIRM asks for workflows and schedules."""
+
+    def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
+        found = parts.held.get(items.WORKFLOW, target_id)
+        if found is None:
+            return None
+        value = found.value
+        own = bool(context.owner) and found.owner == context.owner
+        if not own and not parts.authorization.manages(context, value["agent_id"]):
+            return None
+        shown = _state(target_id, found.version, [value["definition"], value.get("schedule")])
+        shown["state"] = value["state"]
+        return _answer(said, value["kind"], shown, ())
+
+    return confirm
+
+
+def _state(target_id: str, version: int, content: Any) -> dict[str, Any]:
+    return {"id": target_id, "version": version, "sha256": sha256(canonical(content)).hexdigest()}
+
+
+def _answer(
+    said: Mapping[str, Any], target: str, shown: Mapping[str, Any], changes: tuple[Change, ...]
+) -> Confirmed | None:
+    """Return what the receipt says; None where the same was confirmed of the same state, whose receipt still counts."""
+    before = said.get("before")
+    if before is not None and not changes and before.get(CONFIRMED_ITEM) == shown:
+        return None
+    return {"target": target, CONFIRMED_ITEM: shown}, changes
