@@ -12,12 +12,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.client.sync import Client
+from agtphost.identity.certificates import Authority, issue_client_certificate
+from agtphost.testing.identities import key_of
 from tests import forking
 from tests.adapters.a2a.test_sdk import SCRIPT
 from tests.adapters.peers import python
@@ -77,6 +81,12 @@ def reserve(ctx):
 """
 
 MORE = """
+[methods]
+standard = ["REPLY"]
+
+[notify.people]
+usr-cfo = "{cfo}"
+
 [query]
 documents = "documents"
 
@@ -199,7 +209,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         (folder / "documents" / name).write_text(text)
     with python(SCRIPT, "jsonrpc") as upstream:
         command = json.dumps(forking.mcp_server(Path(__file__).with_name("corpus_server.py")))
-        config.write_text(config.read_text() + MORE.format(command=command, upstream=upstream))
+        cfo = key_of("usr-cfo").public.fingerprint
+        config.write_text(config.read_text() + MORE.format(command=command, upstream=upstream, cfo=cfo))
         with running(config) as found:
             yield found
 
@@ -298,12 +309,43 @@ def test_the_tool_of_appendix_d(host: Host, client: Client) -> None:
 
 
 def test_the_escalation_of_appendix_d(host: Host, client: Client) -> None:
-    """An ESCALATE to a person, 202 with what the draft's answer has."""
+    """
+    AGTP-334: an ESCALATE to a person, 202 with what the draft's answer has; that person sees, answers and decides it.
+
+    Nobody else's certificate does, and a person that is not configured is 404.
+    """
     reply = send(client, host, "ESCALATE", ESCALATE, "task-0881", scopes=["booking:*"])
     assert reply.status == 202, reply.body
     wanted = {"routed_to": "usr-cfo", "status": "pending_review", "task_paused": True}
     assert wanted.items() <= reply.result.items()
     assert reply.result["estimated_review_by"] == "2026-03-19T09:00:00Z"
+    known = reply.result["escalation_id"]
+    unknown = send(client, host, "ESCALATE", ESCALATE.replace("usr-cfo", "no-such-person"), "task-0882", scopes=None)
+    assert (unknown.status, unknown.json()["reason"]) == (404, "recipient-unknown")
+    with person(host, "somebody") as stranger:
+        assert stranger.call(host.uri, "QUERY", "/escalations").result["count"] == 0
+        assert stranger.call(host.uri, "CONFIRM", "/", {"target_id": known, "status": "accepted"}).status == 404
+        assert stranger.call(host.uri, "REPLY", "/", {"in_reply_to": "task-0881", "content": 1}).status == 401
+    with person(host, "usr-cfo") as cfo:
+        (listed,) = cfo.call(host.uri, "QUERY", "/escalations").result["escalations"]
+        assert (listed["escalation_id"], listed["routed_to"]) == (known, "usr-cfo")
+        answered = cfo.call(host.uri, "REPLY", "/", {"in_reply_to": "task-0881", "content": "Ask for 700k."})
+        assert (answered.status, answered.result["thread"]) == (200, known)
+        confirmed = cfo.call(host.uri, "CONFIRM", "/", {"target_id": known, "status": "rejected", "reason": "No."})
+        assert confirmed.status == 200, confirmed.body
+    notices = client.call(host.uri, "QUERY", "/notifications").result["notifications"]
+    assert [each["content"]["content"] for each in notices if each["topic"] == "reply"] == ["Ask for 700k."]
+
+
+def person(host: Host, name: str) -> Client:
+    """A client with a certificate of the host's authority that names no agent."""
+    state = host.state
+    authority = Authority.load(state / "ca.pem", state / "ca.key")
+    key = key_of(name)
+    made = issue_client_certificate(authority, key.public, label=name, organization="x", now=datetime.now(UTC), days=1)
+    key.save(state / f"{name}.key")
+    (state / f"{name}.pem").write_bytes(made.public_bytes(Encoding.PEM))
+    return Client(trust=state / "ca.pem", cert=state / f"{name}.pem", key=state / f"{name}.key")
 
 
 def test_the_a2a_task_of_appendix_g(host: Host, client: Client) -> None:
