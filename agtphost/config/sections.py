@@ -342,7 +342,7 @@ class Notify(Section):
 
     groups: Table[Token, Items[Token]] = Field(default_factory=dict)
     """
-    Names of groups, with their members: people, agents' names or Agent-IDs, ``operator``; no groups. Each member gets
+    Names of groups, with their members: people, names of hosted agents, Agent-IDs, ``operator``; no groups. Each member gets
     a notification of its own, and any one of them decides an escalation.
     """
 

@@ -135,10 +135,19 @@ def _people(loaded: Loaded) -> Iterator[str]:
                 f"{loaded.config.host.state_dir}; only a certificate with that key reads what is addressed to {name}, "
                 "and `agtp cert show FILE` prints a certificate's"
             )
-    agents = {name for agent in loaded.directory.known() for name in (agent.name, agent.agent_id)}
+    known = loaded.directory.known()
+    callers = {agent.name: agent.agent_id for agent in known if not agent.hosted}
+    agents = {agent.agent_id for agent in known} | {agent.name for agent in known if agent.hosted}
     for group, members in notify.groups.items():
         for member in members:
-            if member not in notify.people and member not in agents and member != OPERATOR:
+            if member in notify.people or member in agents or member == OPERATOR:
+                continue
+            if member in callers:
+                yield (
+                    f"[notify.groups] {group} names {member}, and a name reaches hosted agents alone: this one only calls, "
+                    f"so write its Agent-ID, {callers[member]}"
+                )
+            else:
                 yield f"[notify.groups] {group} names {member}, who is no agent known here and none of [notify.people]"
 
 

@@ -53,6 +53,8 @@ method = "QUERY"
 path = "/"
 parameter = "max_result"
 maximum = 5
+[notify.people]
+usr-cfo = "cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"
 [notify.groups]
 finance = ["librarian", "operator", "demo", "nobody-at-all"]
 [identity.registrars]
@@ -135,11 +137,13 @@ def test_strangers_are_told(tmp_path: Path) -> None:
         "FETCH leads to ECHO /nowhere, which nothing here",
         "no-endpoint: nothing here is bound to TRANSLATE /nowhere",
         r"of-a-built-in: QUERY has no parameter 'max_result' here \(did you mean 'max_results'\?\)",
+        r"\[notify.people\] usr-cfo has cdcd",
+        "finance names demo, and a name reaches hosted agents alone: .* write its Agent-ID, [0-9a-f]{64}",
         "finance names nobody-at-all, who is no agent",
         "zone:unseen: no agent known here",
     ):
         assert re.search(pattern, said.stderr), said.stderr
-    assert not re.search("names (librarian|operator|demo),|HEAD|ECHO /text", said.stderr)
+    assert not re.search("names (librarian|operator),|HEAD|ECHO /text", said.stderr)
 
 
 def test_rules_that_fit_are_no_strangers(tmp_path: Path) -> None:
