@@ -342,8 +342,8 @@ class Notify(Section):
 
     groups: Table[Token, Items[Token]] = Field(default_factory=dict)
     """
-    Names of groups, with their members: people, names of hosted agents, Agent-IDs, ``operator``; no groups. Each member gets
-    a notification of its own, and any one of them decides an escalation.
+    Names of groups, with their members: people, names of hosted agents, Agent-IDs, ``operator``; no groups. Each
+    member gets a notification of its own, and any one of them decides an escalation.
     """
 
 

@@ -144,8 +144,8 @@ def _people(loaded: Loaded) -> Iterator[str]:
                 continue
             if member in callers:
                 yield (
-                    f"[notify.groups] {group} names {member}, and a name reaches hosted agents alone: this one only calls, "
-                    f"so write its Agent-ID, {callers[member]}"
+                    f"[notify.groups] {group} names {member}, and a name reaches hosted agents alone: "
+                    f"this one only calls, so write its Agent-ID, {callers[member]}"
                 )
             else:
                 yield f"[notify.groups] {group} names {member}, who is no agent known here and none of [notify.people]"

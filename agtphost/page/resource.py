@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -271,7 +271,7 @@ class PageResource(Resource):
         self, request: BoundedRequest, view: View, path: str, session: Session | None, person: Reply | None = None
     ) -> None:
         named = "" if person is None else str(person.result.get("agent") or person.result.get("key", ""))[:16]
-        views = NAVIGATION
+        views: Sequence[tuple[str, str]] = NAVIGATION
         if person is not None and is_only_addressed(person.result):
             views = tuple(each for each in NAVIGATION if each[0] == "/inbox")
         _finish(request, view.status, page(view, path, session, named, views))

@@ -55,7 +55,8 @@ def confirm_item(parts: Parts) -> Confirmable:
         status = data.get("status") if isinstance(data, dict) else None
         if status == "cancelled" and said["status"] == "accepted":
             raise cancelled_before(target_id, "cancelled")
-        value, changes = item.value, ()
+        value = item.value
+        changes: tuple[Change, ...] = ()
         becomes = DECIDED.get(said["status"]) if status in HELD and _is_owner(context, item) else None
         if becomes is not None:
             collection.require_writing(context)

@@ -25,7 +25,7 @@ from agtphost.methods.oversight.confirmation import acknowledged
 from agtphost.methods.oversight.notification import CONTENT, LONGEST, NOTIFICATION
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.due import Due
-from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured, under_task
+from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ALERT
@@ -78,7 +78,7 @@ class Alerting:
             "state": SENT if due is None else WAITING,
             "told": [],
             "sent_at": times.stamp(now),
-            **under_task(context),
+            "task_id": context.task_id,
         }
         delivered = self._told(value, recipient)
         if not delivered.changes:
@@ -123,7 +123,7 @@ class Alerting:
             content=content,
             urgency=SEVERITIES[value["severity"]],
             alert_id=value["alert_id"],
-            **({"task_id": value["task_id"]} if "task_id" in value else {}),
+            task_id=value.get("task_id"),
         )
 
     def _kept(self, value: Mapping[str, Any], owner: str, expected: int) -> Change:

@@ -14,7 +14,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight.notification import CONTENT
-from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver, measured, under_task
+from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver, measured
 from agtphost.methods.standard.messages.sending import Sending
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
@@ -80,7 +80,7 @@ class Broadcasting:
                     content=body,
                     urgency="informational",
                     until=until,
-                    **under_task(context),
+                    task_id=context.task_id,
                 )
             )
         told = {"delivered": len(found.reached), "undelivered": found.full, "status": "sent"}

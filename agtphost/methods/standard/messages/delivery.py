@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import MOST as MOST
 from agtphost.methods.standard.parts import Parts
@@ -45,14 +44,18 @@ def deliver(
     content: Mapping[str, Any],
     urgency: str,
     until: float | None = None,
+    task_id: str | None = None,
     **more: Any,
 ) -> Delivered:
     """
     A message for each of some inboxes, to be committed by whoever sends it.
 
+    :param task_id: of the call that it comes from, by which REPLY finds it; None where there is none.
     :param recipients: as :meth:`~agtphost.methods.oversight.notification.Notification.inboxes` has them.
     """
     found = Delivered()
+    if task_id is not None:
+        more["task_id"] = task_id
     for recipient in dict.fromkeys(recipients):
         change = notification.deposit(
             parts.held,
@@ -76,8 +79,3 @@ def deliver(
 async def measured(parts: Parts, changes: Sequence[Change]) -> tuple[Change, ...]:
     """The same, measured off the reactor where they are many."""
     return await notification.measured(parts.aside, changes)
-
-
-def under_task(context: BuiltInContext) -> dict[str, str]:
-    """Return the Task-ID of a call as a member of the notifications that it leaves, by which REPLY finds them."""
-    return {} if context.task_id is None else {"task_id": context.task_id}

@@ -24,7 +24,7 @@ from agtphost.identity.required_assurance import is_believed
 from agtphost.methods.oversight.escalation import escalated_by, may_decide
 from agtphost.methods.oversight.notification import CONTENT, FEW, NOTIFICATION, URGENCIES, is_readable
 from agtphost.methods.standard.lookback import Lookback
-from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured, under_task
+from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
@@ -107,7 +107,7 @@ class Replying:
                     urgency=urgency,
                     in_reply_to=asked,
                     thread=thread.root,
-                    **under_task(context),
+                    task_id=context.task_id,
                 )
             )
         if not found.changes:

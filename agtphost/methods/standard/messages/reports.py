@@ -17,7 +17,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.methods.inspection.calls import brief
 from agtphost.methods.standard.lookback import Lookback
-from agtphost.methods.standard.messages.delivery import deliver, measured, under_task
+from agtphost.methods.standard.messages.delivery import deliver, measured
 from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, Document, rendered
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary import times
@@ -81,7 +81,7 @@ class Reporting:
             topic=TOPIC,
             content=body,
             urgency="informational",
-            **under_task(context),
+            task_id=context.task_id,
         )
         if not found.changes:
             raise Refusal(Reason.INBOX_FULL, headers=(("Retry-After", "60"),))
