@@ -12,9 +12,9 @@ and with the standard methods bookings, items and schedules
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from zope.interface import implementer
 
@@ -49,12 +49,16 @@ PAYLOAD = 4_096
 REMEMBERED = 7 * 86_400
 
 
+Confirmed: TypeAlias = tuple[Mapping[str, Any], tuple[Change, ...]]
+"""What the receipt tells of a target, and what changes with it."""
+
+
 class Confirmable(Protocol):
     """What else can be confirmed, where a host has it."""
 
     def __call__(
         self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]
-    ) -> tuple[Mapping[str, Any], tuple[Change, ...]] | None:
+    ) -> Confirmed | Awaitable[Confirmed | None] | None:
         """
         What the receipt tells of a target, and what changes with it.
 
@@ -124,7 +128,7 @@ class Confirmation:
         }
         if known is not None:
             recurring = [further for further, statuses in self._recurring if said["status"] in statuses]
-            again = self._asked(recurring, context, {**said, "before": known.value})
+            again = await self._asked(recurring, context, {**said, "before": known.value})
             return _answer(known.value) if again is None else self._attest(context, {**receipt, **again[0]}, *again[1])
         approval = self._approvals.sought(context, target_id)
         if approval is not None:
@@ -134,7 +138,7 @@ class Confirmation:
         if escalation is not None:
             receipt, change = self._decide(escalation, receipt, said)
             return self._attest(context, receipt, change)
-        found = self._asked(self._further, context, said)
+        found = await self._asked(self._further, context, said)
         if found is not None:
             told, changes = found
             return self._attest(context, {**receipt, **told}, *changes)
@@ -148,12 +152,16 @@ class Confirmation:
         raise _unknown()
 
     @staticmethod
-    def _asked(
+    async def _asked(
         those: Sequence[Confirmable], context: BuiltInContext, said: Mapping[str, Any]
-    ) -> tuple[Mapping[str, Any], tuple[Change, ...]] | None:
+    ) -> Confirmed | None:
         """What the first of them tells whose target it is."""
-        answers = (each(context, said["target_id"], said) for each in those)
-        return next((answer for answer in answers if answer is not None), None)
+        for each in those:
+            answer = each(context, said["target_id"], said)
+            found = await answer if isinstance(answer, Awaitable) else answer
+            if found is not None:
+                return found
+        return None
 
     def _attest(self, context: BuiltInContext, receipt: Mapping[str, Any], *changes: Change) -> Answer:
         """The receipt, kept for repeats of the same call."""

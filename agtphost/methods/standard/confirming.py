@@ -17,7 +17,7 @@ from agtphost.audit.drafts import Change
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.canonical import canonical
-from agtphost.methods.oversight.confirmation import CONFIRMED_ITEM, STATES, Confirmable
+from agtphost.methods.oversight.confirmation import CONFIRMED_ITEM, STATES, Confirmable, Confirmed
 from agtphost.methods.standard.cancellation import cancelled_before
 from agtphost.methods.standard.collections.store import Item
 from agtphost.methods.standard.orchestration import items
@@ -29,10 +29,11 @@ BOOKING, ITEM, SCHEDULE = "booking", "item", "schedule"
 HELD: Final = frozenset({"held", "pending", "tentative", "requested"})
 """Values of ``status`` in a booking's data that wait for its owner's word."""
 
+SHORT: Final = 8_192
+"""Octets up to which an item is hashed in the reactor's thread."""
+
 DECIDED: Final = {"accepted": "confirmed", "rejected": "rejected"}
 """What ``status`` of a held booking becomes."""
-
-Confirmed = tuple[Mapping[str, Any], tuple[Change, ...]]
 
 
 def add_confirmations(parts: Parts) -> None:
@@ -44,18 +45,18 @@ def add_confirmations(parts: Parts) -> None:
 def confirm_item(parts: Parts) -> Confirmable:
     """Make what CONFIRM asks for items of collections, named ``collection/id``; what is in queues is not among them."""
 
-    def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
+    async def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
         item = None
         if parts.authorization.named(context) is not None:
             item = parts.collections.item(context, target_id)
-        collection = None if item is None else parts.collections.find(item.value["collection"])
+        collection = None if item is None else parts.collections.find(item.held.brief["collection"])
         if item is None or collection is None or collection.section.queue:
             return None
-        data = item.value["data"]
+        value = item.value
+        data = value["data"]
         status = data.get("status") if isinstance(data, dict) else None
         if status == "cancelled" and said["status"] == "accepted":
             raise cancelled_before(target_id, "cancelled")
-        value = item.value
         changes: tuple[Change, ...] = ()
         becomes = DECIDED.get(said["status"]) if status in HELD and _is_owner(context, item) else None
         if becomes is not None:
@@ -64,7 +65,8 @@ def confirm_item(parts: Parts) -> Confirmable:
             changes = (change,)
         elif isinstance(status, str) and (status in HELD or status in DECIDED.values()):
             _require_undecided(said["status"], status, _is_owner(context, item), target_id)
-        shown = _state(target_id, value["version"], value["data"])
+        digest = await _digest(parts, value["data"], item.held.octets)
+        shown = {"id": target_id, "version": value["version"], "sha256": digest}
         target = ITEM if not isinstance(status, str) else BOOKING
         return _answer(said, target, shown, changes)
 
@@ -93,7 +95,7 @@ def _require_undecided(said: str, status: str, owner: bool, target_id: str) -> N
 def confirm_schedule(parts: Parts) -> Confirmable:
     """Make what CONFIRM asks for workflows and schedules."""
 
-    def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
+    async def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
         found = parts.held.get(items.WORKFLOW, target_id)
         if found is None:
             return None
@@ -101,15 +103,25 @@ def confirm_schedule(parts: Parts) -> Confirmable:
         own = bool(context.owner) and found.owner == context.owner
         if not own and not parts.authorization.manages(context, value["agent_id"]):
             return None
-        shown = _state(target_id, found.version, [value["definition"], value.get("schedule")])
-        shown["state"] = value["state"]
+        digest = await _digest(parts, [value["definition"], value.get("schedule")], found.octets)
+        shown = {"id": target_id, "version": found.version, "sha256": digest, "state": value["state"]}
         return _answer(said, value["kind"], shown, ())
 
     return confirm
 
 
-def _state(target_id: str, version: int, content: Any) -> dict[str, Any]:
-    return {"id": target_id, "version": version, "sha256": sha256(canonical(content)).hexdigest()}
+async def _digest(parts: Parts, content: Any, octets: int) -> str:
+    """
+    Return the SHA-256 of the canonical form, hex.
+
+    :param octets: about how long it is: 64 KiB of numbers take 18 ms, which is too long for the reactor's thread.
+    """
+
+    def digest() -> str:
+        return sha256(canonical(content)).hexdigest()
+
+    found: str = digest() if octets <= SHORT else await parts.aside(digest)
+    return found
 
 
 def _answer(

@@ -85,6 +85,14 @@ def test_an_item_is_attested_by_who_may_read_it(host: Transacting) -> None:
     assert newer["version"] == 2 and newer["sha256"] != receipt["confirmed_item"]["sha256"]
 
 
+def test_a_long_item_has_the_same_digest(host: Transacting) -> None:
+    """AGTP-335: it is hashed in another thread, see ``a dense item`` of ``test_turns``."""
+    data = {"id": "c-8", "numbers": [0.5] * 12_000}
+    host.done("REGISTER", entity_type="contracts", data=data)
+    receipt = host.done("CONFIRM", host.archive, target_id="contracts/c-8", status="accepted")
+    assert receipt["confirmed_item"]["sha256"] == sha256(canonical(data)).hexdigest()
+
+
 def test_a_foreign_item_and_a_missing_one_answer_alike(host: Transacting) -> None:
     """AGTP-335: who may not read a collection learns nothing of it; neither does a certificate that names no agent."""
     contract = entered(host, "contracts", "c-7", note=1)
