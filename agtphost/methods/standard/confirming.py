@@ -24,7 +24,7 @@ from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.parts import Parts
 from agtphost.vocabulary.reasons import Reason
 
-BOOKING, ITEM, SCHEDULE = "booking", "item", "schedule"
+BOOKING, ITEM = "booking", "item"
 
 HELD: Final = frozenset({"held", "pending", "tentative", "requested"})
 """Values of ``status`` in a booking's data that wait for its owner's word."""
@@ -50,11 +50,12 @@ def confirm_item(parts: Parts) -> Confirmable:
         if parts.authorization.named(context) is not None:
             item = parts.collections.item(context, target_id)
         collection = None if item is None else parts.collections.find(item.held.brief["collection"])
-        if item is None or collection is None or collection.section.queue:
+        if item is None or collection is None or collection.own or collection.section.queue:
             return None
         value = item.value
         data = value["data"]
-        status = data.get("status") if isinstance(data, dict) else None
+        said_there = data.get("status") if isinstance(data, dict) else None
+        status = said_there if isinstance(said_there, str) else None
         if status == "cancelled" and said["status"] == "accepted":
             raise cancelled_before(target_id, "cancelled")
         changes: tuple[Change, ...] = ()
@@ -63,11 +64,11 @@ def confirm_item(parts: Parts) -> Confirmable:
             collection.require_writing(context)
             value, change = collection.put(context, item.id, {**data, "status": becomes}, known=item)
             changes = (change,)
-        elif isinstance(status, str) and (status in HELD or status in DECIDED.values()):
-            _require_undecided(said["status"], status, _is_owner(context, item), target_id)
+        elif status is not None and _is_owner(context, item):
+            _require_undecided(said["status"], status, target_id)
         digest = await _digest(parts, value["data"], item.held.octets)
         shown = {"id": target_id, "version": value["version"], "sha256": digest}
-        target = ITEM if not isinstance(status, str) else BOOKING
+        target = ITEM if status is None else BOOKING
         return _answer(said, target, shown, changes)
 
     return confirm
@@ -77,13 +78,13 @@ def _is_owner(context: BuiltInContext, item: Item) -> bool:
     return bool(context.owner) and item.held.owner == context.owner
 
 
-def _require_undecided(said: str, status: str, owner: bool, target_id: str) -> None:
+def _require_undecided(said: str, status: str, target_id: str) -> None:
     """
     Keep a booking's owner from deciding the other way afterwards; others attest what they see.
 
     :raises Refusal: 409 where the booking is confirmed or rejected, and its owner says the opposite.
     """
-    if owner and status in DECIDED.values() and DECIDED.get(said) not in (None, status):
+    if status in DECIDED.values() and DECIDED.get(said) not in (None, status):
         raise Refusal(
             Reason.ALREADY_DECIDED,
             f"The booking is {status} already.",

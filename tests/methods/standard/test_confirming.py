@@ -85,6 +85,26 @@ def test_an_item_is_attested_by_who_may_read_it(host: Transacting) -> None:
     assert newer["version"] == 2 and newer["sha256"] != receipt["confirmed_item"]["sha256"]
 
 
+@each_row("data", [{"status": []}, {"status": {}}, {"status": None}, {"status": 1}, {"status": "x" * 9_000}, {}])
+def test_any_item_can_be_attested(data: dict[str, Any]) -> None:
+    """AGTP-335: also one whose status is no word, or none that stands for a hold; it stays what it is."""
+    host = Transacting()
+    room = entered(host, "rooms", "odd", **data)
+    for said in ("accepted", "rejected", "deferred"):
+        assert host.done("CONFIRM", target_id=room, status=said)["confirmed_item"]["version"] == 1
+    host.close()
+
+
+def test_a_relation_is_no_item(host: Transacting) -> None:
+    """What LINK and EMBED keep for each agent apart is no target, also for its owner."""
+    entered(host, "rooms", "a")
+    entered(host, "rooms", "b")
+    host.done("LINK", source="rooms/a", target="rooms/b", relationship="beside")
+    keys = [item.key for item in host.core.on.evidence.held.of("collection-item", host.writer.agent_id)]
+    (relation,) = [key for key in keys if key.startswith("relations/")]
+    assert host.ask("CONFIRM", target_id=relation, status="accepted").status == 404
+
+
 def test_a_long_item_has_the_same_digest(host: Transacting) -> None:
     """AGTP-335: it is hashed in another thread, see ``a dense item`` of ``test_turns``."""
     data = {"id": "c-8", "numbers": [0.5] * 12_000}
