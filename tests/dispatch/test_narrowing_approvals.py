@@ -23,7 +23,8 @@ from agtphost.errors import Refusal
 from agtphost.upstream.pins import Pins, Store
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
-from tests.methods.floor_hosts import JUDGE, OTHER, FloorHost, body_of
+from tests.identity.issued import of_key
+from tests.methods.floor_hosts import CALLER, JUDGE, KEYS, OPERATOR, OPERATORS, OTHER, FloorHost, body_of
 from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost, granting
 from tests.rows import each_row
 
@@ -34,9 +35,12 @@ TASK = {"Task-ID": "t-1"}
 
 ESCALATION_SAYS = {
     *("escalation_id", "reason", "context", "priority", "deadline", "session_id", "routed_to"),
-    *("flood", "queued", "created_at", "owner_id", "decision"),
+    *("flood", "queued", "created_at", "owner_id", "decision", "message_task_id"),
 }
-"""What it tells who decides, where it was sent, and what was decided; ``owner_id`` shares out the inbox."""
+"""
+What it tells who decides, where it was sent, and what was decided; ``owner_id`` shares out the inbox, and REPLY finds it
+by ``message_task_id``.
+"""
 
 
 def _escalated(host: FloorHost, task: str = "t-1", **options: Any) -> str:
@@ -71,11 +75,23 @@ def _once(host: FloorHost, number: str) -> bool:
     return (again.status, body_of(again)["reason"]) == (409, "already-decided") and _paused(host)
 
 
+def _by_the_key_that_asked(host: FloorHost, number: str) -> bool:
+    """An operator decides it, and one whose key is the agent's own does not."""
+    key = KEYS[CALLER.agent_id]
+    own = FloorHost({"audit": {"operators": [key.public.fingerprint, *OPERATORS]}})
+    same = _escalated(own)
+    refused = own.ask("CONFIRM", target_id=same, status="accepted", by=of_key(key)).status
+    held = _paused(own)
+    own.result("CONFIRM", target_id=same, status="accepted", by=OPERATOR)
+    return refused == 403 and held and not _paused(own)
+
+
 ESCALATION: dict[str, Callable[[FloorHost, str], bool]] = {
     "task_id": _of_another_task,
     "escalated_by": _of_another_agent,
     "recipient": _by_who_was_not_asked,
     "status": _once,
+    "asked_with": _by_the_key_that_asked,
 }
 
 

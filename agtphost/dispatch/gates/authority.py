@@ -27,8 +27,8 @@ class AnonymousGate:
     """
     A caller without a name gets no further than what is open to everyone: 401 (AGTP-029).
 
-    An operator is no agent, and gets as far as what is for operators; a person of ``[notify]``, to what is for people. A
-    caller known by a header alone gets what a caller without a name gets, where that gets anything.
+    An operator is no agent, and gets as far as what is for operators; a person of ``[notify]``, to what is for people.
+    A caller known by a header alone gets what a caller without a name gets, where that gets anything.
 
     :param floor: how surely a caller of what changes state must be known.
     """
