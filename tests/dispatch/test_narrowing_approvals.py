@@ -38,8 +38,8 @@ ESCALATION_SAYS = {
     *("flood", "queued", "created_at", "owner_id", "decision", "message_task_id"),
 }
 """
-What it tells who decides, where it was sent, and what was decided; ``owner_id`` shares out the inbox, and REPLY finds it
-by ``message_task_id``.
+What it tells who decides, where it was sent, and what was decided; ``owner_id`` shares out the inbox, and REPLY finds
+it by ``message_task_id``.
 """
 
 
