@@ -125,7 +125,7 @@ def _collections(loaded: Loaded) -> Iterator[str]:
 
 
 def _people(loaded: Loaded) -> Iterator[str]:
-    """Members of groups that are nobody, and people whose key no certificate here has."""
+    """Names of ``[notify]`` that reach nobody, or another than an agent that has the name as well."""
     notify = loaded.config.notify
     here = set(_fingerprints(loaded.config)) if notify.people else set()
     for name, key in notify.people.items():
@@ -136,8 +136,15 @@ def _people(loaded: Loaded) -> Iterator[str]:
                 "and `agtp cert show FILE` prints a certificate's"
             )
     known = loaded.directory.known()
+    hosted = {agent.name for agent in known if agent.hosted}
+    for name in (*notify.people, *notify.groups):
+        if name in hosted:
+            yield (
+                f"[notify] {name} is the name of a hosted agent too: what is addressed to {name} reaches the person or "
+                "the group, and the agent by its Agent-ID alone"
+            )
     callers = {agent.name: agent.agent_id for agent in known if not agent.hosted}
-    agents = {agent.agent_id for agent in known} | {agent.name for agent in known if agent.hosted}
+    agents = {agent.agent_id for agent in known} | hosted
     for group, members in notify.groups.items():
         for member in members:
             if member in notify.people or member in agents or member == OPERATOR:

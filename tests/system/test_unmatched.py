@@ -57,6 +57,7 @@ maximum = 5
 usr-cfo = "cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"
 [notify.groups]
 finance = ["librarian", "operator", "demo", "nobody-at-all"]
+librarian = ["operator"]
 [identity.registrars]
 "zone:unseen" = []
 """ % ("ab" * 32)
@@ -139,6 +140,7 @@ def test_strangers_are_told(tmp_path: Path) -> None:
         r"of-a-built-in: QUERY has no parameter 'max_result' here \(did you mean 'max_results'\?\)",
         r"\[notify.people\] usr-cfo has cdcd",
         "finance names demo, and a name reaches hosted agents alone: .* write its Agent-ID, [0-9a-f]{64}",
+        r"\[notify\] librarian is the name of a hosted agent too",
         "finance names nobody-at-all, who is no agent",
         "zone:unseen: no agent known here",
     ):
