@@ -137,6 +137,17 @@ class IPayloadAdapter(Interface):
     def tools() -> Iterable[Binding]:
         """Every tool that can be called now, as the binding that :meth:`resolve` would return, by name."""
 
+    def call_of(binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        The parameters of the EXECUTE that calls a tool: what lists, plans and exported documents say of it.
+
+        The arguments are the payload, members of the payload beside others, or one member of it; their values are
+        taken over as they are.
+
+        :param binding: one of :meth:`tools`.
+        :return: ``action``, ``payload_type`` and ``payload``, such that :meth:`resolve` finds the binding.
+        """
+
     def hosted() -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), with the state of each upstream."""
 

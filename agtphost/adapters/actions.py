@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError
 from agtphost.adapters import precedence
 from agtphost.adapters.callers import caller_of
 from agtphost.contract.binding import Binding
+from agtphost.contract.carried import CarriedCall
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
@@ -129,6 +130,7 @@ def action_binding(
         timeout=settings.timeout,
         approval=approval,
         unknown=None if known else find_out,
+        call=CarriedCall(action=action, payload_type=payload_type),
         extra=extra,
         details={
             **({"approval": "required"} if approval else {}),

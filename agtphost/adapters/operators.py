@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.carried import CarriedCall
 from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, checked_refusal
@@ -17,6 +19,46 @@ from agtphost.handlers.function import RegisteredFunction
 from agtphost.iagtp import IPayloadAdapter
 
 log = Logger()
+
+MOST_REPORTED = 1_000
+"""Tools that are reported as not listed, each once; further ones are not."""
+
+CARRIED_PATH = re.compile(r"/(?:mcp|a2a|acp)/[^/{}]+")
+"""Paths of EXECUTE that name an upstream, besides ``/``."""
+
+
+class Uncallable(Exception):
+    """A tool cannot be called as it would be listed; the text says why, and what to write."""
+
+
+def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str]) -> CarriedCall:
+    """
+    Find where a payload has the arguments.
+
+    :param given: what ``call_of`` returned for the arguments ``sample``, whose values occur nowhere else.
+    :raises Uncallable: it is no such mapping, or no other arguments could be put in the place of these.
+    """
+    if not isinstance(given, Mapping):
+        raise Uncallable(f"call_of returned {type(given).__name__}; it returns action, payload_type and payload")
+    action, kind, payload = (given.get(name) for name in ("action", "payload_type", "payload"))
+    if not isinstance(action, str) or not action:
+        raise Uncallable(f'call_of returned the action {action!r}; it is a text, such as "shelf.lists.sort"')
+    if kind not in payload_types:
+        raise Uncallable(
+            f"call_of returned the payload_type {kind!r}; choose one of: {', '.join(sorted(payload_types))}"
+        )
+    if isinstance(payload, Mapping):
+        if all(payload.get(name) == value for name, value in sample.items()):
+            constants = {name: value for name, value in payload.items() if name not in sample}
+            return CarriedCall(action=action, payload_type=kind, constants=constants)
+        for member, value in payload.items():
+            if value == sample:
+                constants = {name: other for name, other in payload.items() if name != member}
+                return CarriedCall(action=action, payload_type=kind, constants=constants, member=str(member))
+    raise Uncallable(
+        "call_of returned a payload in which the arguments are not found; return them as the payload, or as one member "
+        "of it"
+    )
 
 
 @implementer(IPayloadAdapter)
@@ -36,6 +78,8 @@ class OperatorAdapter:
         self.name = str(adapter.name)
         self.payload_types = frozenset(adapter.payload_types)
         self._adapter = adapter
+        self._listed: dict[int, tuple[Binding, Binding | None]] = {}
+        self._reported: set[str] = set()
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """What an EXECUTE names; see :class:`agtphost.iagtp.IPayloadAdapter`."""
@@ -47,12 +91,26 @@ class OperatorAdapter:
         return Resolution(binding=self._own(found.binding), input=found.input)
 
     def tools(self) -> Iterable[Binding]:
-        """Its tools; none while it cannot tell them, so that it takes no list of the host along."""
+        """
+        Return its tools, each with the EXECUTE that calls it; none while it cannot tell them.
+
+        A tool of which the adapter does not say how it is called is not listed: it could not be called as listed. A
+        binding that the adapter returns again is the same object here too, by which lists notice what changed.
+        """
         try:
-            return [self._own(tool) for tool in self._adapter.tools()]
+            given = list(self._adapter.tools())
         except Exception:
             log.failure("the payload adapter {name} cannot tell its tools", name=self.name)
             return []
+        # The adapter's binding is kept with its own: an identity is not given to another while it is.
+        known = self._listed
+        self._listed = {id(tool): known.get(id(tool)) or (tool, self._callable(tool)) for tool in given}
+        return [own for _, own in self._listed.values() if own is not None]
+
+    def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The EXECUTE of a tool; see :class:`agtphost.iagtp.IPayloadAdapter`."""
+        assert binding.call is not None
+        return binding.call.parameters(arguments)
 
     def hosted(self) -> Sequence[Mapping[str, object]]:
         """Its entries of the manifest; likewise."""
@@ -61,6 +119,67 @@ class OperatorAdapter:
         except Exception:
             log.failure("the payload adapter {name} cannot tell what it hosts", name=self.name)
             return []
+
+    def _callable(self, tool: Binding) -> Binding | None:
+        """A tool as it is listed; None, and why in the log, where nobody could call it as listed."""
+        try:
+            own = self._own(tool)
+            call = self._call(tool)
+            self._check_path(tool)
+        except Uncallable as error:
+            self._report(tool, str(error))
+            return None
+        except Exception as error:
+            log.failure("the payload adapter {name} cannot tell its tools", name=self.name)
+            self._report(tool, f"{type(error).__name__}: {error}")
+            return None
+        return replace(own, call=call)
+
+    def _report(self, tool: Binding, why: str) -> None:
+        said = f"{tool.name}: {why}"
+        if said in self._reported or len(self._reported) >= MOST_REPORTED:
+            return
+        self._reported.add(said)
+        log.warn(
+            "the payload adapter {name}: its tool {tool} is not listed: {why}",
+            name=self.name,
+            tool=tool.name,
+            why=why,
+        )
+
+    def _call(self, tool: Binding) -> CarriedCall:
+        """
+        Find out how a tool is called: by ``call_of``, or by ``details`` of adapters that were written before it.
+
+        :raises Uncallable: the adapter does not say it in a form that lists can show.
+        """
+        of: Any = getattr(self._adapter, "call_of", None)
+        if of is None:
+            only = next(iter(self.payload_types)) if len(self.payload_types) == 1 else ""
+            action, kind = tool.details.get("action"), tool.details.get("payload_type", only)
+            if not isinstance(action, str) or not action or kind not in self.payload_types:
+                raise Uncallable(
+                    "nothing says which action calls it; give the adapter a method call_of(binding, arguments) that "
+                    'returns {"action": ..., "payload_type": ..., "payload": arguments}'
+                )
+            return CarriedCall(action=action, payload_type=kind)
+        schema = tool.input_schema.schema if tool.input_schema is not None else {}
+        properties = schema.get("properties")
+        names = properties if isinstance(properties, Mapping) and properties else ("sample",)
+        sample = {name: f"agtphost sample of {name}" for name in names}
+        try:
+            given = of(tool, dict(sample))
+        except Exception as error:
+            raise Uncallable(
+                f"call_of raised {type(error).__name__}: {error}; it takes any arguments, and puts them into the "
+                "payload as they are"
+            ) from error
+        return _carried(given, sample, self.payload_types)
+
+    @staticmethod
+    def _check_path(tool: Binding) -> None:
+        if tool.path != "/" and CARRIED_PATH.fullmatch(tool.path) is None:
+            raise Uncallable(f'no EXECUTE has the path {tool.path}; write path="/" in its Binding')
 
     def _own(self, binding: Binding) -> Binding:
         if IBuiltInHandler.providedBy(binding.handler):

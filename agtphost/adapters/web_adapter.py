@@ -124,6 +124,11 @@ class WebAdapter(ABC, Generic[U]):
             for action in self._offered(upstream)
         ]
 
+    def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The EXECUTE of an action: its payload is the arguments, and its path names the upstream."""
+        assert binding.call is not None
+        return binding.call.parameters(arguments)
+
     def hosted(self) -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries: AGTP-API section 8.6."""
         return [

@@ -9,13 +9,14 @@ has no word for is told, and never dropped in silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agtphost.agis.document import Document, Endpoint
 from agtphost.agis.passes.completeness import ACTORS, CAPABILITIES, LONGEST, SURE
 from agtphost.agis.passes.contracts import error_names, resolved
+from agtphost.contract.carried import CarriedCall
 from agtphost.contract.openapi.importing import SUFFIX, Imported, ImportedEndpoint
 from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
 from agtphost.vocabulary import scopes
@@ -289,12 +290,12 @@ def _line(text: str) -> str:
 
 def tools_entry(path: str, tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """
-    The tools of one hosted server as one endpoint: EXECUTE on its path, told apart by what the payload names.
+    The tools of one path as one endpoint: EXECUTE on it, told apart by what the payload names.
 
-    :param tools: as operations of EXECUTE: ``tool``, ``action``, ``payload_type``, ``input_schema``.
+    :param tools: as operations of EXECUTE: ``tool``, ``call``, ``input_schema``.
     """
-    listed = list(tools)
-    server = path.rpartition("/")[2]
+    calls: list[CarriedCall] = [each["call"] for each in tools]
+    server = path.rpartition("/")[2] or "this host"
     return {
         "method": "EXECUTE",
         "path": path,
@@ -312,16 +313,9 @@ def tools_entry(path: str, tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]
             "additionalProperties": False,
             "required": ["action", "payload_type", "payload"],
             "properties": {
-                **{name: {"type": "string", "enum": sorted({each[name] for each in listed})} for name in _SAID},
-                "payload": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["tool", "arguments"],
-                    "properties": {
-                        "tool": {"type": "string", "enum": [each["tool"] for each in listed]},
-                        "arguments": {"type": "object"},
-                    },
-                },
+                "action": {"type": "string", "enum": sorted({call.action for call in calls})},
+                "payload_type": {"type": "string", "enum": sorted({call.payload_type for call in calls})},
+                "payload": _payload(calls),
             },
         },
         "output": {"type": "object"},
@@ -329,7 +323,26 @@ def tools_entry(path: str, tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]
     }
 
 
-_SAID = ("action", "payload_type")
+def _payload(calls: Sequence[CarriedCall]) -> dict[str, Any]:
+    """The schema of the payloads of several tools: closed where each has the arguments in a member of their own."""
+    constants: dict[str, list[Any]] = {}
+    for call in calls:
+        for name, value in call.constants.items():
+            constants.setdefault(name, []).append(value)
+    properties: dict[str, Any] = {
+        name: {"type": "string", "enum": [*dict.fromkeys(values)]}
+        if all(isinstance(each, str) for each in values)
+        else {}
+        for name, values in constants.items()
+    }
+    properties.update((call.member, {"type": "object"}) for call in calls if call.member)
+    required = [name for name in properties if all(name in call.constants or name == call.member for call in calls)]
+    schema: dict[str, Any] = {"type": "object"}
+    if all(call.member for call in calls):
+        schema["additionalProperties"] = False
+    if properties:
+        schema |= {"required": required, "properties": properties}
+    return schema
 
 
 def verbs(entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:

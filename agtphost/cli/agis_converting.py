@@ -134,13 +134,14 @@ def _hosted(source: str, server: str | None, where: Connection) -> tuple[Any, st
     from agtphost.cli.exchange import connected, entries_of, require_success
     from agtphost.cli.target import resolve
     from agtphost.cli.tools import absent
+    from agtphost.client.tools import payload_type_of
 
     target = resolve(where, source)
     until = time.monotonic() + PATIENCE
     with connected(target) as client:
         while True:
             listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
-            tools = [each for each in entries_of(listed, "tools") if each.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+            tools = [each for each in entries_of(listed, "tools") if payload_type_of(each) == MCP_TOOLS]
             if any(server is None or str(each.get("name")).startswith(f"{server}.") for each in tools):
                 break
             told = require_success(client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})).result

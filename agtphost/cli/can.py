@@ -16,13 +16,12 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
+from agtphost.client.tools import ACTION
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.spoken import call as spoken_call
-
-ACTION = "mcp.tools.call"
 
 ANYONE = "anyone"
 """In place of an agent: a caller without a name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,12 +13,20 @@ from agtphost.cli.exchange import ask, called, connected, entries_of, object_of,
 from agtphost.cli.failures import ExitStatus, HostRefused
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_table, visible
-from agtphost.cli.target import resolve
+from agtphost.cli.target import Target, resolve
+from agtphost.client.tools import OTHER_COMMANDS, execute, execute_listed, payload_type_of
 from agtphost.vocabulary.media_types import MCP_TOOLS
+from agtphost.vocabulary.reasons import Reason
 
-ACTION = "mcp.tools.call"
+if TYPE_CHECKING:
+    from agtphost.client.reply import Reply
+    from agtphost.client.sync import Client
+
 APPROVE = "mcp.tools.approve"
 LONGEST_SUMMARY = 70
+
+NO_SUCH_TOOL = (Reason.UNKNOWN_TOOL, Reason.TOOLS_NOT_LISTED, Reason.UNSUPPORTED_PAYLOAD_TYPE)
+"""Reasons by which a host says that no MCP server has a tool, as far as is known."""
 
 
 @click.group()
@@ -41,8 +49,8 @@ def ls(where: Connection, as_json: bool) -> None:
     with connected(target) as client:
         listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
         described = None if as_json else client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
-    # Actions of A2A agents and ACP servers are listed beside the tools, but are not called as tools are.
-    listed = [tool for tool in entries_of(listed, "tools") if tool.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+    # Actions of A2A agents and ACP servers are listed beside the tools, and have commands of their own.
+    listed = [tool for tool in entries_of(listed, "tools") if payload_type_of(tool) not in OTHER_COMMANDS]
     if as_json:
         print_json(listed)
         return
@@ -181,19 +189,27 @@ def call(
     """
     arguments = parameters(words, param_file)
     target = resolve(where)
-    execute = {
-        "action": ACTION,
-        "payload_type": MCP_TOOLS,
-        "payload": {"tool": name, "arguments": arguments},
-    }
     options = request.keywords()
     with connected(target) as client:
-        reply = called(client, target, "EXECUTE", "/", execute, stream=request.follow(as_json), **options)
+        input = execute(name, arguments)
+        reply = called(client, target, "EXECUTE", "/", input, stream=request.follow(as_json), **options)
+        listed = _of_another_adapter(client, target, name) if _is_unknown(reply) else None
+        if listed is not None:
+            input, path = execute_listed(listed, arguments), str(listed.get("path", "/"))
+            reply = called(client, target, "EXECUTE", path, input, stream=request.follow(as_json), **options)
     require_success(reply)
     verified = False
     if target.keys and not no_verify:
         verify(reply, target.keys)
         verified = True
+    if listed is not None:
+        # What the tool of another payload adapter returns has the form that its package gave it.
+        if as_json:
+            print_json({"result": reply.result, "audit_id": reply.audit_id, "verified": verified})
+        else:
+            print_document(reply.result)
+            click.echo(_proof(reply.audit_id, verified, no_verify), err=True)
+        return
     result = result_of(reply)
     if result.get("resultType") in ("input_required", "task"):
         print_json({**result, "audit_id": reply.audit_id, "verified": verified})
@@ -208,6 +224,18 @@ def call(
         if as_json:
             raise click.exceptions.Exit(int(ExitStatus.REFUSED))
         raise HostRefused(f"the tool {name} reports an error")
+
+
+def _is_unknown(reply: Reply) -> bool:
+    """Whether the host knows no tool of an MCP server by that name."""
+    return not reply.ok and reply.reason in NO_SUCH_TOOL
+
+
+def _of_another_adapter(client: Client, target: Target, name: str) -> Mapping[str, Any] | None:
+    """The entry of a tool that is of no MCP server, but of a payload adapter of the host's; None for no such tool."""
+    reply = client.call(target.uri, "DISCOVER", "/tools")
+    listed = entries_of(reply.result, "tools") if reply.ok else []
+    return next((each for each in listed if each.get("name") == name and payload_type_of(each) != MCP_TOOLS), None)
 
 
 def _proof(audit_id: str | None, verified: bool, no_verify: bool) -> str:

@@ -10,9 +10,13 @@ from agtphost.client.errors import ProtocolBroken, ToolFailed
 from agtphost.client.reply import SHORT, Reply
 from agtphost.client.terminal import escape
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.media_types import MCP_TOOLS
+from agtphost.vocabulary.media_types import A2A, ACP_RUN, MCP_TOOLS
 
 ACTION = "mcp.tools.call"
+"""The action of the tools of MCP servers, which these calls are for (core v08 appendix D)."""
+
+OTHER_COMMANDS = frozenset({A2A, ACP_RUN})
+"""Payload types of what lists have beside tools: A2A agents and ACP servers, which have commands of their own."""
 
 _SHOWN = 60
 """Characters of a text in a repr."""
@@ -128,9 +132,30 @@ def execute(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"action": ACTION, "payload_type": MCP_TOOLS, "payload": {"tool": tool, "arguments": dict(arguments)}}
 
 
+def payload_type_of(entry: Mapping[str, Any]) -> str:
+    """
+    Return the payload type by which a listed tool is called.
+
+    A host of another maker may list tools in MCP's own shape alone (AGTP-API section 5.8.4): these are MCP's.
+    """
+    return str(entry.get("payload_type", MCP_TOOLS))
+
+
+def execute_listed(entry: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the EXECUTE that calls a listed tool, as its entry in ``DISCOVER /tools`` says."""
+    if "arguments_member" not in entry and payload_type_of(entry) == MCP_TOOLS:
+        return execute(str(entry.get("name", "")), arguments)
+    constants, member = entry.get("payload"), entry.get("arguments_member")
+    given = {member: dict(arguments)} if isinstance(member, str) and member else arguments
+    payload = {**(constants if isinstance(constants, dict) else {}), **given}
+    return {"action": entry["action"], "payload_type": payload_type_of(entry), "payload": payload}
+
+
 def tools_of(reply: Reply) -> list[Tool]:
     """
-    The tools in the answer to ``DISCOVER /tools``; actions of A2A agents and ACP servers, listed beside, are no tools.
+    Return the tools of MCP servers in the answer to ``DISCOVER /tools``.
+
+    Actions of A2A agents and ACP servers and tools of other payload adapters, listed beside, are called by EXECUTE.
 
     :raises CallRefused: if the host does not list them.
     :raises ProtocolBroken: if it lists something else.
@@ -138,7 +163,7 @@ def tools_of(reply: Reply) -> list[Tool]:
     listed = reply.raise_for_status().result
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise ProtocolBroken("The host's list of tools is none.", "Is this an AGTP host of the same version?")
-    return [_tool(entry) for entry in listed if entry.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+    return [_tool(entry) for entry in listed if payload_type_of(entry) == MCP_TOOLS]
 
 
 def _tool(entry: Mapping[str, Any]) -> Tool:

@@ -118,9 +118,16 @@ class Tool:
 
     def body(self, arguments: object = None, **parameters: object) -> dict[str, object]:
         """An EXECUTE of it."""
+        chosen = self.arguments if arguments is None else arguments
+        payload: object = {"tool": self.name, "arguments": chosen}
+        constants = self.entry.get("payload", {})
+        if self.entry.get("arguments_member"):
+            payload = {**constants, str(self.entry["arguments_member"]): chosen}
+        elif "payload_type" in self.entry:
+            payload = {**constants, **chosen} if isinstance(chosen, dict) else chosen
         given = {
             "action": self.action,
-            "payload_type": MCP_TOOLS,
-            "payload": {"tool": self.name, "arguments": self.arguments if arguments is None else arguments},
+            "payload_type": self.entry.get("payload_type", MCP_TOOLS),
+            "payload": payload,
         }
         return enveloped("EXECUTE", {**given, **parameters})

@@ -12,6 +12,7 @@ from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
+    from agtphost.contract.carried import CarriedCall
     from agtphost.contract.schemas import CompiledSchema
     from agtphost.handlers.built_in import IBuiltInHandler
     from agtphost.handlers.interface import IHandler
@@ -137,6 +138,9 @@ class Binding:
 
     headers: tuple[tuple[str, str], ...] = ()
     """Response header fields of every answer, success or failure: ``AGTP-Endpoint-Warning``."""
+
+    call: CarriedCall | None = None
+    """The EXECUTE that calls it, of a hosted tool; None where method and path call it."""
 
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members for the binding's record, such as the MCP server and tool."""

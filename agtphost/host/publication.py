@@ -29,6 +29,7 @@ from agtphost.identity.kept_forms import STEP, Item, Keeper, Kept, item, kept, t
 from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import signing
+from agtphost.methods.execution import called_by
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
@@ -388,7 +389,7 @@ def _definitions(tools: Sequence[Binding], path: str) -> str:
             tool.description,
             list(tool.required_scopes),
             tool.min_assurance.label,
-            str(tool.details.get("definition_digest", "")) or dict(tool.details),
+            str(tool.details.get("definition_digest", "")) or {**tool.details, **called_by(tool)},
         ]
         for tool in tools
         if tool.path == path

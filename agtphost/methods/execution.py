@@ -13,7 +13,7 @@ and schema are what the later gates check, before any payload handler runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +25,6 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.reasons import Reason
-
-TOOL_ACTION = "mcp.tools.call"
-"""The action that calls a hosted tool (core v08 appendix D)."""
 
 FLOOR = Assurance.HEADER
 """What EXECUTE itself asks of a caller, before its action asks for more."""
@@ -51,6 +48,31 @@ def may_execute(context: BuiltInContext) -> bool:
     """Return whether the caller, as lists take it, is known well enough to call any tool."""
     known = context.assurance if context.invocation is None else context.invocation.exchange.listed.assurance
     return bool(known >= FLOOR)
+
+
+def arguments_of(tool: Binding) -> Mapping[str, Any]:
+    """Return the JSON Schema of a tool's arguments: as its server wrote it, or what they are checked against."""
+    listed: Mapping[str, Any] | None = tool.details.get("input_schema")
+    if listed is None:
+        listed = tool.input_schema.schema if tool.input_schema is not None else {"type": "object"}
+    return listed
+
+
+def called_by(tool: Binding) -> dict[str, Any]:
+    """
+    Return what lists say of how a tool is called: ``action``, ``payload_type`` and the members of its payload.
+
+    ``payload`` has the members that are the same in each call, and ``arguments_member`` names the one that takes the
+    arguments; without it, the arguments are members of the payload themselves.
+    """
+    if tool.call is None:
+        return {}
+    found: dict[str, Any] = {"action": tool.call.action, "payload_type": tool.call.payload_type}
+    if tool.call.constants:
+        found["payload"] = dict(tool.call.constants)
+    if tool.call.member:
+        found["arguments_member"] = tool.call.member
+    return found
 
 
 @implementer(IBuiltInHandler)

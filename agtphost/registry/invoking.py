@@ -23,7 +23,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.registry.catalogue import Cards, Target, TargetOperation
-from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -41,12 +41,6 @@ OWN = frozenset(
 
 PASSED_ON = frozenset({"retry-after"})
 """Fields of a refusal that hold for whoever asked for the call as well."""
-
-_MCP_CALL = "mcp.tools.call"
-_ACTIONS: Mapping[str, tuple[str, str]] = {
-    "a2a": ("a2a_action", media_types.A2A),
-    "acp": ("acp_action", media_types.ACP_RUN),
-}
 
 
 class Elsewhere(Protocol):
@@ -214,22 +208,8 @@ def call_of(target: Target, binding: Binding, given: Mapping[str, Any]) -> tuple
 
     :raises Refusal: a member that stands in the path is missing.
     """
-    if target.kind == "mcp":
-        payload = {"tool": str(binding.extra.get("mcp_tool", "")), "arguments": dict(given)}
-        asked = {"action": _MCP_CALL, "payload_type": media_types.MCP_TOOLS, "payload": payload}
-        return "EXECUTE", f"/mcp/{target.name}", asked
-    if target.kind in _ACTIONS:
-        member, payload_type = _ACTIONS[target.kind]
-        action = str(binding.extra.get(member, ""))
-        return (
-            "EXECUTE",
-            f"/{target.kind}/{target.name}",
-            {
-                "action": action,
-                "payload_type": payload_type,
-                "payload": dict(given),
-            },
-        )
+    if binding.call is not None:
+        return "EXECUTE", binding.path, binding.call.parameters(given)
     template = parse_template(binding.path)
     rest, segments, names = dict(given), [], iter(template.parameters)
     for segment in template.segments:

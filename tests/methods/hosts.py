@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import succeed
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.carried import CarriedCall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
@@ -30,6 +32,7 @@ class Toolbox:
 
     def __init__(self, *tools: Binding) -> None:
         self.bound = tools
+        self._with_calls: dict[int, tuple[Binding, Binding]] = {}
         self.resolved: list[tuple[str, Any, str | None]] = []
         self.state = "ready"
 
@@ -41,7 +44,24 @@ class Toolbox:
         raise Refusal(ForeignReason("tool-unknown", Status.UNPROCESSABLE), "No such tool.")
 
     def tools(self) -> Iterable[Binding]:
-        return self.bound
+        return [self._called(tool) for tool in self.bound]
+
+    def _called(self, tool: Binding) -> Binding:
+        """The tool with the EXECUTE that calls it: the same object each time, as an adapter's is."""
+        if tool.call is not None:
+            return tool
+        known = self._with_calls.get(id(tool))
+        if known is None or known[0] is not tool:
+            call = CarriedCall(
+                action="mcp.tools.call", payload_type=MCP, constants={"tool": tool.name}, member="arguments"
+            )
+            known = self._with_calls[id(tool)] = tool, replace(tool, call=call)
+        return known[1]
+
+    def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        call = self._called(binding).call
+        assert call is not None
+        return call.parameters(arguments)
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         return []

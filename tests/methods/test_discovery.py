@@ -194,7 +194,12 @@ def test_a_tool_is_listed_with_what_calling_it_needs() -> None:
         "description": "",
         "required_scopes": ["mcp:tools:execute"],
         "min_assurance": "certificate",
+        "path": "/",
         "action": "mcp.tools.call",
+        "payload_type": "application/vnd.mcp.tools+json",
+        "payload": {"tool": "files.read"},
+        "arguments_member": "arguments",
+        "input_schema": {"type": "object"},
         "inputSchema": {"type": "object"},
     }
     methods = body_of(host.ask("DISCOVER", "/methods", certificate=AS_CALLER))
@@ -206,6 +211,8 @@ def test_a_tool_is_listed_with_what_calling_it_needs() -> None:
         "tool": "files.read",
         "action": "mcp.tools.call",
         "payload_type": MCP,
+        "payload": {"tool": "files.read"},
+        "arguments_member": "arguments",
     } in methods
 
 

@@ -102,7 +102,7 @@ def test_a_tool_is_an_execute_of_its_server() -> None:
     bodies = operation["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
     first = document["components"]["schemas"][bodies[0]["$ref"].rpartition("/")[2]]
     assert first["properties"]["action"]["const"] == "mcp.tools.call"
-    assert first["properties"]["payload"]["properties"]["tool"]["const"] == "read"
+    assert first["properties"]["payload"]["properties"]["tool"]["const"] == "files.read"
     arguments = document["components"]["schemas"]["EXECUTE_mcp_files_read_arguments"]
     assert arguments["properties"]["path"]["$ref"] == "#/components/schemas/EXECUTE_mcp_files_read_arguments/$defs/p"
     assert len(bodies) == 2 and len(operation["x-agtp"]) == 2

@@ -128,6 +128,8 @@ def test_an_adapter_carries(host: Host) -> None:
     assert sorting.returncode == 0, sorting.stdout + sorting.stderr
     assert re.search(r'"titles": \[\s*"Emma",\s*"Persuasion"\s*\]', sorting.stdout)
     assert "shelf-lists.sort" in host.agtp("call", "-", "DISCOVER", "/tools", "--json").stdout
+    by_name = host.agtp_json("tools", "call", "shelf-lists.sort", 'titles:=["Persuasion", "Emma"]')
+    assert by_name["result"] == {"titles": ["Emma", "Persuasion"]}
     for action, payload, said in (
         ("shelf.lists.sort", '{"titles": 7}', "titles"),
         ("shelf.lists.burn", "{}", "Use shelf.lists.sort"),

@@ -10,7 +10,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.adapters import precedence
-from agtphost.adapters.mcp.bindings import ToolCall, standing_in, unlisted_binding
+from agtphost.adapters.mcp.bindings import CALL, ToolCall, standing_in, unlisted_binding
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated, unknown_server
@@ -27,7 +27,6 @@ from agtphost.upstream.supervision import State
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.reasons import Reason
 
-CALL = "mcp.tools.call"
 LIST = "mcp.tools.list"
 
 SILENT = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState"})
@@ -136,6 +135,11 @@ class McpAdapter:
             if server.state in (State.UP, State.IDLE)
             for binding in server.catalogue.bindings.values()
         ]
+
+    def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The EXECUTE of a tool; see :class:`agtphost.iagtp.IPayloadAdapter`."""
+        assert binding.call is not None
+        return binding.call.parameters(arguments)
 
     def hosted(self) -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6): nothing that changes with every call."""

@@ -17,13 +17,18 @@ from agtphost.adapters.mcp.tools import Tool
 from agtphost.adapters.mcp.tracing import linked, request_span, tool_failed
 from agtphost.config.upstreams import MCPServerSection, Override, ToolOverride
 from agtphost.contract.binding import Binding
+from agtphost.contract.carried import CarriedCall
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.tracing import around
 from agtphost.upstream.failures import RulesUnmatched
+from agtphost.vocabulary import media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
+
+CALL = "mcp.tools.call"
+"""The action that calls a tool (core v08 appendix D)."""
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -241,6 +246,13 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     operator_says_harmless = override is not None and override.impact == "informational"
     return replace(
         unlisted_binding(server, tool.name),
+        call=CarriedCall(
+            action=CALL,
+            payload_type=media_types.MCP_TOOLS,
+            # With its server's name: a tool may be called as another server is.
+            constants={"tool": f"{settings.name}.{tool.name}"},
+            member="arguments",
+        ),
         handler=ToolCall(server, tool.name, output=tool.output if settings.validate_output else None, listed=True),
         description=str(tool.definition.get("description") or ""),
         input_schema=tool.schema,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agtphost.contract.carried import CarriedCall
 from agtphost.contract.openapi import answers
 from agtphost.contract.openapi.placing import BODILESS, Place, Verbs, naming
 from agtphost.contract.schema_rules import self_contained
@@ -94,15 +95,18 @@ class Operations:
         """
         One hosted tool: those of one server share its path, and are told apart by what their payload names.
 
-        :param tool: an endpoint of EXECUTE whose input is the tool's, with ``tool``, ``action`` and ``payload_type``.
+        :param tool: an endpoint of EXECUTE whose input is the tool's, with ``tool`` and ``call``, a
+            :class:`agtphost.contract.carried.CarriedCall`.
         """
         path = prefix + tool["path"]
         taken = self._at.setdefault(path, {})
         operation = taken.setdefault("post", _Operation(place=Place("post", named=True), path=path))
         identifier = self._identifier("EXECUTE", f"{path}/{tool['tool']}")
         arguments = f"{identifier}_arguments"
-        self.schemas[arguments] = moved(self_contained(tool["input_schema"]), arguments)
-        self._join(operation, tool, identifier, _carrying(tool, {"$ref": f"#/components/schemas/{arguments}"}))
+        call: CarriedCall = tool["call"]
+        self.schemas[arguments] = moved(self_contained(call.arguments_schema(tool["input_schema"])), arguments)
+        body = call.parameters_schema({"$ref": f"#/components/schemas/{arguments}"})
+        self._join(operation, tool, identifier, body)
 
     def _join(
         self, operation: _Operation, endpoint: Mapping[str, Any], identifier: str, body: dict[str, Any] | None = None
@@ -229,21 +233,6 @@ class Operations:
         schema.pop("$defs", None)
         schema.pop("$schema", None)
         return schema, needed
-
-
-def _carrying(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of an EXECUTE that calls a tool (core v08 section 8.1)."""
-    payload = {"tool": {"type": "string", "const": tool["tool"]}, "arguments": dict(arguments)}
-    members = {
-        **{name: {"type": "string", "const": tool[name]} for name in ("action", "payload_type")},
-        "payload": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": list(payload),
-            "properties": payload,
-        },
-    }
-    return {"type": "object", "additionalProperties": False, "required": list(members), "properties": members}
 
 
 def _tag(endpoint: Mapping[str, Any]) -> str:

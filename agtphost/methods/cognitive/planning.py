@@ -23,7 +23,6 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.query import Corpus, asked, text_of, words_of
 from agtphost.methods.cognitive.relevance import Question
-from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.reasons import Reason
 
@@ -341,11 +340,6 @@ def _step(candidate: Candidate, draft: Draft, numbers: Mapping[int, int], known:
         "idempotent": binding.idempotent,
         "estimate": {"calls": 1, "seconds_at_most": binding.timeout},
     }
-    if binding.name:
-        carried = binding.details.get("payload_type")
-        step["parameters"] = {
-            "action": binding.details.get("action") or "mcp.tools.call",
-            "payload_type": carried or media_types.MCP_TOOLS,
-            "payload": arguments if carried else {"tool": binding.name, "arguments": arguments},
-        }
+    if binding.call is not None:
+        step["parameters"] = binding.call.parameters(arguments)
     return step

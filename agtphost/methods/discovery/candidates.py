@@ -359,5 +359,5 @@ def shown(candidate: Candidate) -> dict[str, Any]:
         "min_assurance": thing.min_assurance.label,
     }
     if candidate.kind == "tool":
-        entry["action"] = thing.details.get("action", execution.TOOL_ACTION)
+        entry |= execution.called_by(thing)
     return entry

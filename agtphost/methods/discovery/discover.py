@@ -313,8 +313,7 @@ def tool_method(tool: Binding) -> dict[str, Any]:
         "description": tool.description,
         "tier": tool.tier,
         "tool": tool.name,
-        "action": tool.details.get("action") or execution.TOOL_ACTION,
-        "payload_type": tool.details.get("payload_type", media_types.MCP_TOOLS),
+        **execution.called_by(tool),
     }
 
 
@@ -325,7 +324,10 @@ def tool_entry(tool: Binding) -> dict[str, Any]:
         "description": tool.description,
         "required_scopes": list(tool.required_scopes),
         "min_assurance": tool.min_assurance.label,
+        "path": tool.path,
+        "input_schema": execution.arguments_of(tool),
         **tool.details,
+        **execution.called_by(tool),
     }
 
 

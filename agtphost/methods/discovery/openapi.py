@@ -173,9 +173,8 @@ def tool_operation(tool: Binding, catalog: Catalog) -> dict[str, Any]:
         **project_binding(tool, catalog),
         "tool": tool.name.partition(".")[2] or tool.name,
         "description": tool.description or tool.name,
-        "input_schema": tool.details.get("input_schema", {"type": "object"}),
+        "input_schema": execution.arguments_of(tool),
         "output_schema": {"type": "object"},
-        "action": tool.details.get("action") or execution.TOOL_ACTION,
-        "payload_type": tool.details.get("payload_type", media_types.MCP_TOOLS),
+        "call": tool.call,
         **({"approval": "required"} if tool.approval else {}),
     }

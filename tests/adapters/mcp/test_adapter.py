@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred
 from zope.interface.verify import verifyObject
 
 from agtphost.adapters.mcp import McpAdapter, McpServer
-from agtphost.adapters.mcp.adapter import CALL, LIST
+from agtphost.adapters.mcp.adapter import LIST
+from agtphost.adapters.mcp.bindings import CALL
 from agtphost.adapters.mcp.versions import NegotiationFailed
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from agtphost.errors import NamingRefusal, Refusal

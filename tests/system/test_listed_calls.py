@@ -1,0 +1,303 @@
+"""What lists say of tools can be called as listed: of plugin adapters, MCP servers and A2A agents, on every surface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from agtphost.client.sync import Client
+from agtphost.client.tools import execute_listed
+from tests.adapters.a2a.test_sdk import SCRIPT
+from tests.adapters.peers import python
+from tests.system.hosting import Host, running, sample, until
+
+PLUGINS = '''
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.schemas import compile_schema
+from agtphost.errors import Refusal
+from agtphost.iagtp import IHandler, IPayloadAdapter
+from agtphost.vocabulary.reasons import ForeignReason
+from agtphost.vocabulary.status import Status
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["titles"],
+    "properties": {"titles": {"type": "array", "items": {"type": "string"}}},
+}
+
+
+@implementer(IHandler)
+class Sorting:
+    kind = "sorting"
+
+    def handle(self, context):
+        return {"titles": sorted(context.input["titles"])}
+
+
+class Carrying:
+    """One tool, SHELF.sort; a subclass says where its payload has the arguments."""
+
+    details = {}
+
+    def __init__(self, settings):
+        self.payload_types = frozenset({f"application/vnd.{self.name}+json"})
+        self.binding = Binding(
+            method="EXECUTE",
+            path=self.path if hasattr(self, "path") else "/",
+            name=f"{self.name}.sort",
+            handler=Sorting(),
+            tier="B",
+            description=f"Sorts the titles of the {self.name} catalogue.",
+            input_schema=compile_schema(SCHEMA, role="input"),
+            state_changing=False,
+            details=self.details,
+        )
+
+    def resolve(self, action, payload, server):
+        try:
+            assert action == f"{self.name}.lists.sort"
+            return Resolution(binding=self.binding, input=self.arguments(payload))
+        except (AssertionError, KeyError) as error:
+            raise Refusal(ForeignReason("unknown-action", Status.UNPROCESSABLE), f"No: {error!r}.", remedy="No.")
+
+    def arguments(self, payload):
+        return payload
+
+    def tools(self):
+        return [self.binding]
+
+    def hosted(self):
+        return [{"protocol": self.name.upper(), "method": "EXECUTE", "path": "/", "name": self.name}]
+
+
+class Named(Carrying):
+    def call_of(self, binding, arguments):
+        return {
+            "action": f"{self.name}.lists.sort",
+            "payload_type": f"application/vnd.{self.name}+json",
+            "payload": self.payload(arguments),
+        }
+
+
+@implementer(IPayloadAdapter)
+class Whole(Named):
+    name = "whole"
+
+    def payload(self, arguments):
+        return {"titles": arguments["titles"]}
+
+
+@implementer(IPayloadAdapter)
+class Member(Named):
+    name = "member"
+
+    def payload(self, arguments):
+        return {"operation": "sort", "input": arguments}
+
+    def arguments(self, payload):
+        assert payload["operation"] == "sort"
+        return payload["input"]
+
+
+@implementer(IPayloadAdapter)
+class Merged(Named):
+    name = "merged"
+
+    def payload(self, arguments):
+        return {"operation": "sort", **arguments}
+
+    def arguments(self, payload):
+        assert payload["operation"] == "sort"
+        return {name: value for name, value in payload.items() if name != "operation"}
+
+
+@implementer(IPayloadAdapter)
+class Older(Carrying):
+    name = "older"
+    details = {"action": "older.lists.sort"}
+
+
+@implementer(IPayloadAdapter)
+class Silent(Carrying):
+    name = "silent"
+
+
+@implementer(IPayloadAdapter)
+class Opaque(Named):
+    name = "opaque"
+
+    def payload(self, arguments):
+        return ",".join(arguments["titles"])
+
+
+@implementer(IPayloadAdapter)
+class Astray(Whole):
+    name = "astray"
+    path = "/astray"
+'''
+
+CALLABLE = ("whole", "member", "merged", "older")
+UNCALLABLE = {
+    "silent": "give the adapter a method call_of(binding, arguments)",
+    "opaque": "return them as the payload, or as one member of it",
+    "astray": 'write path="/" in its Binding',
+}
+
+AGENT = """
+[[a2a.agent]]
+name = "helper"
+url = "http://127.0.0.1:{upstream}"
+scopes = ["mcp:tools:execute"]
+timeout = 10
+
+[registry]
+"""
+
+TITLES = {"titles": ["Persuasion", "Emma"]}
+MESSAGE = {"message": {"parts": [{"text": "echo as listed"}]}}
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    **{f"{name}.sort": TITLES for name in CALLABLE},
+    "files.list_files": {},
+    "helper.a2a.message.send": MESSAGE,
+    "helper.a2a.tasks.list": {},
+    "helper.a2a.card.get": {},
+}
+"""One call of each kind of tool: what is listed is called with these."""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """The sample host with seven plugin adapters, its MCP server and an A2A agent of the official SDK."""
+    directory = tmp_path_factory.mktemp("listed")
+    packages = directory / "packages"
+    made = packages / "carriers-1.0.dist-info"
+    made.mkdir(parents=True)
+    (packages / "carriers.py").write_text(PLUGINS)
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: carriers\nVersion: 1.0\n")
+    names = [*CALLABLE, *UNCALLABLE]
+    points = "".join(f"{name} = carriers:{name.capitalize()}\n" for name in names)
+    (made / "entry_points.txt").write_text(f"[agtphost.plugins]\n{points}")
+    adapters = "".join(f'\n[[adapter]]\nplugin = "{name}"\n' for name in names)
+    with python(SCRIPT, "jsonrpc") as upstream:
+        config = sample(directory, eager=True, append=AGENT.format(upstream=upstream) + adapters)
+        with running(config, environ={"PYTHONPATH": str(packages)}) as host:
+            with asking(host) as client:
+                until(lambda: {"files.list_files", "helper.a2a.message.send"} <= {*tools(client, host.uri)})
+            yield host
+
+
+def asking(host: Host) -> Client:
+    demo = host.state / "agents" / "demo"
+    return Client(trust=host.state / "ca.pem", cert=demo / "agent.pem", key=demo / "agent.key")
+
+
+def tools(client: Client, uri: str) -> dict[str, dict[str, Any]]:
+    """The entries of ``DISCOVER /tools`` by name."""
+    return {each["name"]: each for each in client.call(uri, "DISCOVER", "/tools").result}
+
+
+def succeeds(client: Client, host: Host, where: str, path: str, parameters: Mapping[str, Any]) -> None:
+    """One EXECUTE, which is answered by what was meant."""
+    reply = client.call(host.uri, "EXECUTE", path, parameters)
+    assert reply.status == 200, f"{where}: {parameters}: {reply.body!r}"
+    if "titles" in json.dumps(parameters):
+        assert reply.result == {"titles": ["Emma", "Persuasion"]}, f"{where}: {reply.result}"
+
+
+def test_what_discover_lists_is_called_as_listed(host: Host) -> None:
+    """DISCOVER /tools, /methods and a search: the same tools, each called with what its entry says."""
+    with asking(host) as client:
+        listed = tools(client, host.uri)
+        methods = {
+            each["tool"]: each for each in client.call(host.uri, "DISCOVER", "/methods").result if "tool" in each
+        }
+        assert {*listed} == {*methods} >= {*ARGUMENTS}
+        assert not {name for name in listed if name.partition(".")[0] in UNCALLABLE}
+        for name, arguments in ARGUMENTS.items():
+            for where, entry in (("tools", listed[name]), ("methods", {**methods[name], "name": name})):
+                succeeds(client, host, f"{where} {name}", entry["path"], execute_listed(entry, arguments))
+        for name in CALLABLE:
+            asked = {"criteria": f"sorts the titles of the {name} catalogue", "filter": {"kinds": ["tool"]}}
+            found = {each["name"]: each for each in client.call(host.uri, "DISCOVER", "/", asked).result["results"]}
+            entry = found[f"{name}.sort"]
+            succeeds(client, host, f"search {name}", entry["path"], execute_listed(entry, TITLES))
+
+
+def test_what_is_not_callable_is_not_listed_and_the_log_says_why(host: Host) -> None:
+    """Once for each, however often lists are asked for; the log says what to write."""
+    with asking(host) as client:
+        for _ in range(3):
+            tools(client, host.uri)
+    for name, cure in UNCALLABLE.items():
+        said = [line for line in host.lines if f"its tool {name}.sort is not listed" in line]
+        assert len(said) == 1 and cure in said[0], (name, said)
+
+
+def test_what_plan_writes_is_sent_verbatim(host: Host) -> None:
+    """The parameters of each step are those of its EXECUTE."""
+    with asking(host) as client:
+        for name in CALLABLE:
+            goal = {"wish": f"Sort the titles of the {name} catalogue", **TITLES}
+            reply = client.call(host.uri, "PLAN", "/", {"goal": goal})
+            assert reply.ok, reply.body
+            steps = [each for each in reply.result["ordered_steps"] if name in each["description"]]
+            assert steps, reply.result
+            succeeds(client, host, f"plan {name}", steps[0]["path"], steps[0]["parameters"])
+
+
+def test_what_openapi_describes_is_what_is_called(host: Host) -> None:
+    """A request that follows the schema of a tool is answered, and one of another tool's action does not follow it."""
+    with asking(host) as client:
+        document = client.call(host.uri, "DISCOVER", "/methods", {"format": "openapi"}).body
+        document = json.loads(document) if isinstance(document, bytes) else document
+        listed = tools(client, host.uri)
+        schemas = document["components"]["schemas"]
+        for name, arguments in ARGUMENTS.items():
+            entry = listed[name]
+            parameters = execute_listed(entry, arguments)
+            schema = {"$ref": f"#/components/schemas/{described(schemas, entry)}", "components": {"schemas": schemas}}
+            faults = [error.message for error in Draft202012Validator(schema).iter_errors(parameters)]
+            assert not faults, (name, faults)
+            assert not Draft202012Validator(schema).is_valid({**parameters, "action": "another.action"})
+
+
+def described(schemas: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """The component that describes the body which calls a listed tool."""
+    found = [
+        name
+        for name, schema in schemas.items()
+        if schema.get("properties", {}).get("action", {}).get("const") == entry["action"]
+        and ("tool" not in entry.get("payload", {}) or entry["payload"]["tool"] in json.dumps(schema))
+    ]
+    assert len(found) == 1, (entry["name"], found)
+    return found[0]
+
+
+def test_what_cards_offer_is_called_by_its_card(host: Host) -> None:
+    """EXECUTE /cards/ID makes the same call."""
+    with asking(host) as client:
+        for name in CALLABLE:
+            asked = {"action": "sort", "parameters": TITLES}
+            reply = client.call(host.uri, "EXECUTE", f"/cards/{name}:{name}", asked)
+            assert reply.ok and reply.result == {"titles": ["Emma", "Persuasion"]}, (name, reply.body)
+
+
+def test_what_agtp_tools_ls_lists_agtp_tools_call_calls(host: Host) -> None:
+    """Tools of plugins among them; what is unknown is refused as ever."""
+    listed = {each["name"]: each for each in host.agtp_json("tools", "ls")}
+    assert {*CALLABLE, "files"} <= {name.partition(".")[0] for name in listed}
+    assert "helper.a2a.message.send" not in listed
+    with asking(host) as client:
+        for name in (f"{each}.sort" for each in CALLABLE):
+            succeeds(client, host, f"ls {name}", listed[name]["path"], execute_listed(listed[name], TITLES))
+    called = host.agtp_json("tools", "call", "merged.sort", f"titles:={json.dumps(TITLES['titles'])}")
+    assert called["result"] == {"titles": ["Emma", "Persuasion"]} and called["verified"], called
+    unknown = host.agtp("tools", "call", "silent.sort")
+    assert unknown.returncode == 1 and "unknown-tool" in unknown.stdout + unknown.stderr
