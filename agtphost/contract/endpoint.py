@@ -38,6 +38,9 @@ class HandlerReference:
     blocking: bool = False
     """Whether the function waits or computes for long, and so runs in a thread of its own."""
 
+    asyncio: bool = False
+    """Whether the function is one of asyncio, and so runs on an event loop of asyncio, in a thread of its own."""
+
     plugin: str = ""
     """The plugin whose ``handle`` is the function, in place of a dotted path."""
 

@@ -14,6 +14,9 @@ from agtphost.vocabulary.tomltext import Location
 
 FORM = '[handler] with type = "registered_function" and function'
 
+WHERE: Mapping[str, str] = {"blocking": "in a thread", "asyncio": "on an event loop of asyncio"}
+"""Members that say where a function runs that cannot run in the reactor's thread."""
+
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
 
 Say = Callable[[Location, str, str], None]
@@ -39,7 +42,7 @@ def read_handler(
     """
     kind = block.get("type")
     if kind == PLUGIN:
-        members(block, ("type", "plugin", "settings", "blocking"), ("plugin",), ("handler",))
+        members(block, ("type", "plugin", "settings", *WHERE), ("plugin",), ("handler",))
         return _plugin(block, say)
     if kind not in HANDLER_TYPES:
         given = f"{str(kind)[:40]!r} is not supported" if kind else "is missing"
@@ -52,8 +55,8 @@ def read_handler(
     if kind == "external_service":
         members(block, service.MEMBERS, ("url", "method"), ("handler",))
         return _service(block, errors, schema, say)
-    members(block, ("type", "function", "blocking"), ("function",), ("handler",))
-    return HandlerReference(type=kind, function=_function(block, say), blocking=_blocking(block, say))
+    members(block, ("type", "function", *WHERE), ("function",), ("handler",))
+    return HandlerReference(type=kind, function=_function(block, say), **_where(block, say))
 
 
 def _function(block: Mapping[str, Any], say: Say) -> str:
@@ -75,16 +78,22 @@ def _plugin(block: Mapping[str, Any], say: Say) -> HandlerReference:
     if not isinstance(settings, Mapping):
         say(("handler", "settings"), "handler.settings is not a table", "write [handler.settings]")
         settings = {}
-    return HandlerReference(
-        type="registered_function", plugin=str(name), settings=settings, blocking=_blocking(block, say)
-    )
+    return HandlerReference(type="registered_function", plugin=str(name), settings=settings, **_where(block, say))
 
 
-def _blocking(block: Mapping[str, Any], say: Say) -> bool:
-    blocking = block.get("blocking", False)
-    if not isinstance(blocking, bool):
-        say(("handler", "blocking"), "handler.blocking is not true or false", "true runs it in a thread")
-    return blocking is True
+def _where(block: Mapping[str, Any], say: Say) -> dict[str, bool]:
+    """Where the function runs, by :data:`WHERE`: in the reactor's thread, unless one of them is true."""
+    for name, meaning in WHERE.items():
+        if not isinstance(block.get(name, False), bool):
+            say(("handler", name), f"handler.{name} is not true or false", f"true runs it {meaning}")
+    found = {name: block.get(name) is True for name in WHERE}
+    if all(found.values()):
+        say(
+            ("handler", "asyncio"),
+            "handler.blocking and handler.asyncio are both true",
+            "write blocking for a function that waits in a thread, asyncio for a coroutine of asyncio",
+        )
+    return found
 
 
 def _recipe(block: Mapping[str, Any], say: Say) -> str:

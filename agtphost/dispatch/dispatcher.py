@@ -7,9 +7,9 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import CoroutineType
-from typing import Any, cast
+from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -40,7 +40,7 @@ from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no
 from agtphost.dispatch.tracing import Tracer
 from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import log_unbelieved
-from agtphost.dispatch.waiting import bounded, in_time, resumed
+from agtphost.dispatch.waiting import as_deferred, bounded, in_time, resumed
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
 from agtphost.handlers.calls import CALL
@@ -288,7 +288,7 @@ class Dispatcher:
                     leaving = self._leaving(exchange, binding)
                     answer = await in_time(resumed(answer, first, seconds, self._deadlines, leaving), seconds)
             elif type(answer) is not dict and inspect.isawaitable(answer):
-                deferred = cast("Deferred[Any]", answer)
+                deferred = as_deferred(answer)
                 if not deferred.called:
                     deferred = bounded(deferred, seconds, self._clock, self._leaving(exchange, binding))
                 answer = await in_time(deferred, seconds)

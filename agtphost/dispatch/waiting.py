@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -180,3 +180,12 @@ async def in_time(handler: Deferred[Any], seconds: float) -> Any:
             f"The call did not end within {seconds:g} seconds.",
             remedy="Ask for less, or have the operator raise the endpoint's timeout.",
         ) from None
+
+
+def as_deferred(answer: Awaitable[Any]) -> Deferred[Any]:
+    """Return what a handler answered as a Deferred: another kind of awaitable is awaited by a coroutine."""
+    return answer if isinstance(answer, Deferred) else Deferred.fromCoroutine(_awaited(answer))
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer

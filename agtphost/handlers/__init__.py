@@ -6,6 +6,7 @@ What answers an endpoint.
 - :mod:`.parameters`: reading a method's parameters
 - :mod:`.authorization`: who acts for the people: operators, registrars, overseers; :mod:`.addresses`: people and groups
 - :mod:`.function` and :mod:`.threads`: registered Python functions
+- :mod:`.asyncio_loop`: functions of asyncio; :mod:`.suitable`: whether a function can answer where it runs
 - :mod:`.endpoint` and :mod:`.typed`: ``@endpoint``: what type hints and docstrings say of an endpoint
 - :mod:`.composition` and :mod:`.steps`: recipes
 - :mod:`.deadlines`: one timer for many waits

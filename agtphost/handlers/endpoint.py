@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import types
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any, TypeVar, overload
 
@@ -21,7 +22,9 @@ from agtphost.handlers.typed import UntoldType, is_model, read, schema_of, writt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SIGNATURE = "__agtp_endpoint__"
+SIGNATURE = "__agtp_endpoint__"
+"""The attribute of a declared function that has what it says; its ``function`` is the plain one."""
+
 _NONE: Mapping[str, Iterable[str]] = {}
 _FIELD = re.compile(r":(param|raises|raise|intent|return|returns)(?:\s+([\w.-]+))?:\s*")
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Raises|Returns):\s*")
@@ -82,7 +85,7 @@ def _declare(
             return taken.call(args[0])
         return function(*args, **values)
 
-    setattr(called, _SIGNATURE, taken)
+    setattr(called, SIGNATURE, taken)
     return called
 
 
@@ -93,17 +96,17 @@ class _Taken:
         self, function: Callable[..., Any], errors: tuple[str, ...], intent: str, for_tools: Mapping[str, Any]
     ) -> None:
         self._for_tools = for_tools
-        self._function = function
+        self.function = function
         self._errors = errors
         self._intent = intent
 
     @functools.cached_property
     def _kinds(self) -> dict[str, Any]:
-        return typing.get_type_hints(self._function, include_extras=True)
+        return typing.get_type_hints(self.function, include_extras=True)
 
     @functools.cached_property
     def _parameters(self) -> dict[str, inspect.Parameter]:
-        found = inspect.signature(self._function).parameters
+        found = inspect.signature(self.function).parameters
         for name, each in found.items():
             if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
                 raise UntoldType(f"the parameter {name} has no name that a caller could send")
@@ -125,7 +128,7 @@ class _Taken:
         }
         if self._context:
             given[self._context] = context
-        answer = self._function(**given)
+        answer = self.function(**given)
         return _awaited(answer) if inspect.isawaitable(answer) else _answer(answer)
 
     def hints(self) -> Hints:
@@ -134,9 +137,9 @@ class _Taken:
 
         :raises UntoldType: a hint cannot be told as a JSON Schema.
         """
-        told = _Docstring(inspect.getdoc(self._function) or "")
+        told = _Docstring(inspect.getdoc(self.function) or "")
         members = [name for name in self._parameters if name != self._context]
-        code = inspect.unwrap(self._function).__code__
+        code = inspect.unwrap(self.function).__code__
         return Hints(
             description=told.description,
             intent=self._intent or told.intent or told.description,
@@ -157,9 +160,7 @@ class _Taken:
         return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
     def _output(self) -> dict[str, Any] | None:
-        kind = self._kinds.get("return")
-        if typing.get_origin(kind) in (Awaitable, typing.get_origin(Awaitable[Any])):
-            kind = typing.get_args(kind)[0]
+        kind = result_of(self._kinds.get("return"))
         if kind in (None, type(None), Any, EndpointResponse):
             return None
         schema = schema_of(kind)
@@ -220,8 +221,30 @@ def _nothing(more: str) -> None:
     """Takes in a line that says nothing of the endpoint."""
 
 
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return _answer(await answer)
+def result_of(kind: Any) -> Any:
+    """
+    Return the type that callers get, of the type that a function returns.
+
+    That is T of ``Deferred[T]``, ``Awaitable[T]``, ``Coroutine[..., T]``, a future or task of asyncio, and a generator
+    for ``inlineCallbacks``, ``Generator[Deferred[Any], Any, T]``. One that names no type gives any.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated and result_of(arguments[0]) is not arguments[0]:
+        return result_of(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        waited = dict.fromkeys(result_of(each) for each in arguments)
+        return typing.Union[tuple(waited)]  # noqa: UP007 - of as many as there are
+    waits = origin or kind
+    if isinstance(waits, type) and issubclass(waits, (Awaitable, Generator)):
+        # The result is the last argument of each of them.
+        return result_of(arguments[-1]) if arguments else Any
+    return kind
+
+
+async def _awaited(answer: Any) -> Any:
+    while inspect.isawaitable(answer):
+        answer = await answer
+    return _answer(answer)
 
 
 def _answer(answer: Any) -> Any:
@@ -243,12 +266,17 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     from agtphost.handlers.function import UnresolvableFunction
 
     try:
-        taken = getattr(find(dotted), _SIGNATURE, None)
+        taken = getattr(find(dotted), SIGNATURE, None)
     except UnresolvableFunction as error:
         raise NoHints(str(error), error.hint) from error
     if not isinstance(taken, _Taken):
         return None
     try:
         return taken.hints()
-    except (UntoldType, NameError, TypeError) as error:
+    except NameError as error:
+        raise NoHints(
+            f"the type hints of {dotted} cannot be told as JSON Schemas: {error}",
+            "import the name at run time: what is imported below `if TYPE_CHECKING` is missing when hints are read",
+        ) from error
+    except (UntoldType, TypeError) as error:
         raise NoHints(f"the type hints of {dotted} cannot be told as JSON Schemas: {error}", "mend the hint") from error

@@ -22,10 +22,12 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.service import ServiceReference
+from agtphost.handlers.asyncio_loop import AsyncioFunction, AsyncioLoop
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, Function, RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
+from agtphost.handlers.suitable import require_suitable
 from agtphost.handlers.threads import Threads
 from agtphost.host import plugins
 from agtphost.host.computing import computing_of
@@ -47,13 +49,15 @@ class HandlerFactory(Service):
     def __init__(self, reactor: Any, threads: int) -> None:
         self.reactor = reactor
         self.threads = Threads(reactor, threads)
+        self.loop = AsyncioLoop(reactor)
         self._services: list[ExternalService] = []
         self._others: list[HandlerFactory] = []
 
     def another(self) -> HandlerFactory:
         """One for another configuration, with the same threads; to be closed before this one stops, or with it."""
         made = HandlerFactory.__new__(type(self))
-        made.reactor, made.threads, made._services, made._others = self.reactor, self.threads, [], []
+        made.reactor, made.threads, made.loop = self.reactor, self.threads, self.loop
+        made._services, made._others = [], []
         self._others.append(made)
         return made
 
@@ -76,6 +80,7 @@ class HandlerFactory(Service):
         """Close connections to upstreams, and let threads end."""
         super().stopService()  # type: ignore[no-untyped-call]
         self.threads.stop()
+        self.loop.stop()
         return DeferredList([each._close() for each in (self, *self._others)], consumeErrors=True)
 
 
@@ -138,6 +143,13 @@ def prepare(
             extra=extra,
         )
     function = _plugin(reference.plugin, reference.settings) if reference.plugin else find(reference.function)
+    require_suitable(function, blocking=reference.blocking, on_loop=reference.asyncio)
+    if reference.asyncio:
+        return Prepared(
+            endpoint=endpoint,
+            agent_ids=ids,
+            make=lambda factory: AsyncioFunction(function, factory.loop, factory.reactor),
+        )
     if reference.blocking:
         return Prepared(
             endpoint=endpoint,

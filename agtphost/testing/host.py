@@ -32,7 +32,7 @@ from agtphost.testing.declarations import Answering, Declarations
 from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.loaded import config_of, loaded_of
-from agtphost.testing.reactor import InTurn, MemoryReactor
+from agtphost.testing.reactor import InTurn, LoopInTurn, MemoryReactor
 from agtphost.vocabulary.steps import finished
 from agtphost.wire import Limits
 
@@ -148,7 +148,7 @@ class MemoryHost:
         loaded = loaded_of(self.config, self._environ, self.directory, self._declarations, key)
         loaded = replace(loaded, bound=(*loaded.bound, *map(_Bound, self._bindings)))
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
-        factory.threads = InTurn(self.clock)
+        factory.threads, factory.loop = InTurn(self.clock), LoopInTurn(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
         on = self.foundation(Foundation.of(loaded, self.clock, evidence))
         core = finished(compose(on, self.upstreams(on), factory))

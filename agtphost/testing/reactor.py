@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from threading import Thread
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from agtphost.handlers.asyncio_loop import AsyncioLoop, called
 from agtphost.handlers.threads import Threads
 
 
@@ -75,3 +78,23 @@ class InTurn(Threads):
             return succeed(function())
         except Exception:
             return fail()
+
+
+class LoopInTurn(AsyncioLoop):
+    """Runs the functions of ``asyncio = true`` to their end, while the test's own thread waits."""
+
+    def run(self, begin: Callable[[], Awaitable[Any]]) -> Deferred[Any]:
+        """Call it; it holds the test for as long as it takes."""
+        outcome: list[Deferred[Any]] = []
+
+        def work() -> None:
+            try:
+                outcome.append(succeed(asyncio.run(called(begin))))
+            except BaseException:
+                outcome.append(fail())
+
+        # In a thread of its own: the test may be on a loop itself.
+        thread = Thread(target=work)
+        thread.start()
+        thread.join()
+        return outcome[0]
