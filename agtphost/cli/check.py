@@ -52,7 +52,11 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         # Of a file that is no TOML nothing follows; whether those beside it are can be said nevertheless.
         raise misconfigured(ConfigurationError([*error.problems, *syntax(path.absolute().parent)])) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
-    if ask:
+    if not ask:
+        from agtphost.host.asking import unasked
+
+        remarks += unasked(config)
+    else:
         asked = _asked(config, reactor)
         problems += asked[0]
         remarks += asked[1]

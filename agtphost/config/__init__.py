@@ -20,6 +20,7 @@
 - :mod:`.http`: what the sections have in common that serve HTTP
 - :mod:`.search`: by what this host finds what there is
 - :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener
+- :mod:`.launched`: which script a command of an interpreter runs
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
 - :mod:`.live`: which keys a running host takes, and which wait for a restart
 - :mod:`.mcp_front`: ``[mcp.front]``: where MCP clients reach this host without a bridge

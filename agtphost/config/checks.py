@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cryptography import x509
@@ -40,6 +40,12 @@ TAKEN_NAMES = ("operator", "infrastructure:broadcast")
 """Recipients that stand for the operator."""
 
 INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
+
+HINTS: Mapping[Location, str] = {
+    ("tls", "client_crl"): "fetch the list from the authority of [tls] client_ca, in PEM or DER; without the key "
+    "client_crl, revocation is not checked",
+}
+"""What to do about files that `agtp init` does not make."""
 
 
 def check(config: Config, context: LoadContext) -> Iterator[Fault]:
@@ -190,6 +196,14 @@ def _audit(config: Config) -> Iterator[Fault]:
             hint="`agtp cert show FILE` prints the fingerprint of a certificate's key",
             concerns=(("audit", "operators"),),
         )
+    place = audit.witness.parent
+    if place != config.host.state_dir and not place.is_dir():
+        yield Fault(
+            location=("audit", "witness"),
+            message=f"lies in a directory that does not exist: {place}",
+            hint=f"run: mkdir -p {place}",
+            concerns=(("host", "state_dir"),),
+        )
 
 
 def _key_files(config: Config) -> Iterator[Fault]:
@@ -223,7 +237,7 @@ def _key_files(config: Config) -> Iterator[Fault]:
             yield Fault(
                 location=location,
                 message=f"names a file that does not exist: {path}",
-                hint=INIT_PRODUCTION,
+                hint=HINTS.get(location, INIT_PRODUCTION),
                 concerns=(
                     ("host", "profile"),
                     ("host", "state_dir"),

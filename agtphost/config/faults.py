@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ _BOUNDS = {
     "greater_than_equal": ("must be at least {ge}", "ge"),
     "less_than_equal": ("must be at most {le}", "le"),
 }
+
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\\.[0-9]+)?")
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -127,12 +130,41 @@ def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any
         return Fault(location=location, message=f"{text.format_map({name: shown})}, not {details['input']}")
     if kind == "value_error":
         return Fault(location=location, message=str(context["error"]))
-    return Fault(location=location, message=_NEEDS.get(kind, details["msg"]))
+    if kind not in _NEEDS:
+        return Fault(location=location, message=details["msg"])
+    shown, hint = _written(str(location[-1]), kind, details.get("input"))
+    return Fault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
+
+
+def _written(key: str, kind: str, given: Any) -> tuple[str, str]:
+    """
+    Say what a value of the wrong type is, and how to write it.
+
+    Text is shown only where a number or true or false belongs: elsewhere it may be a secret.
+    """
+    said = f"{given!r}"[:60]
+    if kind in ("int_type", "int_from_float", "float_type", "finite_number", "bool_type"):
+        if isinstance(given, str):
+            plain = given.strip().lower()
+            fits = plain in ("true", "false") if kind == "bool_type" else _NUMBER.fullmatch(plain) is not None
+            return f", not {said}", f"write {key} = {plain}" if fits else ""
+        if isinstance(given, bool):
+            return f", not {str(given).lower()}", ""
+        return (f", not {said}" if isinstance(given, (int, float)) else ""), ""
+    if kind == "string_type":
+        return "", f'write {key} = "..."' if isinstance(given, (bool, int, float)) else ""
+    if kind in ("tuple_type", "list_type"):
+        return "", f"write {key} = [...]"
+    return "", f"write [{key}] above its members" if not isinstance(given, (dict, list)) else ""
 
 
 def _literal(location: Location, expected: str, given: Any) -> Fault:
     choices = [choice for choice in expected.replace(" or ", ", ").replace("'", "").split(", ") if choice]
     shown = f", not {given[:60]!r}" if isinstance(given, str) else ""
+    if isinstance(given, bool):
+        shown, key = f", not {str(given).lower()}", str(location[-1])
+        hint = f'write {key} = "{choices[0]}"' if given else f"leave out {key}"
+        return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
     close = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
     hint = f'did you mean "{close[0]}"?' if close else ""
     return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)

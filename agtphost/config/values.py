@@ -184,7 +184,13 @@ Method = Annotated[str, form("[A-Z]{3,32}", "holds {}, which is not a method nam
 Scope = Annotated[
     str, form(scopes.is_token, "holds {}, which is not a scope token (lower-case segments joined by ':')")
 ]
-Fingerprint = Annotated[str, form(is_agent_id, "must be a key fingerprint: 64 lower-case hexadecimal digits")]
+Fingerprint = Annotated[
+    str,
+    form(
+        is_agent_id,
+        "must be a key fingerprint: 64 lower-case hexadecimal digits, as `agtp cert show FILE` prints it",
+    ),
+]
 CanonicalAgentID = Annotated[Line, form(is_agent_id, "must be a canonical Agent-ID: 64 lower-case hexadecimal digits")]
 Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
 MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]

@@ -22,9 +22,11 @@ Say = Callable[[Location, str, str], None]
 class NoHints(Exception):
     """The function cannot be found, or its hints cannot be told as JSON Schemas; the message says why."""
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str, place: tuple[str, int] | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        self.place = place
+        """The file and the line to mend, where that is not the declaration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,8 @@ def completed(
     except NoHints as error:
         if not absent:
             return table, error
-        say(("handler", "function"), str(error), error.hint)
+        where = "" if error.place is None else f"{error.place[0]}:{error.place[1]}: "
+        say(("handler", "function"), f"{where}{error}", error.hint)
         return None, None
     if hints is None:
         return table, None

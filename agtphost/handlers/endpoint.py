@@ -268,7 +268,7 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     try:
         taken = getattr(find(dotted), SIGNATURE, None)
     except UnresolvableFunction as error:
-        raise NoHints(str(error), error.hint) from error
+        raise NoHints(str(error), error.hint, error.place) from error
     if not isinstance(taken, _Taken):
         return None
     try:

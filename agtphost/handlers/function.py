@@ -40,11 +40,18 @@ class UnresolvableFunction(Exception):
     The dotted path names nothing that can be called; the message says which part is missing.
 
     :param hint: what to do about it.
+    :param place: the file and the line to mend, where that is not the endpoint's declaration.
     """
 
-    def __init__(self, message: str, hint: str = "mend [handler] of the endpoint, or what it names") -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "mend [handler] of the endpoint, or what it names",
+        place: tuple[str, int] | None = None,
+    ) -> None:
         super().__init__(message)
         self.hint = hint
+        self.place = place
 
 
 def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -> Function:
@@ -60,6 +67,12 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
         raise UnresolvableFunction(f"{dotted!r} is not a dotted path such as package.module.function")
     try:
         module = find(module_name)
+    except SyntaxError as error:
+        text = f": {error.text.strip()[:80]}" if error.text else ""
+        place = (error.filename, error.lineno or 1) if error.filename else None
+        raise UnresolvableFunction(
+            f"the module is not Python: {type(error).__name__}: {error.msg}{text}", "mend that line", place
+        ) from error
     except (Exception, SystemExit) as error:
         # Whatever the module's own code raises is the operator's to read, not a reason to crash the start.
         raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}", SOUGHT) from error

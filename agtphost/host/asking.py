@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.config import Config
+from agtphost.config.reading import read
 from agtphost.contract.grantable import UNLISTED
 from agtphost.errors import Problem
 from agtphost.host.upstreams import with_rules
@@ -18,6 +19,8 @@ from agtphost.vocabulary.grants import ANY, upstream_of
 
 LOOK_EVERY = 0.05
 """Seconds between two looks whether a server has answered."""
+
+MEND = "have the server's author mend its schema"
 
 SETTLED = frozenset({State.BACKOFF, State.FAILED})
 """States in which a server will not answer soon."""
@@ -40,14 +43,13 @@ async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple
         await DeferredList([Deferred.fromCoroutine(_answered(server, reactor)) for server in servers])
         problems: list[Problem] = []
         remarks: list[str] = []
-        for server in servers:
-            told = list(_told(server))
+        for number, server in enumerate(servers):
             remarks += _grants(config, server)
+            told = _told(config, number, server)
             if server.catalogue.barred:
-                hint = 'mend the name, or write unmatched_rules = "warn"'
-                problems += [Problem(message=each, file=str(config.file), hint=hint) for each in told]
+                problems += told
             else:
-                remarks += told
+                remarks += map(str, told)
         return problems, remarks
     finally:
         await DeferredList([server.stopService() for server in servers])
@@ -76,7 +78,42 @@ def _grants(config: Config, server: McpServer) -> Iterator[str]:
                 yield f"[[grant]] of {section.agent}: {text} is no tool of {name}{meant}, and grants nothing"
 
 
-def _told(server: McpServer) -> Iterator[str]:
-    if not server.catalogue.known:
-        yield f"MCP server {server.settings.name} does not answer: {server.snapshot().reason or 'it took too long'}"
-    yield from server.catalogue.sentences()
+def _told(config: Config, number: int, server: McpServer) -> list[Problem]:
+    """What is wrong with a server and the rules for it, with the line of the server or of the rule."""
+    catalogue, place = server.catalogue, ("mcp", "server", number)
+    locations: list[tuple[str | int, ...]] = [(*place, kind, name) for kind, name in catalogue.unmatched]
+    sentences = catalogue.sentences()
+    hints = [_hint(server, kind) for kind, _ in catalogue.unmatched]
+    if not catalogue.known:
+        why = server.snapshot().reason or "it took too long"
+        sentences.insert(0, f"MCP server {server.settings.name} does not answer: {why}")
+        locations.insert(0, (*place, "command" if server.settings.command is not None else "url"))
+        hints.insert(0, "run its command by hand: what it prints on standard error is in the host's log")
+    if not sentences:
+        return []
+    document = read(config.file).document
+    rest = len(sentences) - len(locations)
+    return [
+        Problem(message=message, file=str(config.file), line=document.line(location), hint=hint)
+        for message, location, hint in zip(
+            sentences, [*locations, *[place] * rest], [*hints, *[MEND] * rest], strict=True
+        )
+    ]
+
+
+def _hint(server: McpServer, kind: str) -> str:
+    """What to write in place of a rule's name that fits nothing."""
+    names = sorted(server.catalogue.tools) if kind == "tools" else sorted(server.catalogue.others.get(kind, ()))
+    known = f": {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
+    return f'write a name that the server lists{known}; or unmatched_rules = "warn"'
+
+
+def unasked(config: Config) -> Iterator[str]:
+    """Which rules were not compared with anything, where the servers were not asked."""
+    for server in config.mcp.server:
+        ruled = [name for name in ("tools", "pins", "prompts", "resources") if getattr(server, name)]
+        if ruled:
+            yield (
+                f"the rules for {', '.join(ruled)} of {server.name} were not compared with what it lists: "
+                "`agtp check --ask` starts it and does"
+            )

@@ -148,9 +148,13 @@ def endpoints(
             ids = _agent_ids(endpoint, directory)
             ready[endpoint.name] = handler_factory.prepare(endpoint, ids, book, environ, find)
         except UnresolvableFunction as error:
-            message = f"{endpoint.name}: {error}"
             line = _plugin_line(endpoint) if endpoint.handler.plugin else endpoint.line
-            problems.append(Problem(message=message, file=endpoint.file, line=line, hint=error.hint))
+            problem = Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=line, hint=error.hint)
+            if error.place is not None:
+                # Of a file that several endpoints need, once.
+                problem = Problem(message=str(error), file=error.place[0], line=error.place[1], hint=error.hint)
+            if problem not in problems:
+                problems.append(problem)
 
     for endpoint in declared:
         if not endpoint.handler.recipe:

@@ -21,7 +21,8 @@ from pydantic import BaseModel
 from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-from agtphost.config import Config, examine
+from agtphost.config import Config, examine, problems_in
+from agtphost.config.launched import missing_scripts
 from agtphost.config.surfaces import surfaces
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
@@ -77,6 +78,7 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
         if level is not None and level >= LogLevel.warn:
             remarks.append(formatEvent(event))
 
+    remarks += map(str, problems_in(config.file, missing_scripts(config.mcp.server)))
     globalLogPublisher.addObserver(note)
     try:
         with tempfile.TemporaryDirectory(prefix="agtp-check-") as made:

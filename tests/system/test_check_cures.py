@@ -1,0 +1,197 @@
+"""``agtp check`` says what is wrong, where, and what to write, and what it calls sound starts."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.programmes import length
+from tests.system.hosting import Host, agtp, sample
+
+Edit = Callable[[Path], object]
+
+TIMEOUT = "timeout = 30\n"
+RULE = '\n[mcp.server.tools.read_fil]\nscopes = ["a:b"]\n'
+
+
+def in_file(name: str, old: str, new: str) -> Edit:
+    """A replacement in a file beside ``host.toml``."""
+
+    def edit(config: Path) -> None:
+        file = config.parent / name
+        text = file.read_text()
+        assert old in text, (name, old)
+        file.write_text(text.replace(old, new, 1))
+
+    return edit
+
+
+def command(script: str) -> Edit:
+    """The MCP server runs this script."""
+
+    def edit(config: Path) -> None:
+        line = f'command = ["{{python}}", "{script}", "mcp/files"]'
+        config.write_text(re.sub(r"(?m)^command = .*$", lambda _: line, config.read_text()))
+
+    return edit
+
+
+def appended(text: str) -> Edit:
+    return lambda config: config.write_text(config.read_text() + text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One mistake."""
+
+    wrong: Edit
+    says: str
+    """A pattern of what is wrong, with the line and what to write."""
+
+    cure: Edit
+    """What the answer says to write."""
+
+    sound: bool = False
+    """Whether the host starts nevertheless; the answer is a note then."""
+
+    words: tuple[str, ...] = ()
+
+
+def absent(config: Path) -> str:
+    return str(config.parent / "nowhere")
+
+
+ROWS: dict[str, Row] = {
+    "missing script": Row(
+        wrong=command("mcp/file_server.py"),
+        says=r"host\.toml:\d+: .* names a script that does not exist: \S*file_server\.py.*"
+        r'did you mean "\S*files_server\.py"\?',
+        cure=command("mcp/files_server.py"),
+        sound=True,
+    ),
+    "rule for no tool": Row(
+        wrong=appended(RULE),
+        says=r"host\.toml:\d+: the configuration has rules for 'read_fil' of files.*did you mean 'read_file'",
+        cure=in_file("host.toml", "read_fil]", "read_file]"),
+        sound=True,
+        words=("--ask",),
+    ),
+    "rule that was not compared": Row(
+        wrong=appended(RULE),
+        says=r"rules for tools of files were not compared .*agtp check --ask",
+        cure=in_file("host.toml", RULE, ""),
+        sound=True,
+    ),
+    "witness directory": Row(
+        wrong=lambda config: appended(f'\n[audit]\nwitness = "{absent(config)}/witness.txt"\n')(config),
+        says=r"host\.toml:\d+: \[audit\] witness lies in a directory that does not exist: \S+ \(run: mkdir -p \S+\)",
+        cure=lambda config: os.makedirs(absent(config)),
+    ),
+    "revocation list": Row(
+        wrong=appended('\n[tls]\nclient_crl = ["list.crl"]\n'),
+        says=r"host\.toml:\d+: \[tls\] client_crl .*does not exist: \S+list\.crl \(fetch the list .*without the key",
+        cure=in_file("host.toml", 'client_crl = ["list.crl"]\n', ""),
+    ),
+    "operators by name": Row(
+        wrong=appended('\n[audit]\noperators = ["registrar"]\n'),
+        says=r"host\.toml:\d+: \[audit\] operators\[1\] must be a key fingerprint.*`agtp cert show FILE` prints it",
+        cure=in_file("host.toml", '"registrar"', f'"{"0" * 64}"'),
+    ),
+    "syntax error": Row(
+        wrong=in_file("handlers/rooms.py", "def ", "def def "),
+        says=r"handlers/rooms\.py:\d+: the module is not Python: SyntaxError: .*def def .* \(mend that line\)",
+        cure=in_file("handlers/rooms.py", "def def ", "def "),
+    ),
+    "wrong type": Row(
+        wrong=in_file("host.toml", TIMEOUT, 'timeout = "30"\n'),
+        says=r"host\.toml:\d+: .* timeout must be a number, not '30' \(write timeout = 30\)",
+        cure=in_file("host.toml", 'timeout = "30"\n', TIMEOUT),
+    ),
+    "approval is true": Row(
+        wrong=in_file("host.toml", TIMEOUT, f"{TIMEOUT}approval = true\n"),
+        says=r"host\.toml:\d+: .*approval must be one of required, irreversible, not true "
+        r'\(write approval = "required"\)',
+        cure=in_file("host.toml", "approval = true", 'approval = "required"'),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_mistake_is_said_with_its_line_and_a_cure_that_works(name: str, tmp_path: Path) -> None:
+    """What is said has a file, a line and what to write; with that written, nothing is said of it any more."""
+    row = ROWS[name]
+    config = sample(tmp_path)
+    row.wrong(config)
+    checked = agtp("check", str(config), *row.words)
+    said = " ".join((checked.stdout + checked.stderr).split())
+    assert re.search(row.says, said), said
+    assert (checked.returncode == 0) is row.sound, said
+    assert not re.search(r"^\s*$", checked.stderr.rstrip("\n"), re.MULTILINE), "an empty line"
+    row.cure(config)
+    mended = agtp("check", str(config), *row.words)
+    said = " ".join((mended.stdout + mended.stderr).split())
+    assert mended.returncode == 0 and not re.search(row.says, said), said
+
+
+# Mistakes that nobody thought of
+
+VALUE = re.compile(r"^(\s*[\w.]+\s*=\s*)(.+)$", re.MULTILINE)
+WRONG = ('""', '"x"', "0", "-1", "true", "[]", "{}", '["x"]', "99999999999", "1.5", '"/nonexistent/x"', '"env:NOT_SET"')
+
+
+def mistaken(config: Path, random: random.Random) -> str:
+    """Make one mistake in ``host.toml`` or an endpoint's file, and say which."""
+    files = [config, config, *sorted((config.parent / "endpoints").glob("*.toml")), config.parent / "recipes.toml"]
+    file = random.choice(files)
+    text = file.read_text()
+    values = list(VALUE.finditer(text))
+    chosen = random.choice(values)
+    kind = random.choice(("value", "value", "drop", "typo", "twice", "unclosed", "unquoted"))
+    if kind == "value":
+        new = chosen[1] + random.choice(WRONG)
+    elif kind == "drop":
+        new = ""
+    elif kind == "typo":
+        at = random.randrange(len(chosen[1].split("=")[0].strip()))
+        key = chosen[1].split("=")[0].strip()
+        new = f"{key[:at]}{key[at + 1 :]}x = {chosen[2]}"
+    elif kind == "twice":
+        new = f"{chosen[0]}\n{chosen[0]}"
+    elif kind == "unclosed":
+        new = chosen[0].rstrip('"]}')
+    else:
+        new = chosen[0].replace('"', "")
+    file.write_text(text[: chosen.start()] + new + text[chosen.end() :])
+    return f"{file.name}: {kind}: {chosen[0]!r} became {new!r}"
+
+
+@pytest.mark.programme
+def test_what_is_called_sound_starts(tmp_path: Path) -> None:
+    """Generated mistakes: each is refused with a file and a line, or the host starts; 200 of them with --programmes."""
+    seed = int(os.environ.get("AGTP_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+    print(f"AGTP_SEED={seed}")
+    source = random.Random(seed)
+    wrong: list[str] = []
+    for number in range(length(6, 200)):
+        config = sample(tmp_path / str(number))
+        mistake = mistaken(config, source)
+        checked = agtp("check", str(config))
+        said = checked.stdout + checked.stderr
+        problems = [line for line in checked.stderr.splitlines() if line.startswith("  ")]
+        if checked.returncode == 0:
+            host = Host(config)
+            try:
+                host.wait()
+            except AssertionError as error:
+                wrong.append(f"{mistake}: sound, and does not start: {error}")
+            finally:
+                host.stop()
+        elif checked.returncode != 2 or not any(re.match(r"  \S+\.(?:toml|py):\d+: .", line) for line in problems):
+            wrong.append(f"{mistake}: no file and line: {said}")
+    assert not wrong, f"AGTP_SEED={seed}\n" + "\n".join(wrong)
