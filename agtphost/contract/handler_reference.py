@@ -56,7 +56,8 @@ def read_handler(
         members(block, service.MEMBERS, ("url", "method"), ("handler",))
         return _service(block, errors, schema, say)
     members(block, ("type", "function", *WHERE), ("function",), ("handler",))
-    return HandlerReference(type=kind, function=_function(block, say), **_where(block, say))
+    function, (blocking, on_loop) = _function(block, say), _where(block, say)
+    return HandlerReference(type=kind, function=function, blocking=blocking, asyncio=on_loop)
 
 
 def _function(block: Mapping[str, Any], say: Say) -> str:
@@ -78,22 +79,25 @@ def _plugin(block: Mapping[str, Any], say: Say) -> HandlerReference:
     if not isinstance(settings, Mapping):
         say(("handler", "settings"), "handler.settings is not a table", "write [handler.settings]")
         settings = {}
-    return HandlerReference(type="registered_function", plugin=str(name), settings=settings, **_where(block, say))
+    blocking, on_loop = _where(block, say)
+    return HandlerReference(
+        type="registered_function", plugin=str(name), settings=settings, blocking=blocking, asyncio=on_loop
+    )
 
 
-def _where(block: Mapping[str, Any], say: Say) -> dict[str, bool]:
-    """Where the function runs, by :data:`WHERE`: in the reactor's thread, unless one of them is true."""
+def _where(block: Mapping[str, Any], say: Say) -> tuple[bool, bool]:
+    """Whether the function runs in a thread, and whether on a loop of asyncio; else it runs in the reactor's thread."""
     for name, meaning in WHERE.items():
         if not isinstance(block.get(name, False), bool):
             say(("handler", name), f"handler.{name} is not true or false", f"true runs it {meaning}")
-    found = {name: block.get(name) is True for name in WHERE}
-    if all(found.values()):
+    blocking, on_loop = block.get("blocking") is True, block.get("asyncio") is True
+    if blocking and on_loop:
         say(
             ("handler", "asyncio"),
             "handler.blocking and handler.asyncio are both true",
             "write blocking for a function that waits in a thread, asyncio for a coroutine of asyncio",
         )
-    return found
+    return blocking, on_loop
 
 
 def _recipe(block: Mapping[str, Any], say: Say) -> str:

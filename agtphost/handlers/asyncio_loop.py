@@ -204,6 +204,6 @@ def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
     if future.done():
         return
     if isinstance(outcome, Failure):
-        future.set_exception(outcome.value)
+        future.set_exception(outcome.value or RuntimeError("a call failed without an exception"))
     else:
         future.set_result(outcome)
