@@ -196,14 +196,6 @@ def _audit(config: Config) -> Iterator[Fault]:
             hint="`agtp cert show FILE` prints the fingerprint of a certificate's key",
             concerns=(("audit", "operators"),),
         )
-    place = audit.witness.parent
-    if place != config.host.state_dir and not place.is_dir():
-        yield Fault(
-            location=("audit", "witness"),
-            message=f"lies in a directory that does not exist: {place}",
-            hint=f"run: mkdir -p {place}",
-            concerns=(("host", "state_dir"),),
-        )
 
 
 def _key_files(config: Config) -> Iterator[Fault]:

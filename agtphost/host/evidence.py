@@ -21,7 +21,9 @@ from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import OperatorWitness, WitnessFile
-from agtphost.config import Config
+from agtphost.config import Config, problems_in
+from agtphost.config.faults import Fault
+from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.clock_watch import ClockWatch
 from agtphost.host.loaded import Loaded
 from agtphost.host.observers import Observers
@@ -205,7 +207,27 @@ def _witness(loaded: Loaded) -> WitnessFile:
             file=str(audit.witness),
         )
     keys = () if loaded.key is None else every_key(loaded.key)
+    if problems := witness_problems(loaded.config):
+        raise ConfigurationError(problems)
     return WitnessFile(audit.witness, keys)
+
+
+def witness_problems(config: Config) -> list[Problem]:
+    """
+    Return why the witness file could not be written.
+
+    This is looked at on the host's machine alone: a configuration may be read on another.
+    """
+    place = config.audit.witness.parent
+    if place == config.host.state_dir or os.access(place, os.W_OK | os.X_OK):
+        return []
+    missing = not place.exists()
+    fault = Fault(
+        location=("audit", "witness"),
+        message=f"lies in a directory that {'does not exist' if missing else 'cannot be written'}: {place}",
+        hint=f"run: mkdir -p {place}" if missing else "the host runs as the user who owns it",
+    )
+    return problems_in(config.file, [fault])
 
 
 def traces(config: Config) -> tuple[Path, ...]:
