@@ -27,8 +27,19 @@ CARRIED_PATH = re.compile(r"/(?:mcp|a2a|acp)/[^/{}]+")
 """Paths of EXECUTE that name an upstream, besides ``/``."""
 
 
+UNKNOWN = "agtphost-no-such-action"
+
+
 class Uncallable(Exception):
     """A tool cannot be called as it would be listed; the text says why, and what to write."""
+
+
+def _sample(tool: Binding) -> dict[str, str]:
+    """Return arguments whose values occur nowhere else, so that they are found again in a payload."""
+    schema = tool.input_schema.schema if tool.input_schema is not None else {}
+    properties = schema.get("properties")
+    names = properties if isinstance(properties, Mapping) and properties else ("sample",)
+    return {name: f"agtphost sample of {name}" for name in names}
 
 
 def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str]) -> CarriedCall:
@@ -126,6 +137,7 @@ class OperatorAdapter:
             own = self._own(tool)
             call = self._call(tool)
             self._check_path(tool)
+            self._check_resolved(tool, call)
         except Uncallable as error:
             self._report(tool, str(error))
             return None
@@ -163,10 +175,7 @@ class OperatorAdapter:
                     'returns {"action": ..., "payload_type": ..., "payload": arguments}'
                 )
             return CarriedCall(action=action, payload_type=kind)
-        schema = tool.input_schema.schema if tool.input_schema is not None else {}
-        properties = schema.get("properties")
-        names = properties if isinstance(properties, Mapping) and properties else ("sample",)
-        sample = {name: f"agtphost sample of {name}" for name in names}
+        sample = _sample(tool)
         try:
             given = of(tool, dict(sample))
         except Exception as error:
@@ -175,6 +184,42 @@ class OperatorAdapter:
                 "payload as they are"
             ) from error
         return _carried(given, sample, self.payload_types)
+
+    def _check_resolved(self, tool: Binding, call: CarriedCall) -> None:
+        """
+        Ask the adapter what it makes of its own call.
+
+        A refusal of the sample's arguments says nothing of the action: it counts only if an action that nothing has is
+        refused in the same way.
+        """
+        payload = call.parameters(_sample(tool))["payload"]
+        server = tool.path.rpartition("/")[2] or None
+        try:
+            found = self._adapter.resolve(call.action, payload, server)
+        except Refusal as refusal:
+            if self._refused(f"{call.action}.{UNKNOWN}", payload, server) == (refusal.status, refusal.reason):
+                raise Uncallable(
+                    f"resolve refuses the action {call.action!r} as it refuses unknown ones ({refusal}); name the "
+                    "action that resolve takes in call_of, or in details"
+                ) from refusal
+        except Exception as error:
+            # It could not do with the sample; what it does with a call's own arguments is another question.
+            log.debug("the payload adapter {name} cannot resolve a sample: {why}", name=self.name, why=repr(error))
+        else:
+            if found.binding.name != tool.name:
+                raise Uncallable(
+                    f"resolve takes the action {call.action!r} for {found.binding.name}; name another action or "
+                    "payload in call_of"
+                )
+
+    def _refused(self, action: str, payload: Any, server: str | None) -> tuple[int, str] | None:
+        try:
+            self._adapter.resolve(action, payload, server)
+        except Refusal as refusal:
+            return refusal.status, refusal.reason
+        except Exception:
+            return None
+        return None
 
     @staticmethod
     def _check_path(tool: Binding) -> None:

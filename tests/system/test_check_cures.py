@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.programmes import length
-from tests.system.hosting import Host, agtp, sample
+from tests.system.hosting import Host, agtp, free_port, sample
 
 Edit = Callable[[Path], object]
 
@@ -145,6 +145,35 @@ VALUE = re.compile(r"^(\s*[\w.]+\s*=\s*)(.+)$", re.MULTILINE)
 WRONG = ('""', '"x"', "0", "-1", "true", "[]", "{}", '["x"]', "99999999999", "1.5", '"/nonexistent/x"', '"env:NOT_SET"')
 
 
+FURTHER = """
+[audit]
+read_acl = "operator_only"
+operators = ["b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c"]
+witness_seconds = 5.0
+
+[approvals]
+irreversible = true
+by = ["operators"]
+
+[limits]
+connections = 100
+request_timeout = 20
+
+[store]
+url = "sqlite:state/other.sqlite3"
+
+[tls]
+client_auth = "optional"
+
+[lifecycle]
+auth = "genesis_issuer"
+
+[metrics]
+listen = "tcp:{}:interface=127.0.0.1"
+"""
+"""Further sections, in every other host that a mistake is made in."""
+
+
 def mistaken(config: Path, random: random.Random) -> str:
     """Make one mistake in ``host.toml`` or an endpoint's file, and say which."""
     files = [config, config, *sorted((config.parent / "endpoints").glob("*.toml")), config.parent / "recipes.toml"]
@@ -178,8 +207,8 @@ def test_what_is_called_sound_starts(tmp_path: Path) -> None:
     print(f"AGTP_SEED={seed}")
     source = random.Random(seed)
     wrong: list[str] = []
-    for number in range(length(6, 200)):
-        config = sample(tmp_path / str(number))
+    for number in range(length(12, 200)):
+        config = sample(tmp_path / str(number), append=FURTHER.format(free_port()) if number % 2 else "")
         mistake = mistaken(config, source)
         checked = agtp("check", str(config))
         said = checked.stdout + checked.stderr

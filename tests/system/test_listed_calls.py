@@ -138,6 +138,14 @@ class Opaque(Named):
 
 
 @implementer(IPayloadAdapter)
+class Mistaken(Whole):
+    name = "mistaken"
+
+    def call_of(self, binding, arguments):
+        return {**super().call_of(binding, arguments), "action": "mistaken.list.sort"}
+
+
+@implementer(IPayloadAdapter)
 class Astray(Whole):
     name = "astray"
     path = "/astray"
@@ -147,6 +155,7 @@ CALLABLE = ("whole", "member", "merged", "older")
 UNCALLABLE = {
     "silent": "give the adapter a method call_of(binding, arguments)",
     "opaque": "return them as the payload, or as one member of it",
+    "mistaken": "name the action that resolve takes in call_of",
     "astray": 'write path="/" in its Binding',
 }
 
@@ -174,7 +183,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """The sample host with seven plugin adapters, its MCP server and an A2A agent of the official SDK."""
+    """The sample host with eight plugin adapters, its MCP server and an A2A agent of the official SDK."""
     directory = tmp_path_factory.mktemp("listed")
     packages = directory / "packages"
     made = packages / "carriers-1.0.dist-info"
