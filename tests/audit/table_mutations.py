@@ -170,8 +170,9 @@ class Mutator:
         if table == "record":
             # Its place in its chain has to be free as well.
             changed |= {"number": self.schema.rows[table] + 1, "seq": 10_000, "previous": 10_000}
-        places = ", ".join("?" * len(changed))
-        database.execute(f"INSERT INTO {table} ({', '.join(changed)}) VALUES ({places})", tuple(changed.values()))
+        places = ", ".join("CAST(? AS TEXT)" if isinstance(value, Undecoded) else "?" for value in changed.values())
+        given = tuple(value.octets if isinstance(value, Undecoded) else value for value in changed.values())
+        database.execute(f"INSERT INTO {table} ({', '.join(changed)}) VALUES ({places})", given)
         return Mutation(table, "", "copy", (tuple(changed[name] for name in keys),))
 
     def _value(self, database: sqlite3.Connection, table: str, column: str, how: str, value: Any) -> Any:
