@@ -31,7 +31,7 @@ FIRST: Mapping[str, tuple[str, ...]] = {
     "R8 stored answers": ("many-keys", "crowded-keys", "keys-elsewhere"),
     "R9 shared servers": ("hogging-agent", "oversized-answers", "endless-answer", "server-that-does-not-read"),
     "R10 pages of records": ("large-pages", "large-inspections", "large-pages-unread"),
-    "R11 callers known by header alone": ("names-of-others",),
+    "R11 callers known by header alone": ("names-of-others", "sessions-of-others", "decisions-about-others"),
     "R12 lines in the log": ("log-injection", "connections-beyond-the-limit", "bad-bearer"),
     "R13 the operator's inbox": ("noisy-owner", "operator-flood"),
     "R14 a store that went back": ("rollback", "corrupt-page"),
@@ -46,8 +46,29 @@ FIRST: Mapping[str, tuple[str, ...]] = {
 }
 """The items of the first hardening, and the attacks that play each."""
 
+SECOND: Mapping[str, tuple[str, ...]] = {
+    "1 a name in a header reads data": ("names-in-headers", "names-of-others"),
+    "2 a registered card uses another provider's key": ("card-of-a-guarded-provider",),
+    "3 tables that decide": ("changed-tables", "altered-state", "rollback"),
+    "4 sessions and decisions of the agent that is named": ("sessions-of-others", "decisions-about-others"),
+    "5 one request that is many calls": ("many-calls-in-one", "much-stored-for-one"),
+    "6 one agent that fills what all share": ("filled-collection", "held-queue"),
+    "7 methods whose computations cost others": (
+        "costly-methods",
+        "expressions-of-one",
+        "table-as-json",
+        "dense-bodies",
+    ),
+    "8 the clock": ("clock-jump", "clock-jump-while-off"),
+    "9 the page's door": ("wrong-page-tokens",),
+    "10 addresses": ("cards-of-nowhere",),
+    "11 a full disk": ("disk-below-floor",),
+    "12 oracles": ("identifiers-of-others", "decisions-of-others"),
+}
+"""The items of the second."""
 
-@pytest.mark.parametrize("items", [FIRST], ids=["first"])
+
+@pytest.mark.parametrize("items", [FIRST, SECOND], ids=["first", "second"])
 def test_each_item_has_attacks(items: Mapping[str, tuple[str, ...]]) -> None:
     """Every attack that an item names exists, and every item names one."""
     names = {attack.name for attack in attacks()}
