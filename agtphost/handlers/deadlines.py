@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import inf
+from typing import Any
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
@@ -20,6 +21,14 @@ Late = Callable[[], object]
 
 SPARE = 64
 """Waits that are over and may stand among the others whatever there are of these."""
+
+Entry = list[Any]
+"""
+When a wait is due, its number, and what is called then; None in its place once the wait is over.
+
+The heap keeps an entry until its time is up. With the callable in it, it kept the body and the input of every large
+call that had ended within the last half minute: 70 MiB of 50 calls.
+"""
 
 log = Logger()
 
@@ -38,8 +47,8 @@ class Deadlines:
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._waits: dict[Late, int] = {}
-        self._heap: list[tuple[float, int, Late]] = []
+        self._waits: dict[Late, Entry] = {}
+        self._heap: list[Entry] = []
         self._count = 0
         self._timer: IDelayedCall | None = None
         self._at = inf
@@ -56,11 +65,11 @@ class Deadlines:
         now = self._clock.seconds()
         at = now + seconds
         self._count = number = self._count + 1
-        self._waits[late] = number
+        self._waits[late] = entry = [at, number, late]
         heap = self._heap
-        heappush(heap, (at, number, late))
+        heappush(heap, entry)
         if len(heap) > SPARE and len(heap) > 2 * len(self._waits):
-            self._heap = heap = [each for each in heap if self._waits.get(each[2]) == each[1]]
+            self._heap = heap = [each for each in heap if self._waits.get(each[2]) is each]
             heapify(heap)
         if at < self._at:
             self._set(at, seconds)
@@ -68,7 +77,9 @@ class Deadlines:
 
     def discard(self, late: Late) -> None:
         """The wait is over. One that is not known, as its time was up, is no error."""
-        self._waits.pop(late, None)
+        entry = self._waits.pop(late, None)
+        if entry is not None:
+            entry[2] = None
         if not self._waits and self._timer is not None:
             timer, self._timer, self._at = self._timer, None, inf
             timer.cancel()
@@ -86,9 +97,10 @@ class Deadlines:
         due = []
         while (first := self._first()) is not None and first[0] <= now:
             due.append(heappop(self._heap))
-        for _, number, late in due:
+        for entry in due:
+            late = entry[2]
             # The end of one may be the end of others, whose time is up no more.
-            if self._waits.get(late) != number:
+            if self._waits.get(late) is not entry:
                 continue
             del self._waits[late]
             try:
@@ -99,11 +111,11 @@ class Deadlines:
         if first is not None and first[0] < self._at:
             self._set(first[0], first[0] - now)
 
-    def _first(self) -> tuple[float, int, Late] | None:
+    def _first(self) -> Entry | None:
         """Whoever is due next; what is over and stands before it is cleared away."""
         while self._heap:
             first = self._heap[0]
-            if self._waits.get(first[2]) == first[1]:
+            if self._waits.get(first[2]) is first:
                 return first
             heappop(self._heap)
         return None

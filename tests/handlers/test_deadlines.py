@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import pytest
 from twisted.internet.task import Clock
@@ -131,3 +133,29 @@ def test_many_that_are_late_one_by_one_cost_no_look_at_all_others() -> None:
         deadlines.discard(late)
     deadlines.add(1, named(said, clock, 0))
     assert len(deadlines._heap) <= 128 and len(deadlines) == 51
+
+
+class Held:
+    """What the end of a wait refers to."""
+
+    def late(self) -> None:
+        """Time is up."""
+
+
+def test_a_wait_that_is_over_is_not_held() -> None:
+    """What a wait refers to is freed when it is discarded, although another one lasts and its own time is not up."""
+    clock = Clock()
+    deadlines = Deadlines(clock)
+    deadlines.add(30.0, named([], clock, 0))
+    waits = [Held() for _ in range(10)]
+    for wait in waits:
+        deadlines.add(30.0, wait.late)
+        deadlines.discard(wait.late)
+    freed = [ref(wait) for wait in waits]
+    gc.disable()
+    try:
+        del wait
+        waits.clear()
+        assert [each() for each in freed] == [None] * 10
+    finally:
+        gc.enable()
