@@ -47,7 +47,7 @@ class _Wait:
         if not self.answer.called:
             self._tidy()
             self.answer.callback(outcome)
-        elif isinstance(outcome, Failure) and not isinstance(outcome.value, CancelledError):
+        elif isinstance(outcome, Failure) and not _is_cancellation(outcome.value):
             log.failure("a handler failed after its call had ended", outcome)
 
     def _late(self) -> None:
@@ -69,6 +69,11 @@ class _Wait:
         self._deadlines.discard(self._late)
         if self._leaving is not None:
             self._leaving.discard(self._left)
+
+
+def _is_cancellation(error: BaseException | None) -> bool:
+    """Whether a handler ended because it was cancelled, itself or in a call that it made inside this host."""
+    return isinstance(error, CancelledError) or (isinstance(error, Refusal) and error.reason == Reason.CANCELLED)
 
 
 class _Course(_Wait):

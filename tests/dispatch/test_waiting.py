@@ -9,10 +9,14 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.task import Clock
+from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 
 from agtphost.dispatch.waiting import bounded, resumed
+from agtphost.errors import Refusal
 from agtphost.handlers.deadlines import Deadlines
+from agtphost.vocabulary.reasons import ForeignReason
+from agtphost.vocabulary.status import Status
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
@@ -186,3 +190,26 @@ def test_what_cannot_be_waited_for_is_told_to_the_coroutine() -> None:
     waited.callback(None)
     assert isinstance(waits.found[0], TypeError) and clock.getDelayedCalls() == []
     loop.close()
+
+
+def test_a_cancelled_inner_call_is_not_logged() -> None:
+    """A handler that passes on that its inner call was cancelled with it has not failed: the log says nothing."""
+    clock, leaving, events = Clock(), set[Callable[[], None]](), list[Any]()
+
+    async def invoking() -> None:
+        inner = Deferred[Any]()
+        try:
+            await inner
+        except CancelledError:
+            # As the refusal of an inner call is made of its answer.
+            raise Refusal(ForeignReason("cancelled", Status.TIMEOUT)) from None
+
+    begun = invoking()
+    found = outcome(resumed(begun, begun.send(None), 5, Deadlines(clock), leaving))
+    globalLogPublisher.addObserver(events.append)
+    try:
+        for leave in tuple(leaving):
+            leave()
+    finally:
+        globalLogPublisher.removeObserver(events.append)
+    assert isinstance(found[0], CancelledError) and [event for event in events if "log_failure" in event] == []
