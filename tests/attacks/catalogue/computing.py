@@ -25,6 +25,12 @@ AGENTS = ("demo", "other")
 PLAYED = (*costly.COMPUTED, "SEARCH", "SCAN", "SIGN")
 """Methods whose costly inputs are sent together."""
 
+SERVED = ("BATCH", "FIND", "IMPORT", "LOG", "QUOTE", "REPORT", "SCAN", "SEARCH", "SIGN")
+"""Methods that the host's own process carries out; each has an attack by itself."""
+
+MODEL = 37 * MIB
+"""Octets of the model of ``[search]``, which a production host loads once, with the first search in words."""
+
 SUM = {"expression": {"op": "add", "args": [1, 2]}, "inputs": {}}
 COLLECTION = """
 [[methods.collection]]
@@ -148,15 +154,20 @@ def _attack(
     connections: int = CONNECTIONS,
     agents: Sequence[str] = AGENTS,
     answers: int = 1,
+    memory: int = 40 * MIB,
 ) -> Attack:
     def run(target: Target, seconds: float) -> None:
         Play(inputs(), connections, agents, answers).run(target, seconds)
 
-    return Attack(name=name, who="agent", says=says, run=run, configure=with_methods)
+    return Attack(name=name, who="agent", says=says, run=run, configure=with_methods, memory=memory)
 
 
 def _one(method: str, name: str) -> Callable[[], Sequence[bytes]]:
     return lambda: [_message(method, costly.COSTLY[method][name]())]
+
+
+def _all(method: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: [_message(method, given) for _, _, given in costly.inputs([method])]
 
 
 ATTACKS = (
@@ -199,5 +210,14 @@ ATTACKS = (
         "dense-bodies",
         "15,000 small objects in each body, on 16 connections: one body is read at a time.",
         lambda: [_message("ECHO", {"text": [{"a": 1}] * 15_000}, "/text")],
+    ),
+    *(
+        _attack(
+            f"costly-method-{method.lower()}",
+            f"The most expensive known inputs of {method}, on 16 connections.",
+            _all(method),
+            memory=(40 * MIB + MODEL) if method == "FIND" else 40 * MIB,
+        )
+        for method in SERVED
     ),
 )
