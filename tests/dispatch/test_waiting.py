@@ -206,10 +206,10 @@ def test_a_cancelled_inner_call_is_not_logged() -> None:
 
     begun = invoking()
     found = outcome(resumed(begun, begun.send(None), 5, Deadlines(clock), leaving))
-    globalLogPublisher.addObserver(events.append)
+    globalLogPublisher.addObserver(events.append)  # type: ignore[arg-type]
     try:
         for leave in tuple(leaving):
             leave()
     finally:
-        globalLogPublisher.removeObserver(events.append)
+        globalLogPublisher.removeObserver(events.append)  # type: ignore[arg-type]
     assert isinstance(found[0], CancelledError) and [event for event in events if "log_failure" in event] == []
