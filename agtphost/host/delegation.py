@@ -309,9 +309,10 @@ def delegate_binding(handler: Delegation, timeout: float, description: str = "DE
     """
     DELEGATE on ``/``.
 
-    Its token proves who delegates, and each call of its task is held to what that call needs.
+    Its token proves who delegates, and each call of its task is held to what that call needs. So a header is enough
+    here: another host connects with its own certificate, and names the agent whose token it brings.
     """
-    return Binding.native("DELEGATE", "/", handler, description, changes=True, timeout=timeout)
+    return Binding.native("DELEGATE", "/", handler, description, Assurance.HEADER, changes=True, timeout=timeout)
 
 
 def task_binding(reading: TaskReading) -> Binding:

@@ -9,6 +9,7 @@ her certificate. What listens beside AGTP is asked from outside in ``tests/syste
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -325,7 +326,12 @@ def test_a_header_is_answered_as_no_name_is(profile: str, name: str, each: Ask) 
         return
     said, unsaid = host.send(each, "header"), host.send(each, "nobody")
     least, place = binding.min_assurance, (binding.method, binding.path)
-    if place in NAMED_APART or (profile == "development" and place in LISTING):
+    if place == ("DELEGATE", "/"):
+        assert said.status in (401, 422, 501, 551), "without a token that proves the delegator nothing is done"
+    elif place == ("DISCOVER", "/methods"):
+        shown, open_to_all = ({(e["method"], e["path"]) for e in json.loads(r.body)} for r in (said, unsaid))
+        assert open_to_all <= shown and (profile == "development" or shown - open_to_all <= {("DELEGATE", "/")})
+    elif place in NAMED_APART or (profile == "development" and place in LISTING):
         assert said.status in (200, unsaid.status)
     elif least is Assurance.NONE and (profile == "production" or not binding.state_changing):
         assert (said.status, without_ids(said)) == (unsaid.status, without_ids(unsaid))
@@ -338,7 +344,10 @@ def test_what_the_operator_did_not_open_is_closed(profile: str) -> None:
     """In production no binding is open to a header for which the operator wrote none."""
     open_to_headers = {each.path for each in bindings_of(profile) if each.min_assurance is Assurance.HEADER}
     if profile == "production":
-        assert open_to_headers == {"/opened"}
+        assert open_to_headers == {"/opened", "/"}
+        assert [
+            each.method for each in bindings_of(profile) if each.min_assurance is Assurance.HEADER and each.path == "/"
+        ] == ["DELEGATE"], "whose token proves the delegator; its host connects with a certificate of its own"
     host = host_of(profile)
     assert host.send(ask("QUERY", "/opened"), "header").status == 200
     assert host.send(ask("QUERY", "/silent"), "header").status == (401 if profile == "production" else 200)

@@ -73,7 +73,8 @@ def problems(folder: Path, environ: dict[str, str], **edits: str) -> list[str]:
 def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
     """Functions, blocking functions, compositions, services; an endpoint outlives its upstream's time."""
     text = (Path(__file__).parents[2] / "etc/endpoints/text.toml").read_text()
-    slow = text.replace('"/text"', '"/slow"').replace('text.echo"', 'text.echo"\nblocking = true')
+    slow = text.replace('"/text"', '"/slow"')
+    slow = slow.replace('handlers.text.echo"', 'handlers.library.look_up"\nblocking = true')
     loaded = gathered(
         tmp_path,
         ENVIRONMENT,

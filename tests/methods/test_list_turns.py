@@ -69,6 +69,7 @@ class Crowded(TurnHost):
                 for n in range(self.tools)
             )
         )
+        tools.tools()  # As of a server that listed its tools before the reload.
         return replace(super().upstreams(on), mcp=tools)
 
 

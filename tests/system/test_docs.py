@@ -117,6 +117,10 @@ def test_who_types_has_just_come(host: Host, tmp_path: Path, monkeypatch: pytest
     assert {"/usr/bin", "/bin"} < set(told["PATH"].split(":")) and len(told["PATH"].split(":")) <= 6
 
 
+NAMES = ("notify.groups", "notify.people")
+"""Tables whose keys are names of the operator's choice."""
+
+
 def snippets() -> list[tuple[str, str]]:
     """Every block that is a piece of host.toml."""
     return [(page, block) for page in PAGES for block in blocks(page) if re.match(r"\[\[?[a-z]", block)]
@@ -134,6 +138,9 @@ def test_every_piece_of_configuration_is_read(page: str, snippet: str, tmp_path:
     file.write_text(f'[host]\nserver_id = "localhost"\nprofile = "development"\n\n{snippet}\n')
     said = checked(file)
     assert "not a known" not in said.output and "unknown" not in said.output, said.output
+    tables = re.findall(r"^\[+([a-z0-9_.]+)\]+", snippet, flags=re.MULTILINE)
+    if tables[-1] in NAMES:
+        return
     key = re.findall(r"^([a-z_]+) =", snippet, flags=re.MULTILINE)[-1]
     file.write_text(file.read_text().replace(f"\n{key} =", f"\n{key}x ="))
     broken = checked(file)

@@ -46,14 +46,11 @@ OWN_RULES = frozenset(
 )
 """Targets whose refusals are the same in each mode."""
 
-MINE = dict.fromkeys(MODES, (NONE, OK, OK, NONE, OK))
+MINE = dict.fromkeys(MODES, (NONE, NONE, OK, NONE, OK))
 """
-Contracts: whoever may not see one is not told that there is one. A development host on loopback takes a header for an
-agent's word.
+Contracts and attempts: callers who may not see one are not told that there is one, and a header proves no owner. What
+an agent attempted with its certificate is kept apart from what was attempted in its name.
 """
-
-APART = dict.fromkeys(MODES, (NONE, NONE, OK, NONE, OK))
-"""Attempts: those that an agent made with its certificate are not those that somebody made in its name."""
 
 EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "audit": PLAIN,
@@ -68,7 +65,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     # One endpoint, to everybody whom DISCOVER shows it.
     "endpoint": dict.fromkeys(MODES, (OK, OK, OK, OK, OK)),
     "contract": MINE,
-    "rcns-attempt": APART,
+    "rcns-attempt": MINE,
     "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "records": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "running": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
@@ -81,7 +78,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "vitals": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "upstream-definition": dict.fromkeys(MODES, (NO, NO, NO, NO, NONE)),
     # Its delegator's, and for those above it; for others there is none.
-    "delegated-task": dict.fromkeys(MODES, (WHO, OK, OK, NONE, OK)),
+    "delegated-task": dict.fromkeys(MODES, (WHO, WHO, OK, NONE, OK)),
 }
 
 

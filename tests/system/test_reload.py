@@ -221,7 +221,7 @@ BROKEN: dict[str, tuple[str, Callable[[str], str], str]] = {
     "key": ("host.toml", lambda text: text.replace("python_path", "python_paths"), "host.toml"),
     "endpoint": ("endpoints/rooms.toml", lambda text: text.replace("handlers.rooms.book", "handlers.rooms.b"), "rooms"),
     "schema": ("endpoints/text.toml", lambda text: text.replace('type = "string", m', 'type = "strng", m'), "text"),
-    "module": ("handlers/generation.py", lambda text: text + "\nnonsense(\n", "generation.toml"),
+    "module": ("handlers/generation.py", lambda text: text + "\nnonsense(\n", "generation.py"),
     "imported": ("handlers/numbering.py", lambda text: text + "\nraise RuntimeError('no')\n", "generation.toml"),
     "recipe": ("recipes.toml", lambda text: text + "\n[nonsense\n", "recipes.toml"),
     "agent": ("agents/librarian.agent.json", lambda text: text[:-3], "librarian.agent.json"),

@@ -209,7 +209,9 @@ def test_a_restart_keeps_what_was_sealed(make: Make) -> None:
     again = second.call("RESERVE", "/desk", {}, caller=second.agent("demo"), idempotency_key="one")
     assert answer.result == again.result == {"number": 1}
     assert len(calls) == 1
-    assert again.record["previous_audit_id"] == answer.reply.audit_id
+    # Between them stands what the second start signs of the tables of state, once for each store.
+    assert [each.audit_id for each in second.records()][::2] == [answer.reply.audit_id, again.reply.audit_id]
+    assert again.record["previous_audit_id"] == second.records()[1].audit_id
 
 
 def test_foreign_octets_are_answered_by_the_hosts_own_protocol(make: Make) -> None:

@@ -159,6 +159,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "search.lexical:Lexicon._words",
             "registry.mcp_servers:McpServers._seen",
             "adapters.a2a.agent:A2AAgent._dialects",
+            "adapters.operators:OperatorAdapter._listed",
+            "adapters.operators:OperatorAdapter._reported",
             "adapters.acp.server:ACPServer.changed",
             "adapters.acp.server:ACPServer.manifests",
             "adapters.acp.server:ACPServer.pinned",

@@ -38,7 +38,7 @@ SHOWN = 20
 @connection_options
 def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> None:
     """
-    Accept a store that its witness file, or its own records, contradict.
+    Accept a store that contradicts its witness file or records.
 
     After a restore from a backup the host refuses to start: the witness file
     has seen more than the store holds, or is gone. What it has seen is kept beside it, as
