@@ -59,6 +59,9 @@ class Mutation:
 
 
 def _names(row: str, key: Sequence[Any]) -> bool:
+    shown = [part.octets.decode("utf-8", "backslashreplace") if isinstance(part, Undecoded) else part for part in key]
+    if shown != list(key) and row == " ".join(map(str, shown)):
+        return True
     plain = [part.octets if isinstance(part, Undecoded) else part for part in key]
     texts = [part.hex() or "(empty)" if isinstance(part, bytes) else str(part) for part in plain]
     if row == " ".join(texts) or all(text in row.split(" ") for text in texts):
