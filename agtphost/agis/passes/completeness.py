@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agtphost.agis.confusables import skeleton
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
@@ -57,8 +58,10 @@ _SHORT = re.compile(
     r"(?:^|[\s(])(?:[A-Za-z](?:\.[A-Za-z])*|Dr|Mr|Mrs|Ms|Prof|St|Mt|Ft|No|Nr|Jr|Sr|vs|etc|cf|approx|incl|Inc|Ltd|Co|Corp|Dept)\.$"
 )
 """What a full stop shortens, and does not end."""
+_FORGET = r"\b(?:ignore|forget|override|bypass) (?:(?:all|any|the|your|my|these|those|of|everything|system) )*"
 _INSTRUCTIONS = re.compile(
-    r"ignore (?:all |any )?(?:previous|prior|above)|\byou are\b|\byou must\b|(?:^|\s)(?:system|assistant|user)\s*:|<\|"
+    rf"{_FORGET}(?:previous|prior|above|earlier|preceding)|{_FORGET}(?:instructions?|prompts?|guardrails)"
+    r"|\byou are\b|\byou must\b|(?:^|\s)(?:system|assistant|user)\s*:|<\|"
     r"|\bdisregard\b|\binstructions?\b.{0,20}\b(?:above|follow)",
     re.IGNORECASE,
 )
@@ -121,7 +124,7 @@ def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         if first is not None:
             message = f"semantic.{name} is more than one sentence"
             yield subject.finding("5-sentence", endpoint.name, at, message, first)
-        found = _INSTRUCTIONS.search(said)
+        found = _INSTRUCTIONS.search(said) or _INSTRUCTIONS.search(skeleton(said))
         if found is not None:
             message = f"semantic.{name} reads as an instruction: {found[0].strip()!r}"
             yield subject.finding("5-instruction", endpoint.name, at, message, "say what the endpoint does")
