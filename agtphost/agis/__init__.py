@@ -31,6 +31,9 @@ host or a reactor::
 
 - :mod:`.reading`, :mod:`.document`: a text as values with their places; the endpoints of either shape
 - :mod:`.words`: verbs, their forms and what they do; ``words.toml`` has the lists
+- :mod:`.acts`: classes of acts, opposites and phrases; ``acts.toml`` has the lists
+- :mod:`.clauses`: the acts that a statement says; :mod:`.conflicts`: whether they contradict a method
+- :mod:`.confusables`: letters that look like ASCII letters
 - :mod:`.findings`, :mod:`.rules`: what can be found, and how much it counts
 - :mod:`.shorthand`: the draft's way of writing contracts, as JSON Schemas
 - :mod:`.illustrative`: the notation of the draft's examples, as the values that it stands for

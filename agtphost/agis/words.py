@@ -24,6 +24,13 @@ _WORD = re.compile(r"[A-Za-z]+")
 _INNER = re.compile(r"[a-z][A-Z]", re.ASCII)
 
 
+_NOUN_ENDINGS = ("TION", "SION", "MENT", "NESS", "ANCE", "ENCE", "ABILITY", "SHIP", "HOOD")
+"""Endings of nouns that are made of verbs and of adjectives; verbs that end so are in ``words.toml``."""
+
+_SHORTEST_NOUN = 6
+"""Letters of a word whose ending counts: ``PAYMENT`` has seven."""
+
+
 class Effect(Enum):
     """What a verb does, as far as an intent can contradict it."""
 
@@ -45,10 +52,6 @@ class Words:
     borderline: frozenset[str]
     irregular: dict[str, str]
     effects: dict[str, Effect]
-    begins: frozenset[str]
-    ends: frozenset[str]
-    unsure: frozenset[str]
-    unsure_said: frozenset[str]
 
     def is_verb(self, word: str) -> bool:
         """Whether it is one in its base form."""
@@ -87,9 +90,16 @@ class Words:
         """The verb of a word, or the word; upper-case."""
         return self.base(word) or word.upper()
 
-    def opposites(self, verb: str, other: str) -> bool:
-        """Whether one of two verbs begins what the other ends."""
-        return (verb in self.begins and other in self.ends) or (verb in self.ends and other in self.begins)
+    def is_act_noun(self, word: str) -> bool:
+        """Whether a word is a noun by its ending, such as RESERVATION, and no verb that is known."""
+        word = word.upper()
+        single = word[:-1] if word.endswith("S") and not word.endswith("SS") else word
+        return single not in self.verbs and len(single) > _SHORTEST_NOUN and single.endswith(_NOUN_ENDINGS)
+
+    def american(self, verb: str) -> str:
+        """The American spelling of a verb: ``SUMMARIZE`` of ``SUMMARISE``."""
+        other = f"{verb[:-2]}ZE"
+        return other if verb.endswith("SE") and other in self.verbs and other in self.effects else verb
 
     def effect(self, verb: str) -> Effect:
         """What a verb does; a verb that is known and in no list acts."""
@@ -179,10 +189,6 @@ def words() -> Words:
         borderline=named["borderline"],
         irregular={form: verb for form, verb in irregular.items() if form not in verbs},
         effects=effects,
-        begins=named["begins"],
-        ends=named["ends"],
-        unsure=named["unsure"],
-        unsure_said=named["unsure_said"],
     )
 
 

@@ -377,6 +377,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _UNUSED: frozenset(
         {
+            "agis.acts:lexicon",
+            "agis.confusables:_table",
             "agis.matching:synonyms",
             "agis.passes.structural:_validator",
             "agis.passes.structural:schema",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agtphost.agis.acts import lexicon
 from agtphost.agis.document import Endpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.instead import INSTEAD, PROHIBITED, WHAT_IS
@@ -36,6 +37,13 @@ def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         yield subject.finding("3-state", endpoint.name, place, message, INSTEAD.get(verb, WHAT_IS))
     elif verb in known.things:
         message = f"{verb} is a thing, and nothing that is done"
+        yield subject.finding("3-noun", endpoint.name, place, message, f"FETCH /{verb.lower()}")
+    elif (act := lexicon().nominal(verb)) is not None and not known.is_verb(verb):
+        message = f"{verb} is a noun, and a method is the verb of what is done"
+        fix = act if "-" not in act else f"FETCH /{verb.lower()}"
+        yield subject.finding("3-noun", endpoint.name, place, message, fix)
+    elif known.is_act_noun(verb):
+        message = f"{verb} is a noun by its ending, and a method is the verb of what is done"
         yield subject.finding("3-noun", endpoint.name, place, message, f"FETCH /{verb.lower()}")
     elif verb in known.borderline:
         message = f"{verb} may mean many things; a more specific verb is recommended"

@@ -1,0 +1,148 @@
+"""
+What the validator knows of acts: classes of verbs, opposites, phrases, and nouns that name an act.
+
+An act is a verb in its base form, such as ``DELETE``, or a verb with what belongs to it, such as ``TURN-OFF``. The
+lists are in ``acts.toml``; forms of verbs are those of :mod:`agtphost.agis.words`.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from agtphost.agis.words import Words, words
+
+_GAP = 7
+"""Words between a verb and its particle: "switches the heating of the house off"."""
+
+_STOPS = frozenset(",.;:!?()")
+_PREFIX = "UN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lexicon:
+    """The lists, by the names that they have in ``acts.toml``."""
+
+    classes: dict[str, frozenset[str]]
+    methods: dict[str, frozenset[str]]
+    contrary: dict[str, frozenset[str]]
+    """The acts that exclude each act."""
+
+    allied: dict[str, frozenset[str]]
+    """The acts that are on the same side of a pair of opposites as each act, itself among them."""
+
+    agreements: frozenset[tuple[str, ...]]
+    """Pairs of a method and an act that agree, though their classes do not."""
+
+    phrases: dict[str, tuple[tuple[str, ...], ...]]
+    """The rest of each phrase by its verb, the longest first."""
+
+    nominals: dict[str, str]
+    """The act of each noun."""
+
+    things: frozenset[str]
+    """Nouns of an act that also name what it leaves."""
+
+    grammar: dict[str, frozenset[str]]
+    words: Words
+
+    def is_a(self, act: str, *names: str) -> bool:
+        """Whether an act is of one of these classes."""
+        return any(act in self.classes[name] for name in names)
+
+    def are_opposites(self, method: str, act: str) -> bool:
+        """Whether a method and an act exclude each other, such as LOCK and UNLOCK."""
+        if act == f"{_PREFIX}{method}" or method == f"{_PREFIX}{act}":
+            return True
+        return act in self.contrary.get(method, ())
+
+    def are_allied(self, method: str, act: str) -> bool:
+        """Whether a method and an act are on the same side of a pair of opposites, such as START and LAUNCH."""
+        return act in self.allied.get(method, ())
+
+    def phrase(self, verb: str, rest: Sequence[str]) -> str | None:
+        """
+        The phrase that a verb begins, such as ``TURN-OFF`` of TURN and "the heating off".
+
+        :param rest: the words behind the verb, in capitals.
+        """
+        for tail in self.phrases.get(verb, ()):
+            for at in range(min(_GAP, len(rest))):
+                if rest[at] in _STOPS:
+                    break
+                if rest[at] == tail[0] and tuple(rest[at : at + len(tail)]) == tail:
+                    return "-".join((verb, *tail))
+        return None
+
+    def form(self, word: str) -> tuple[str | None, str]:
+        """
+        Which form of a verb a word is (``base``, ``third``, ``gerund``, ``past``), and its base form.
+
+        :param word: in capitals.
+        :return: None and the word, where it is no form of a verb that is known.
+        """
+        base = word if word in self.words.verbs else self.words.base(word)
+        if base is None:
+            return None, word
+        if base == word:
+            return "base", word
+        if word.endswith("ING"):
+            return "gerund", base
+        return ("third" if word.endswith("S") and not word.endswith("SS") else "past"), base
+
+    def nominal(self, noun: str) -> str | None:
+        """The act that a noun names; None of another word."""
+        return self.nominals.get(noun)
+
+
+@functools.cache
+def lexicon() -> Lexicon:
+    """The one set of lists."""
+    lists = tomllib.loads(resources.files(__package__).joinpath("acts.toml").read_text("utf-8"))
+    classes = {name: _set(text) for name, text in lists["classes"].items()}
+    opposites = tuple((_set(one), _set(other)) for one, other in lists["opposites"].values())
+    everything = [*classes.values(), *(side for pair in opposites for side in pair), _set(lists["grammar"]["light"])]
+    tails: dict[str, set[tuple[str, ...]]] = {}
+    for act in frozenset().union(*everything):
+        verb, *tail = act.split("-")
+        if tail:
+            tails.setdefault(verb, set()).add(tuple(tail))
+    return Lexicon(
+        classes=classes,
+        methods={name: _set(text) for name, text in lists["methods"].items()},
+        contrary=_contrary(opposites),
+        allied=_allied(opposites),
+        agreements=frozenset(tuple(pair.split(":")) for pair in lists["agreements"]["pairs"].split()),
+        phrases={verb: tuple(sorted(found, key=lambda tail: (-len(tail), tail))) for verb, found in tails.items()},
+        nominals=dict(pair.upper().split(":") for pair in lists["nominals"]["forms"].split()),
+        things=_set(lists["nominals"]["things"]),
+        grammar={name: _set(text) for name, text in lists["grammar"].items()},
+        words=words(),
+    )
+
+
+_Pairs = Sequence[tuple[frozenset[str], frozenset[str]]]
+
+
+def _contrary(pairs: _Pairs) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for pair in pairs:
+        for one, other in (pair, pair[::-1]):
+            for act in one:
+                found.setdefault(act, set()).update(other - one)
+    return {act: frozenset(others) for act, others in found.items()}
+
+
+def _allied(pairs: _Pairs) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for side in (side for pair in pairs for side in pair):
+        for act in side:
+            found.setdefault(act, set()).update(side)
+    return {act: frozenset(others) for act, others in found.items()}
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.upper().split())

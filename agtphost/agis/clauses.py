@@ -1,0 +1,485 @@
+"""
+Which acts a statement says that a method does: the predicates of its main clauses.
+
+A statement is cut into clauses at commas, conjunctions and words that begin a subordinate clause. Of each main clause
+the predicate counts: a verb at its beginning ("Deletes the file"), a passive ("the file is deleted"), the noun of an
+act ("deletion of the file", "performs the deletion"). What a relative clause, a condition, a purpose or a negation
+has is not done by the method: "finds files to delete", "without deleting", "a list of deleted files".
+
+Every word is looked at a bounded number of times, so that the cost grows with the length of the statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from agtphost.agis.acts import Lexicon
+
+_TOKEN = re.compile(r"[a-z]+(?:['\u2019-][a-z]+)*|[0-9]+|[.;:!?,()]")
+_ENDS = frozenset(".;:!?")
+_AND = frozenset({"AND", "OR", "THEN", "BUT", "PLUS", "NOR", "AFTERWARDS", "AFTERWARD", "SUBSEQUENTLY", "FINALLY"})
+_WITH_GERUND = frozenset({"BEFORE", "AFTER", "WHILE", "BY", "AND"})
+_NO = frozenset(
+    {
+        "NO",
+        "NOT",
+        "NEVER",
+        "NOTHING",
+        "NONE",
+        "NEITHER",
+        "NOBODY",
+        "CANNOT",
+        "DON'T",
+        "DOESN'T",
+        "WON'T",
+        "ISN'T",
+        "AREN'T",
+    }
+)
+_BE = frozenset({"IS", "ARE", "BE", "BEEN", "BEING", "WAS", "WERE", "GETS", "GET"})
+_PAST = frozenset({"WAS", "WERE", "BEEN", "HAS", "HAVE", "HAD"})
+_JOINTS = _AND | {","}
+_AFTER_NOUN = frozenset({",", "SINCE", "THAT", "WHICH", "WHO", "WHOSE"})
+"""What stands behind a noun without an object: "changes since", "orders that"."""
+
+_TOWARD = frozenset({"TO", "THAT", "WHICH"})
+_YOU = frozenset({"YOU", "CALLERS", "CLIENTS", "US", "ONE", "USERS", "DEVELOPERS"})
+_PARTICLES = frozenset({"AT", "INTO", "OFF", "OUT", "THROUGH", "UP"})
+_CONDITIONS = frozenset({"WHEN", "WHENEVER", "ONCE", "AFTER", "IF", "UNLESS", "UNTIL", "AS", "BEFORE"})
+_MEANT = frozenset({"ABLE", "DESIGNED", "INTENDED", "MEANT", "RESPONSIBLE", "USED"})
+"""What a statement begins with in front of its act: "used to delete", "responsible for deleting"."""
+
+_WILL = frozenset({"WILL", "SHALL", "DOES", "DO"})
+_MAY = frozenset({"CAN", "MAY", "COULD", "MIGHT", "MUST", "SHOULD", "WOULD", "NEEDS"})
+_PREPOSITIONS = frozenset(
+    {"OF", "IN", "ON", "BY", "SINCE", "FROM", "WITH", "THAT", "WHICH", "PER", "ABOUT", "BETWEEN", "WITHIN"}
+)
+_NOUN_ENDS = frozenset({"OF", "FOR", "FROM", "TO", "BY", "ON", "IN", "WITH", "AT"})
+_DEFINITE = frozenset(
+    {"THE", "IT", "THEY", "EACH", "EVERY", "ALL", "THIS", "THESE", "BOTH", "ITS", "THEIR", "EVERYTHING"}
+)
+_INVARIANT = frozenset(
+    {"CUT", "HIT", "HURT", "LET", "OVERWRITE", "PUT", "READ", "RESET", "SET", "SHED", "SHUT", "SPLIT", "SPREAD"}
+)
+"""Verbs whose participle is their base form."""
+
+_SPAN = 12
+"""Words of a clause in which a predicate is looked for."""
+
+
+_Forms = dict[str, tuple[str | None, str]]
+"""The forms of the words of one statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """Something that a statement says is done."""
+
+    verb: str
+    """In its base form, such as ``DELETE`` and ``TURN-OFF``."""
+
+    sure: bool = True
+    """False where the words may mean something else."""
+
+    leading: bool = True
+    """Whether it is the first that the statement says."""
+
+    form: str = ""
+    """``base``, ``third`` or ``gerund`` of a verb that is not in the passive."""
+
+    vague: bool = False
+    """Whether it may be a noun: "order details"."""
+
+    passive: bool = False
+    subject: bool = False
+    """Whether the clause names what it is done to."""
+
+    later_sentence: bool = False
+    aside: bool = False
+    """Whether it is said in passing: "before deleting it"."""
+
+    thing: str = ""
+    """The noun, where a noun names the act."""
+
+    helper: str = ""
+    """The verb in front of it, such as ALLOW of "allows you to delete"."""
+
+    toward: str = ""
+    """The verb that it leads to, such as REJECT of "allows a manager to reject"."""
+
+    around: tuple[str, ...] = ()
+    """The words of its object, or of its subject in the passive; in capitals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clause:
+    tokens: tuple[str, ...]
+    opener: str
+    """The word that it begins behind; empty of the first of a sentence."""
+
+    main: bool
+    sentence: int
+    first: bool
+    """Whether it is the first clause of its sentence that has words."""
+
+    closer: str
+    """The word or sign that ends it."""
+
+
+def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
+    """
+    The acts of a statement in their order.
+
+    :param statement: English, in ordinary letters.
+    """
+    found: list[Act] = []
+    seen: set[Act] = set()
+    forms: _Forms = {}
+    before: _Clause | None = None
+    foreign = -1  # The sentence whose subject is something else than the method.
+    for clause in _clauses(statement.lower(), known):
+        helped = clause.opener == "TO" and len(found) == 1 and _helps(found[0], known)
+        meant = clause.opener == "TO" and not found and before is not None and before.tokens[0] in _MEANT
+        reader = _Reader(known, replace(clause, main=True) if helped or meant else clause, bool(found), forms)
+        act = reader.read()
+        before = clause
+        if act is None and len(found) == 1 and not found[0].toward and clause.opener in _TOWARD:
+            found[0] = replace(found[0], toward=known.form(reader.first_word)[1])
+        if clause.main and clause.opener not in _AND and act is None and reader.has_subject:
+            foreign = clause.sentence
+        if act is None or (not meant and foreign == clause.sentence and not (act.passive and act.subject)):
+            continue
+        if act in seen:
+            continue  # What is repeated costs nothing.
+        seen.add(act)
+        if clause.opener in _JOINTS and act.form == "base" and found and found[-1].form == "third":
+            continue  # An adjective or a noun: "returns merged and open requests".
+        if helped:
+            found[0] = replace(act, helper=found[0].verb)
+        else:
+            found.append(replace(act, leading=not found, later_sentence=clause.sentence > 0))
+    return tuple(found)
+
+
+def _helps(act: Act, known: Lexicon) -> bool:
+    """Whether an act only leads to the next one: "allows you to delete", "starts to delete"."""
+    return act.verb in known.grammar["helping"] and (not act.around or act.around[0] in _YOU or act.verb == "USE")
+
+
+def _clauses(text: str, known: Lexicon) -> Iterator[_Clause]:
+    """The clauses of a text; what is in brackets is left out."""
+    sentence, main, first = 0, True, True
+    opener, tokens = "", list[str]()
+    all_tokens = [*_tokens(text.replace("in order to", "to")), "."]
+    for token, after in zip(all_tokens, [*all_tokens[1:], "."], strict=True):
+        ends, joint = token in _ENDS, token in _AND or token == ","
+        if not (ends or joint or _is_subordinator(token, after, known)):
+            tokens.append(token)
+            continue
+        if tokens:
+            yield _Clause(tokens=tuple(tokens), opener=opener, main=main, sentence=sentence, first=first, closer=token)
+            first, tokens = False, []
+        if ends:
+            sentence, opener, main, first = sentence + 1, "", True, True
+        elif joint:
+            main = main or token in {",", "THEN", "BUT"}
+            opener = token
+        else:
+            after_which = token == "WHICH" and opener == "AFTER"
+            main, opener = False, "AFTER-WHICH" if after_which else token
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """The words and signs of a text in capitals, without what is in brackets."""
+    depth = 0
+    for found in _TOKEN.finditer(text):
+        token = found[0].upper().replace("\u2019", "'")
+        if token in "()":
+            depth = max(0, depth + (1 if token == "(" else -1))
+        elif not depth:
+            yield token
+
+
+def _is_subordinator(token: str, after: str, known: Lexicon) -> bool:
+    """Whether a word begins a subordinate clause: TO in front of a verb does, in front of a noun it does not."""
+    if token == "TO":
+        return after.endswith("LY") or (
+            after in known.words.verbs and after not in known.grammar["determiners"] and after != "ZERO"
+        )
+    if token == "BY":
+        return after.endswith("ING")
+    return token in known.grammar["subordinate"]
+
+
+class _Reader:
+    """What one clause says is done."""
+
+    def __init__(self, known: Lexicon, clause: _Clause, later: bool, forms: _Forms) -> None:
+        self._forms = forms
+        self._known = known
+        self._clause = clause
+        self._later = later
+        tokens = clause.tokens
+        start = 0
+        while start < len(tokens) and self._is_adverb(tokens[start]):
+            start += 1
+        self._tokens = tokens[start : start + 40]
+
+    @property
+    def first_word(self) -> str:
+        """The word that it begins with, adverbs left out; empty where there is none."""
+        return self._tokens[0] if self._tokens else ""
+
+    @property
+    def has_subject(self) -> bool:
+        """Whether it begins with a noun, and not with a verb or a negation."""
+        return bool(self._tokens) and self._tokens[0] not in _NO | _WILL and self._form(self._tokens[0]) is None
+
+    def read(self) -> Act | None:
+        """The act, or None where the clause says none."""
+        tokens = self._tokens
+        if not tokens:
+            return None
+        if not self._clause.main:
+            return self._subordinate()
+        if tokens[0] in _NO or (len(tokens) > 1 and tokens[0] in _WILL and tokens[1] in _NO):
+            return None
+        if tokens[0] in _MEANT or (tokens[0] in {"HAS", "HAVE"} and not self._later):
+            return self._indirect()
+        if self._form(tokens[0]) is not None and not self._is_noun_here():
+            return self._active(0)
+        return self._of_subject()
+
+    def _subordinate(self) -> Act | None:
+        """What is done on the way: "before deleting it", "after which it is deleted", "and then closes it"."""
+        opener, tokens = self._clause.opener, self._tokens
+        if opener == "TO" and self._clause.sentence == 0 and not self._later and self._clause.first:
+            return self._active(0) if self._form(tokens[0]) == "base" else None
+        if opener in _WITH_GERUND and self._form(tokens[0]) == "gerund" and self._later:
+            act = self._active(0)
+            return replace(act, sure=False, aside=True) if act else None
+        if opener == "AFTER-WHICH" and self._later:
+            return self._passive()
+        joined = opener in _AND and self._later and len(tokens) > 1
+        if joined and self._form(tokens[0]) == "third" and tokens[1] in self._known.grammar["determiners"]:
+            act = self._active(0)
+            return replace(act, sure=False) if act else None
+        return None
+
+    def _form(self, word: str) -> str | None:
+        """``base``, ``third``, ``gerund`` or ``past``: which form of a verb a word is."""
+        return self._of_word(word)[0]
+
+    def _lemma(self, word: str) -> str:
+        """The base form of a verb; another word is left as it is."""
+        return self._of_word(word)[1]
+
+    def _of_word(self, word: str) -> tuple[str | None, str]:
+        found = self._forms.get(word)
+        if found is None:
+            found = self._forms[word] = self._known.form(word)
+        return found
+
+    @staticmethod
+    def _is_adverb(word: str) -> bool:
+        return (
+            word.endswith("LY")
+            and len(word) > 5
+            and word not in {"APPLY", "REPLY", "SUPPLY", "MULTIPLY", "ASSEMBLY", "COMPLY"}
+        ) or word in {
+            "ALSO",
+            "THEN",
+            "FIRST",
+            "NEXT",
+            "LATER",
+            "NOW",
+            "PLEASE",
+            "ONLY",
+            "JUST",
+            "ELSE",
+            "EVEN",
+            "AGAIN",
+            "ONCE",
+            "STILL",
+            "AFTERWARDS",
+        }
+
+    def _is_noun_here(self) -> bool:
+        """Whether the word that the clause begins with is a noun: "charges of a customer", "order details"."""
+        word, *rest = self._tokens
+        form, lemma = self._form(word), self._lemma(word)
+        if form == "past":
+            return True
+        if form == "gerund" and rest[:1] == ["OF"]:
+            return self._later
+        if form == "gerund":
+            return self._clause.opener != "" or self._clause.sentence > 0
+        after = rest[0] if rest else ""
+        if after in {"OF", "THAT", "IS", "ARE"} or after in _BE | _MAY | _WILL:
+            return True
+        noun = lemma in self._known.words.nouns_too or word in self._known.nominals
+        joined = self._clause.opener in _AND or self._clause.opener == ","
+        if not joined:
+            return False
+        if form == "base" and not noun:
+            return False
+        return noun and after not in self._known.grammar["determiners"] | _PARTICLES
+
+    def _active(self, at: int) -> Act | None:
+        """The act of a verb, and of what belongs to it."""
+        tokens = self._tokens
+        form, verb = self._form(tokens[at]), self._lemma(tokens[at])
+        rest = tokens[at + 1 :]
+        verb = self._known.phrase(verb, rest) or verb
+        around = tuple(rest[:_SPAN])
+        if verb in self._known.grammar["light"]:
+            act = self._light(rest)
+            if act is not None:
+                return replace(act, helper=verb, form=form or "")
+        if verb in self._known.grammar["helping"]:
+            inner = next((self._lemma(word) for word in rest[:3] if self._form(word) == "gerund"), None)
+            if inner is not None:
+                return Act(verb=inner, sure=False, helper=verb, form=form or "", around=around)
+        if rest and rest[0] in _NO and "-" not in verb:
+            return None  # "Books nothing".
+        doubtful, vague = self._doubts(at, "-" in verb)
+        return Act(verb=verb, sure=not doubtful, vague=vague, form=form or "", around=around)
+
+    def _doubts(self, at: int, phrase: bool) -> tuple[bool, bool]:
+        """Whether a verb may be meant otherwise, and whether it may be a noun: "orders by date", "order details"."""
+        word, after = self._tokens[at], self._tokens[at + 1] if at + 1 < len(self._tokens) else ""
+        form, lemma, grammar = self._form(word), self._lemma(word), self._known.grammar
+        closer = self._clause.closer
+        if form == "gerund":
+            return after not in {"OF", "FROM"}, False
+        if form == "base" and self._clause.sentence > 0:
+            return True, False
+        noun = lemma in self._known.words.nouns_too
+        if phrase or form not in ("base", "third"):
+            return False, False
+        if self._clause.opener or not self._clause.first:
+            # "orders, cancels and refunds": a list of nouns, or of verbs that share their object.
+            return form == "third" and not after and closer not in _ENDS, False
+        if form == "base":
+            vague = (noun or lemma in grammar["adjectives"]) and after not in grammar["determiners"]
+            vague = vague and self._known.nominal(after) is None
+            return vague, vague
+        has = next((at for at, each in enumerate(self._tokens[:_SPAN]) if each in {"HAS", "HAVE"}), None)
+        disputed = has is not None and self._form(self._tokens[min(has + 1, len(self._tokens) - 1)]) == "past"
+        if noun and (self._form(after) == "past" or disputed):
+            return True, True  # "orders placed by", "charges the customer has disputed".
+        ends = not after and closer in _ENDS | _AFTER_NOUN
+        return noun and (ends or after in _PREPOSITIONS | {"FOR"}), False
+
+    def _indirect(self) -> Act | None:
+        """The act of "responsible for deleting the file" and of "has the file deleted"."""
+        tokens = self._tokens
+        wanted = "past" if tokens[0] in {"HAS", "HAVE"} else "gerund"
+        at = next((at for at, word in enumerate(tokens[1:_SPAN], 1) if self._form(word) == wanted), None)
+        if at is None or (wanted == "past" and at + 1 < len(tokens)):
+            return None
+        verb, rest = self._lemma(tokens[at]), tokens[at + 1 :]
+        around = tuple(rest[:_SPAN]) if wanted == "gerund" else tuple(tokens[1:at])
+        return Act(verb=self._known.phrase(verb, rest) or verb, around=around)
+
+    def _light(self, rest: Sequence[str]) -> Act | None:
+        """The act of a noun behind a verb that says nothing: "performs the removal of"."""
+        for at, word in enumerate(rest[:5]):
+            act = self._known.nominal(word)
+            if act is None or (at + 1 < len(rest) and rest[at + 1] not in _NOUN_ENDS):
+                continue
+            return Act(verb=act, around=tuple(rest[at + 1 : at + 1 + _SPAN]))
+        return None
+
+    def _of_subject(self) -> Act | None:
+        """The act of a clause that begins with a noun: a passive, "this endpoint deletes", or "deletion of"."""
+        act = self._passive() or self._of_self()
+        if act is not None:
+            return act
+        if self._later or not self._clause.first:
+            return None
+        return self._noun()
+
+    def _passive(self) -> Act | None:
+        tokens = self._tokens[: _SPAN + 4]
+        at = next((at for at, word in enumerate(tokens) if word in _BE | _WILL | _MAY | _PAST), None)
+        if at is None or any(word in _NO for word in tokens):
+            return None
+        subject = tokens[:at]
+        rest = [word for word in tokens[at:] if not self._is_adverb(word)]
+        if rest[0] in _PAST or len(rest) < 2:
+            return None
+        may = rest[0] in _MAY
+        while rest and rest[0] in _BE | _WILL | _MAY:
+            rest = rest[1:]
+        if not rest:
+            return None
+        form = self._form(rest[0])
+        after = tuple(rest[1:])
+        if tokens[at] in _BE or "BE" in tokens[at : at + 4] or "GET" in tokens[at : at + 4]:
+            return self._participle(rest[0], form, subject, after, may)
+        if form == "base" and not (may and self._later) and (may or self._is_self(subject)):
+            verb = self._lemma(rest[0])
+            return Act(
+                verb=self._known.phrase(verb, after) or verb, sure=not self._later, form="base", around=after[:_SPAN]
+            )
+        return None
+
+    def _participle(
+        self, word: str, form: str | None, subject: Sequence[str], after: tuple[str, ...], may: bool
+    ) -> Act | None:
+        if (form != "past" and word not in _INVARIANT) or (may and self._later):
+            return None
+        if any(each in self._known.grammar["interfaces"] for each in subject):
+            return None  # A notice: "this endpoint will be removed".
+        verb = self._lemma(word)
+        verb = self._known.phrase(verb, after) or verb
+        nominal = next((found for each in subject if (found := self._known.nominal(each))), None)
+        if verb in self._known.grammar["light"] and nominal is not None:
+            verb = nominal
+        definite = not self._later or (bool(subject) and subject[0] in _DEFINITE)
+        in_time = self._later and self._clause.closer in _CONDITIONS
+        if in_time and not definite:
+            return None  # "tokens are deleted when they expire".
+        helped = in_time or (self._later and bool({"BY", "WITH", "VIA"} & {*after[:3]}))
+        sure = definite and not may and not helped
+        return Act(verb=verb, sure=sure, passive=True, subject=bool(subject), around=(*subject, *after[:_SPAN]))
+
+    def _is_self(self, subject: Sequence[str]) -> bool:
+        return any(word in self._known.grammar["selves"] for word in subject[:4])
+
+    def _of_self(self) -> Act | None:
+        """The act of "this endpoint deletes"."""
+        tokens = self._tokens
+        if any(word in _NO for word in tokens[:8]):
+            return None
+        for at, word in enumerate(tokens[:6]):
+            if (
+                at
+                and self._form(word) == "third"
+                and self._is_self(tokens[:at])
+                and not (at + 1 < len(tokens) and tokens[at + 1] in _BE)
+            ):
+                act = self._active(at)
+                return replace(act, sure=act.sure and not self._later) if act else None
+        return None
+
+    def _noun(self) -> Act | None:
+        """The act that the head of a noun phrase names: "permanent deletion of the file"."""
+        tokens = self._tokens
+        for at, word in enumerate(tokens[:5]):
+            after = tokens[at + 1] if at + 1 < len(tokens) else ""
+            act = self._known.nominal(word)
+            if act is None or (after and after not in _NOUN_ENDS):
+                if after == "OF":
+                    return None
+                continue
+            around = tuple(tokens[at + 1 : at + 1 + _SPAN])
+            inner = next((found for each in around[:3] if (found := self._known.nominal(each))), None)
+            if act == "EXECUTE" and inner is not None:
+                act = inner
+            sure = after in {"OF", "FROM"} and word not in self._known.things
+            return Act(verb=act, sure=sure, thing=word, around=around)
+        return None

@@ -1,0 +1,290 @@
+"""
+Whether a method and the acts of a statement contradict each other (AGIS v01 section 6.3).
+
+A contradiction is sure where the main act of a statement is the opposite of the method (LOCK and "unlocks the door"),
+or where a method that only reads changes, destroys, pays or commits, or where a method that acts only reads. Everything
+else that looks odd is a doubt.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from agtphost.agis.acts import Lexicon
+from agtphost.agis.clauses import Act, find_acts
+from agtphost.agis.words import Effect
+
+_FIRM = frozenset(
+    {"LIST", "SHOW", "SEARCH", "QUERY", "VIEW", "DISPLAY", "DESCRIBE", "BROWSE", "ENUMERATE", "EXPLAIN"}
+) | frozenset({"FETCH", "FIND", "LOCATE", "READ", "RETRIEVE", "COUNT", "LOOKUP", "LOOK-UP"})
+"""Verbs that return what exists; GET and RETURN may return what was just made."""
+
+_EXISTING = frozenset(
+    {"LIST", "DETAILS", "POLICY", "HISTORY", "STATUS", "OVERVIEW", "INFORMATION", "TERMS", "CONTENTS", "BALANCE"}
+)
+_MADE = frozenset(
+    {"NEW", "NEWLY", "RESULTING", "RECEIPT", "IDENTIFIER", "CONFIRMATION", "RESULT", "RESULTS", "TOKEN", "CREATED"}
+)
+_COPIES = frozenset({"ARCHIVE", "BACKUP", "COPY", "REQUEST", "SNAPSHOT", "TOMBSTONE"})
+"""Objects that are made before something goes away."""
+
+_WRITES = frozenset(
+    {
+        "POST",
+        "PUBLISH",
+        "WRITE",
+        "SET",
+        "ISSUE",
+        "OPEN",
+        "START",
+        "SUBMIT",
+        "FORWARD",
+        "DISPATCH",
+        "DRAFT",
+        "COMPOSE",
+        "RELEASE",
+        "LAUNCH",
+        "PRODUCE",
+    }
+)
+"""Acts by which a message comes about."""
+
+_PREPOSITIONS = frozenset({"OF", "FOR", "FROM", "TO", "WITH", "IN", "ON", "INTO", "AT", "BY", "BETWEEN", "ABOUT"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A method and an act that do not go together."""
+
+    act: str
+    sure: bool
+    reason: str
+    """What the statement does, to stand behind "an intent that"."""
+
+
+def find_conflict(method: str, statement: str, known: Lexicon) -> Conflict | None:
+    """
+    The worst conflict of a statement with its method; None where they agree.
+
+    :param method: in capitals.
+    """
+    acts = find_acts(statement, known)
+    found = _Judge(known, known.words.american(method), acts).conflicts() if acts else []
+    return next((each for each in found if each.sure), found[0] if found else None)
+
+
+class _Judge:
+    def __init__(self, known: Lexicon, method: str, acts: Sequence[Act]) -> None:
+        self._known = known
+        self._method = method
+        self._acts = [self._with_money(act) for act in acts]
+
+    def _with_money(self, act: Act) -> Act:
+        """The act as one of paying where its object is money: "takes the customer's money"."""
+        if act.verb not in self._known.grammar["hands"] or self._method == "SEND":
+            return act
+        if not _object(act) & self._known.grammar["money"]:
+            return act
+        verb = {"COLLECT": "CHARGE", "TAKE": "CHARGE", "GRAB": "CHARGE", "RETURN": "REFUND"}.get(act.verb, "PAY")
+        return replace(act, verb=verb)
+
+    def conflicts(self) -> list[Conflict]:
+        """The conflicts in the order of the acts, up to the first that is sure."""
+        found = []
+        agrees = self._agrees()
+        for act in self._acts:
+            conflict = self._conflict(act, agrees)
+            if conflict is not None:
+                found.append(conflict)
+                if conflict.sure:
+                    break
+        return found
+
+    def _agrees(self) -> bool:
+        """Whether an act of the statement is the method's own."""
+        verbs = [verb for act in self._acts for verb in (act.verb, act.helper) if verb]
+        return any(verb == self._method or self._known.are_allied(self._method, verb) for verb in verbs)
+
+    @functools.cached_property
+    def _observes(self) -> bool:
+        method, known = self._method, self._known
+        return known.is_a(method, "reads", "analyses") and method not in known.methods["open"]
+
+    def _conflict(self, act: Act, agrees: bool) -> Conflict | None:
+        if (
+            self._method in (act.verb, act.verb.partition("-")[0], act.helper)
+            or (self._method, act.verb) in self._known.agreements
+        ):
+            return None
+        if act.helper and self._known.are_allied(self._method, act.helper):
+            return None  # ENABLE and "allows you to delete".
+        if act.verb in self._known.grammar["delegating"] and self._is_named((*act.around, act.toward)):
+            return None  # TERMINATE and "starts a job that terminates".
+        if self._known.are_opposites(self._method, act.verb) and not agrees and not self._marks(act):
+            sure = (act.sure or (bool(act.thing) and act.around[:1] == ("OF",))) and act.leading
+            return Conflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
+        if self._observes:
+            return self._of_reader(act)
+        return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
+
+    def _of_reader(self, act: Act) -> Conflict | None:
+        """What only finds something out does none of the other acts."""
+        known, method = self._known, self._method
+        sets = act.verb == "SET" and "TO" in act.around and act.leading
+        if known.is_a(act.verb, "reads", "analyses", "neutral") and not sets:
+            return None
+        conflict = Conflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, while {method} changes nothing")
+        lenient = method in known.methods["lenient"]
+        if known.is_a(act.verb, "erases", "pays"):
+            return replace(conflict, sure=act.sure and method not in known.methods["cleaning"])
+        if act.verb in known.grammar["helping"] and known.is_a(act.toward, "reads", "analyses"):
+            return None
+        if act.vague or (act.later_sentence and act.passive and act.verb in known.methods["ordinary"]):
+            return None
+        if act.aside or (lenient and act.verb in known.methods["ordinary"]):
+            return None
+        if act.verb in known.methods["preparing"] and (lenient or self._reads_then):
+            return None
+        if known.is_a(act.verb, "destroys"):
+            spared = frozenset(act.around) & known.grammar["sets"]
+            return None if spared else replace(conflict, sure=act.sure and not lenient)
+        if _object(act) & known.grammar["answers"]:
+            return None
+        if act.later_sentence and act.passive:
+            conflict = replace(conflict, sure=False)
+        if act.verb in known.methods["verdicts"] and method in known.methods["decide"]:
+            return None
+        if known.is_a(act.verb, "commits"):
+            asks = act.verb in known.methods["preparing"] and known.is_a(method, "analyses")
+            return replace(conflict, sure=False) if asks else conflict
+        if sets or known.is_a(act.verb, "makes", "changes"):
+            output = known.is_a(act.verb, "makes") and (
+                known.is_a(method, "analyses") or act.verb in {"GENERATE", "PRODUCE"} or self._reads_then
+            )
+            return replace(conflict, sure=conflict.sure and not lenient and not output)
+        if known.is_a(act.verb, "tells"):
+            return self._reader_tells(act, conflict)
+        unlisted = known.words.effect(act.verb) in (Effect.ACTS, Effect.CREATES) and act.sure and act.leading
+        return replace(conflict, sure=False) if unlisted and known.is_a(method, "reads") and not lenient else None
+
+    @functools.cached_property
+    def _reads_then(self) -> bool:
+        """Whether the statement goes on to read: "opens a file and returns its content"."""
+        return any(self._known.is_a(act.verb, "reads", "analyses") for act in self._acts[1:])
+
+    @functools.cached_property
+    def _edits(self) -> bool:
+        """Whether the statement says that something is edited."""
+        return any(act.verb in self._known.methods["edits"] for act in self._acts)
+
+    def _reader_tells(self, act: Act, conflict: Conflict) -> Conflict | None:
+        """Sending something to others than the caller is a doubt."""
+        after = act.around[act.around.index("TO") :] if "TO" in act.around else ()
+        others = after and not frozenset(after[:4]) & self._known.grammar["callers"]
+        return replace(conflict, sure=False) if others and act.leading else None
+
+    def _of_actor(self, act: Act, agrees: bool) -> Conflict | None:
+        """What acts does not read only, and does not undo what it does."""
+        known, method = self._known, self._method
+        conflict = Conflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, which {method} does not")
+        tells = known.is_a(method, "tells")
+        if known.is_a(act.verb, "destroys"):
+            return self._actor_destroys(act, conflict)
+        if known.is_a(act.verb, "pays") and tells:
+            return conflict
+        if known.is_a(act.verb, "makes", "changes", "commits") and tells:
+            return self._teller_acts(act, conflict, agrees)
+        if not act.leading:
+            return None
+        if known.is_a(act.verb, "makes") and known.is_a(method, "destroys"):
+            return None if self._marks(act) else conflict
+        if all(known.is_a(each.verb, "reads") for each in self._acts):
+            return self._only_reads(act, conflict)
+        return None
+
+    def _is_named(self, words: Iterable[str]) -> bool:
+        """Whether one of some words is a form of the method, or names its act."""
+        known = self._known
+        return any(self._method in (known.words.lemma(word), known.nominal(word)) for word in words)
+
+    def _marks(self, act: Act) -> bool:
+        """Whether what is made belongs to what the method ends: "adds a deletion marker", "creates a backup"."""
+        if not self._known.is_a(self._method, "destroys") or self._known.is_a(act.verb, "destroys"):
+            return False
+        return bool(_object(act) & _COPIES) or any(self._names_method(word) for word in _object(act))
+
+    def _names_method(self, noun: str) -> bool:
+        """Whether a noun names an act of the method's kind: "creates a cancellation"."""
+        act = self._known.nominal(noun)
+        return act is not None and (act == self._method or self._known.is_a(act, "destroys"))
+
+    def _actor_destroys(self, act: Act, conflict: Conflict) -> Conflict | None:
+        known, method = self._known, self._method
+        if known.is_a(method, "destroys") or method in known.methods["destructive"]:
+            return None
+        if known.is_a(act.verb, "pays") and (known.is_a(method, "pays") or method == "TRANSFER"):
+            return None
+        if any(known.is_a(known.nominal(word) or "", "destroys") for word in _object(act)):
+            return None  # "cancels a pending deletion".
+        if method in known.methods["keeps"] and _object(act) & known.grammar["obstacles"]:
+            return None
+        if known.is_a(method, "tells"):
+            taken_out = frozenset(act.around) & known.grammar["sets"]
+            return None if taken_out and not act.leading else conflict
+        erases = known.is_a(act.verb, "erases")
+        if method in known.methods["edits"] and self._edits:
+            return None
+        if method in known.methods["edits"]:
+            sure = act.sure and erases and len(self._acts) == 1
+            return replace(conflict, sure=sure) if act.leading else None
+        if known.is_a(method, "makes", "pays", "commits") or method in known.methods["keeps"]:
+            if act.leading:
+                return replace(conflict, sure=act.sure and act.verb not in known.methods["tidying"])
+            return replace(conflict, sure=False) if erases else None
+        doubtful = act.leading and erases and known.words.effect(method) is not Effect.UNKNOWN
+        return replace(conflict, sure=False) if doubtful else None
+
+    def _teller_acts(self, act: Act, conflict: Conflict, agrees: bool) -> Conflict | None:
+        """A message is written and posted; nothing else is made or changed by it."""
+        known = self._known
+        if act.verb == "GENERATE" or act.verb in _WRITES or (agrees and known.is_a(act.verb, "makes")):
+            return None
+        if _object(act) & (known.grammar["answers"] | known.grammar["messages"]):
+            return None
+        return replace(conflict, sure=act.sure and act.leading)
+
+    def _only_reads(self, act: Act, conflict: Conflict) -> Conflict | None:
+        """A statement that says nothing but what is returned."""
+        known, method = self._known, self._method
+        around = frozenset(act.around)
+        if method in known.methods["outputs"]:
+            return None
+        listed = known.is_a(method, "makes", "destroys", "changes", "pays", "commits", "tells") or method == "TRANSFER"
+        if not listed and known.words.effect(method) is not Effect.ACTS:
+            return None
+        back = act.verb == "RETURN" and "TO" in around and not around & known.grammar["callers"]
+        several = any(word.endswith("S") and not word.endswith("SS") for word in act.around[:2])
+        several = several and known.is_a(method, "destroys", "pays", "commits")
+        firm = any(each.verb in _FIRM for each in self._acts) or several or bool(around & _EXISTING)
+        if back or (not firm and (around & _MADE or any(known.words.lemma(word) == method for word in around))):
+            return None
+        if not listed and not firm:
+            return None
+        reason = f"says {_text(act)} and nothing else, while {method} changes something"
+        return replace(conflict, sure=listed and firm and act.sure, reason=reason)
+
+
+def _object(act: Act) -> frozenset[str]:
+    """The words of the object, up to what is added to it: "a list" of "creates a list of the files"."""
+    found: list[str] = []
+    for word in act.around[:6]:
+        if word in _PREPOSITIONS and found:
+            break
+        found.append(word)
+    return frozenset(found)
+
+
+def _text(act: Act) -> str:
+    return (act.thing or act.verb).replace("-", " ").lower()
