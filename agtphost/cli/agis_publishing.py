@@ -118,8 +118,9 @@ def publish(check: bool, where: Connection, as_json: bool) -> None:
     Examine the AGIS document that a host would publish.
 
     Each endpoint that breaks a rule is told with its file, its line and the rule: with [agis] publish = true it keeps
-    the host from starting, and else it is left out of the documents. Without --check, the running host is asked for
-    its document as well, which has to conform.
+    the host from starting, and else it is left out of the documents. An intent that contradicts its method (pass 6)
+    never keeps the host from starting. Without --check, the running host is asked for its document as well, which has
+    to conform.
 
     \b
     Examples:

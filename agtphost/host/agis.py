@@ -22,6 +22,9 @@ log = Logger()
 _MEMBERS: Mapping[int, str] = {4: "path", 5: "semantic", 6: "semantic", 8: "input_schema"}
 """What of a declaration each pass is about; the others are about its method."""
 
+_CONSISTENCY = 6
+"""The pass that compares the words of an intent with the method."""
+
 
 def root_of(config: Config) -> str:
     """Where the host describes itself over AGTP."""
@@ -68,15 +71,18 @@ def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
     """
     What is wrong with the host's own document.
 
+    An endpoint whose intent contradicts its method (pass 6) is left out of the document and logged: the words of a
+    description are no reason to keep a host from starting.
+
     :return: what keeps a host from starting that is to publish it; where it is not, it is told in the log.
     """
     if config.agis == AgisSection() or not endpoints:
         return []
     problems: list[Problem] = []
-    for conforms, problem in _findings(config, endpoints):
+    for number, conforms, problem in _findings(config, endpoints):
         if conforms:
             log.info("in AGIS documents: {problem}", problem=str(problem))
-        elif config.agis.publish:
+        elif config.agis.publish and number != _CONSISTENCY:
             problems.append(problem)
         else:
             log.warn("left out of AGIS documents: {problem}", problem=str(problem))
@@ -85,11 +91,11 @@ def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
 
 def problems_of(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
     """Every rule of AGIS that an endpoint breaks, with its file; there has to be an endpoint."""
-    return (problem for conforms, problem in _findings(config, endpoints) if not conforms)
+    return (problem for _, conforms, problem in _findings(config, endpoints) if not conforms)
 
 
-def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[bool, Problem]]:
-    """What is found in the document of endpoints, and whether it conforms all the same."""
+def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[int, bool, Problem]]:
+    """What is found in the document of endpoints: its pass, whether the document conforms, and the problem."""
     from agtphost.agis.endpoints import exported
     from agtphost.agis.findings import Severity
     from agtphost.agis.service import examined
@@ -107,4 +113,4 @@ def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[b
             line=config.place("agis")[0] if endpoint is None else endpoint.lines.get(member, endpoint.line),
             hint=hint,
         )
-        yield finding.severity is not Severity.ERROR, problem
+        yield finding.rule.number, finding.severity is not Severity.ERROR, problem

@@ -184,3 +184,16 @@ def test_what_is_to_be_published_conforms_or_the_host_does_not_start(tmp_path: P
             told = [formatEvent(event) or "" for event in logs]
             assert any(said in text and "left out of AGIS documents" in text for text in told)
             assert any("AGIS-P7-domain" in text for text in told), "what conforms and should be looked at is told too"
+
+
+def test_an_intent_that_contradicts_its_method_never_keeps_the_host_from_starting(tmp_path: Path) -> None:
+    """AGIS-076: with ``publish`` the endpoint is logged and left out of AGIS documents, and the host serves it."""
+    for publish in ("true", "false"):
+        here = tmp_path / publish
+        config = configured(here, append=f'[agis]\nservice = "Shelf"\npublish = {publish}\n')
+        library = here / "etc" / "endpoints" / "library.toml"
+        library.write_text(library.read_text().replace("Look up a book by its ISBN.", "Delete a book by its ISBN."))
+        with capturedLogs() as logs:
+            assert len(load_host(config).endpoints) == 4
+        told = [formatEvent(event) or "" for event in logs]
+        assert any("AGIS-P6-contradiction" in text and "left out of AGIS documents" in text for text in told)
