@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -216,6 +217,7 @@ def _key_files(config: Config) -> Iterator[Fault]:
         needed += [(("tls", "client_crl"), path, False) for path in tls.client_crl]
     if audit.signing:
         needed.append((("audit", "key"), audit.key, True))
+    absent: list[str] = []
     for location, path, private in needed:
         if path.is_file():
             if private and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -226,6 +228,9 @@ def _key_files(config: Config) -> Iterator[Fault]:
                     concerns=(("host", "state_dir"),),
                 )
         elif not (config.host.development and path.parent == config.host.state_dir):
+            if "profile" not in config.host.model_fields_set:
+                absent.append(f"{'.'.join(map(str, location))} ({path})")
+                continue
             yield Fault(
                 location=location,
                 message=f"names a file that does not exist: {path}",
@@ -237,6 +242,13 @@ def _key_files(config: Config) -> Iterator[Fault]:
                     ("audit", "signing"),
                 ),
             )
+    if absent:
+        yield Fault(
+            location=("host", "profile"),
+            message=f"is not written, so it is production, and these are absent: {', '.join(absent)}",
+            hint='write profile = "development" in [host], or run: agtp init --production DIR',
+            concerns=(("host", "state_dir"), ("tls", "client_auth"), ("audit", "signing")),
+        )
 
 
 def _client_authorities(config: Config) -> Iterator[Fault]:
@@ -309,12 +321,15 @@ def _directories(config: Config) -> Iterator[Fault]:
         places.append((("endpoints", "python_path", index), path))
     for location, directory in places:
         if directory is not None and not directory.is_dir():
-            yield Fault(location=location, message=f"names a directory that does not exist: {directory}")
+            message = f"names a directory that does not exist: {directory}"
+            hint = _place_hint(location, directory, f"run: mkdir -p {directory}")
+            yield Fault(location=location, message=message, hint=hint)
     if catalog.path is not None and not catalog.path.is_file():
         yield Fault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
     recipes = config.recipes.file
     if recipes is not None and not recipes.is_file():
-        yield Fault(location=("recipes", "file"), message=f"names a file that does not exist: {recipes}")
+        at = ("recipes", "file")
+        yield Fault(location=at, message=f"names a file that does not exist: {recipes}", hint=_place_hint(at, recipes))
 
 
 def _issuers(config: Config) -> Iterator[Fault]:
@@ -388,6 +403,15 @@ def _transport(server: MCPServerSection, where: Location) -> Iterator[Fault]:
 
 def _has_transport(server: MCPServerSection) -> bool:
     return server.command is not None or server.url is not None
+
+
+def _place_hint(location: Location, absent: Path, otherwise: str = "") -> str:
+    """What was meant by a file or a directory that is absent: of a similar name, or of the name of its section."""
+    beside = absent.parent
+    names = sorted(each.name for each in beside.iterdir()) if beside.is_dir() else []
+    usual = [name for name in names if name.partition(".")[0] == location[0]]
+    close = difflib.get_close_matches(absent.name, names, 1)
+    return f'did you mean "{(close or usual)[0]}"?' if close or usual else otherwise
 
 
 def _program(server: MCPServerSection, where: Location, context: LoadContext) -> Iterator[Fault]:

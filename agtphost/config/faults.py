@@ -87,6 +87,12 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
                 raise  # a fault that no key of the file explains is one of this package
             faults.extend(_fault(model, location, details) for location, details in found)
             removed.extend(_remove(tree, location) for location, _ in found)
+            # What was meant by a misspelled key is not known either.
+            removed.extend(
+                (*location[:-1], meant)
+                for location, details in found
+                if details["type"] == "extra_forbidden" and (meant := _meant(model, location))
+            )
 
 
 def _in_file(tree: Mapping[str, Any], location: Location) -> Location:
@@ -127,7 +133,8 @@ def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any
         text, name = _BOUNDS[kind]
         bound = context[name]
         shown = int(bound) if bound == int(bound) else bound
-        return Fault(location=location, message=f"{text.format_map({name: shown})}, not {details['input']}")
+        hint = f"write {location[-1]} = {shown}" if name in ("ge", "le") else ""
+        return Fault(location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint)
     if kind == "value_error":
         return Fault(location=location, message=str(context["error"]))
     if kind not in _NEEDS:
@@ -152,9 +159,9 @@ def _written(key: str, kind: str, given: Any) -> tuple[str, str]:
             return f", not {str(given).lower()}", ""
         return (f", not {said}" if isinstance(given, (int, float)) else ""), ""
     if kind == "string_type":
-        return "", f'write {key} = "..."' if isinstance(given, (bool, int, float)) else ""
+        return "", f'write {key} = "{str(given).lower()}"' if isinstance(given, (bool, int, float)) else ""
     if kind in ("tuple_type", "list_type"):
-        return "", f"write {key} = [...]"
+        return "", f'write {key} = ["..."]'
     return "", f"write [{key}] above its members" if not isinstance(given, (dict, list)) else ""
 
 
@@ -170,6 +177,24 @@ def _literal(location: Location, expected: str, given: Any) -> Fault:
     return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
 
 
+def default_hint(model: type[BaseModel], location: Location) -> str:
+    """What can be written where nothing better is known: the default of a key, or a value of its kind."""
+    keys = [step for step in location if isinstance(step, str)]
+    if not keys:
+        return ""
+    at = location[: max(index for index, step in enumerate(location) if isinstance(step, str))]
+    inner = _model_at(model, at)
+    field = None if inner is None else inner.model_fields.get(keys[-1])
+    if field is None:
+        return f"correct {keys[-1]}, or leave it out"
+    if field.is_required():
+        return f'write {keys[-1]} = "..."' if field.annotation is str else f"correct {keys[-1]}: it must be there"
+    shown = {True: "true", False: "false"}.get(field.default) if isinstance(field.default, bool) else field.default
+    if isinstance(shown, (int, float)) or (isinstance(shown, str) and shown.isascii() and 0 < len(shown) < 40):
+        return f"leave {keys[-1]} out for the default, {shown}"
+    return f"correct {keys[-1]}, or leave it out"
+
+
 def _unknown(model: type[BaseModel], location: Location) -> Fault:
     name = str(location[-1])
     if name in LATER:
@@ -178,13 +203,25 @@ def _unknown(model: type[BaseModel], location: Location) -> Fault:
             message=f"is not supported by this version, which has no {LATER[name].removeprefix('the ')}",
             hint="remove it",
         )
-    known = sorted(_keys_at(model, location[:-1]))
-    close = difflib.get_close_matches(name, known, 1, 0.6)
-    hint = f'did you mean "{close[0]}"?' if close else f"known here: {', '.join(known)}"
+    meant = _meant(model, location)
+    known = ", ".join(sorted(_keys_at(model, location[:-1])))
+    hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
     return Fault(location=location, message="is unknown", hint=hint)
 
 
+def _meant(model: type[BaseModel], location: Location) -> str:
+    """The key that an unknown one resembles most; empty where it resembles none."""
+    close = difflib.get_close_matches(str(location[-1]), sorted(_keys_at(model, location[:-1])), 1, 0.6)
+    return close[0] if close else ""
+
+
 def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
+    inner = _model_at(model, location)
+    return [] if inner is None else [field.alias or name for name, field in inner.model_fields.items()]
+
+
+def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
+    """The class of the table at ``location``; None where it is of no class."""
     for step in location:
         if isinstance(step, int):
             continue
@@ -192,9 +229,9 @@ def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
         if field is not None:
             inner = next(_models(field.annotation), None)
             if inner is None:
-                return ()
+                return None
             model = inner
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return model
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.config.checks import check
-from agtphost.config.faults import Fault, admit, concluded, subject
+from agtphost.config.faults import Fault, admit, concluded, default_hint, subject
 from agtphost.config.sections import Config
 from agtphost.config.values import LoadContext
 from agtphost.errors import ConfigurationError, Problem
@@ -47,7 +47,7 @@ class HostFile:
                 message=f"{subject(fault.location, self.tree)} {fault.message}{self._beside(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
-                hint=fault.hint,
+                hint=fault.hint or default_hint(Config, fault.location),
             )
             for fault in faults
         ]

@@ -9,6 +9,7 @@ What a host offers and how it decides what a request means: AGTP-API.
   references lead to; compiled once
 - :mod:`.table`: which binding a method and path select
 - :mod:`.policy`: which methods are accepted, under which other names
+- :mod:`.examples`: what to write for a member of a file, where a finding has no better answer
 - :mod:`.hints`: what a handler's own type hints and docstring say of its endpoint, where its TOML says nothing
 - :mod:`.input_shape`: what a record keeps of an input: which members were there, and of which type
 - :mod:`.manifest`: the server manifest

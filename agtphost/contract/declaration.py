@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 from agtphost.contract import handler_reference
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
+from agtphost.contract.examples import ENDPOINT, example, keyword_example, meant_members
 from agtphost.contract.hints import HintsOf, completed
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
@@ -38,8 +38,6 @@ OPTIONAL = (
 
 REQUIRED_APPROVAL = "required"
 """The one value of ``approval``."""
-
-SCHEMA_HINT = "write it in JSON Schema 2020-12"
 
 RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
 """First segments, and beginnings of first segments, that DISCOVER keeps for itself (AGTP-API section 5.9)."""
@@ -152,7 +150,7 @@ class Declaration:
 
     def _say(self, location: Location, message: str, hint: str = "") -> None:
         self._wrong = True
-        self._tell(location, message, hint)
+        self._tell(location, message, hint or example(ENDPOINT, location))
 
     # Members of any kind
 
@@ -160,14 +158,15 @@ class Declaration:
         self, table: Mapping[str, Any], known: Collection[str], required: Collection[str], at: Location
     ) -> None:
         inside = "".join(f"{part}." for part in at)
+        meant = meant_members(table, known)
         for name in table:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+                listed = f"leave it out; known here: {', '.join(known)}"
+                hint = f"did you mean {meant[name]!r}?" if name in meant else listed
                 self._say((*at, name), f"{inside}{name[:64]} is unknown", hint)
         for name in required:
-            if name not in table:
-                self._say(at, f"{inside}{name} is missing")
+            if name not in table and name not in meant.values():
+                self._say(at, f"{inside}{name} is missing", example(ENDPOINT, at, name))
 
     def _table_at(self, name: str, shape: str) -> Mapping[str, Any] | None:
         value = self._table.get(name)
@@ -300,9 +299,11 @@ class Declaration:
         if block is None:
             return None
         self._members(block, (*MEMBERS, *FOR_TOOLS), (), ("semantic",))
+        meant = meant_members(block, (*MEMBERS, *FOR_TOOLS))
         faults = list(semantic_faults(block, self._rules.catalog.categories))
         for member, sentence in faults:
-            self._say(("semantic", member), sentence)
+            if member in block or member not in meant.values():
+                self._say(("semantic", member), sentence)
         return None if faults else {name: value for name, value in block.items() if name in (*MEMBERS, *FOR_TOOLS)}
 
     def _schema(self, name: str, role: Role, *, strict: bool = False) -> CompiledSchema | None:
@@ -313,7 +314,8 @@ class Declaration:
             return compile_schema(schema, role=role, strict=strict)
         except SchemaError as error:
             for fault in all_faults(schema, error):
-                self._say((name, *tokens(fault.pointer)), f"{name} {fault}", SCHEMA_HINT)
+                where = tuple(tokens(fault.pointer))
+                self._say((name, *where), f"{name} {fault}", keyword_example(where, fault.message))
             return None
 
     def _handler(self) -> HandlerReference | None:
@@ -323,7 +325,7 @@ class Declaration:
         errors, schema = self._table.get("errors"), self._table.get("input_schema")
         return handler_reference.read_handler(
             block,
-            errors if isinstance(errors, list) else (),
+            errors if isinstance(errors, list) else None,
             schema if isinstance(schema, Mapping) else {},
             members=self._members,
             say=self._say,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from agtphost.contract import service
 from agtphost.contract.endpoint import HANDLER_TYPES, PLUGIN, HandlerReference
+from agtphost.contract.examples import meant_members
 from agtphost.contract.recipes.loading import NAME, VERSION
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED
 from agtphost.vocabulary.tomltext import Location
@@ -26,7 +27,7 @@ Members = Callable[[Mapping[str, Any], Collection[str], Collection[str], Locatio
 
 def read_handler(
     block: Mapping[str, Any],
-    errors: Collection[str],
+    errors: Sequence[str] | None,
     schema: Mapping[str, Any],
     *,
     members: Members,
@@ -35,7 +36,7 @@ def read_handler(
     """
     Check one handler table.
 
-    :param errors: what the endpoint declares.
+    :param errors: what the endpoint declares; None where it says nothing, which is told elsewhere.
     :param schema: its input schema.
     :param say: takes locations in the endpoint's table.
     :return: None where the kind is not one this host runs, or an external service is faulty.
@@ -44,9 +45,13 @@ def read_handler(
     if kind == PLUGIN:
         members(block, ("type", "plugin", "settings", *WHERE), ("plugin",), ("handler",))
         return _plugin(block, say)
+    if "type" in meant_members(block, ("type",)).values():
+        members(block, ("type", *service.MEMBERS, "recipe", "function", "plugin", "settings", *WHERE), (), ("handler",))
+        return None
     if kind not in HANDLER_TYPES:
         given = f"{str(kind)[:40]!r} is not supported" if kind else "is missing"
-        say(("handler", "type"), f"handler.type {given}", f"supported: {', '.join((*HANDLER_TYPES, PLUGIN))}")
+        choices = " or ".join(f'"{each}"' for each in (*HANDLER_TYPES, PLUGIN))
+        say(("handler", "type"), f"handler.type {given}", f"write type = {choices}")
         return None
     if kind == "composition":
         members(block, ("type", "recipe"), ("recipe",), ("handler",))
@@ -104,12 +109,16 @@ def _recipe(block: Mapping[str, Any], say: Say) -> str:
     recipe = block.get("recipe", "a")
     name, at, version = recipe.partition("@") if isinstance(recipe, str) else ("", "", "")
     if NAME.fullmatch(name) is None or (at and VERSION.fullmatch(version) is None):
-        say(("handler", "recipe"), f"handler.recipe {str(recipe)[:64]!r} is not NAME or NAME@VERSION", "")
+        say(
+            ("handler", "recipe"),
+            f"handler.recipe {str(recipe)[:64]!r} is not NAME or NAME@VERSION",
+            'write recipe = "NAME"',
+        )
     return str(recipe)
 
 
 def _service(
-    block: Mapping[str, Any], errors: Collection[str], schema: Mapping[str, Any], say: Say
+    block: Mapping[str, Any], errors: Sequence[str] | None, schema: Mapping[str, Any], say: Say
 ) -> HandlerReference | None:
     def below(location: Location, message: str, hint: str) -> None:
         say(("handler", *location), message, hint)
@@ -119,7 +128,7 @@ def _service(
     if found is None:
         return None
     for status, error in found.error_map.items():
-        if error not in errors:
+        if errors is not None and error not in errors:
             say(
                 ("handler", "error_map", str(status)),
                 f"handler.error_map.{status} names {error[:64]!r}, which errors does not declare",
@@ -147,8 +156,12 @@ def _service(
     return HandlerReference(type="external_service", service=found)
 
 
-def _declared(wanted: Collection[str], errors: Collection[str], kind: str, say: Say) -> None:
+def _declared(wanted: Sequence[str], errors: Sequence[str] | None, kind: str, say: Say) -> None:
     """Failures of the binding's own are part of the contract (AGTP-API sections 12.1 and 12.3)."""
+    if errors is None:
+        return
+    whole = ", ".join(f'"{name}"' for name in dict.fromkeys((*map(str, errors), *wanted)))
     for name in wanted:
         if name not in errors:
-            say(("errors",), f"errors lacks {name}, which every {kind} endpoint declares", f"add {name!r}")
+            message = f"errors lacks {name}, which every {kind} endpoint declares"
+            say(("errors",), message, f"write errors = [{whole}]")

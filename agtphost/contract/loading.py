@@ -30,6 +30,26 @@ class RemovedMethod(Problem):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class AbsentTarget(Problem):
+    """A recipe or an endpoint that is named and is not there; it may be in a file that could not be read."""
+
+
+class AbsentRecipe(AbsentTarget):
+    """A recipe that an endpoint names; a fault of its steps may be why it is absent."""
+
+
+def causes(problems: Sequence[Problem]) -> list[Problem]:
+    """
+    What to tell of problems that keep the host from starting.
+
+    :return: without absent targets, where something else is wrong that may be why they are absent.
+    """
+    others = [problem for problem in problems if not isinstance(problem, AbsentTarget)]
+    steps = [problem for problem in problems if not isinstance(problem, AbsentRecipe)]
+    return others or steps or list(problems)
+
+
 def lasting(found: Sequence[Problem], rules: Rules, find: Callable[[Rules], Sequence[Problem]]) -> list[Problem]:
     """
     Those problems that are no consequence of a removed method: that it would not solve to have it back.

@@ -12,7 +12,7 @@ from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import load_endpoints
+from agtphost.contract.loading import AbsentTarget, load_endpoints
 from agtphost.contract.recipes import settling
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.errors import Problem
@@ -132,7 +132,11 @@ def endpoints(
     read = settling.read(config.recipes.file, rules, problems)
     folder = config.endpoints.directory
     if folder is None and given is None:
-        return [], [], settling.settle(read, (), rules.reserved, problems)[0]
+        found: list[Problem] = []
+        book, _ = settling.settle(read, (), rules.reserved, found)
+        hint = 'write directory = "endpoints" in [endpoints]'
+        problems.extend(replace(each, hint=hint) if isinstance(each, AbsentTarget) else each for each in found)
+        return [], [], book
     make_importable(config)
     find = resolve if given is None else given.find
     rules = replace(rules, hints=lambda dotted: hints_of(dotted, find))

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import lasting
+from agtphost.contract.loading import causes, lasting
 from agtphost.contract.policy import MethodPolicy, read_policy
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.recipes.settling import NEVER
@@ -191,7 +191,7 @@ def combine(
     if config.endpoints.on_error == "skip":
         _tell(endpoint_problems)
     else:
-        parts["endpoints"].extend(endpoint_problems)
+        parts["endpoints"].extend(causes(endpoint_problems))
     parts["agis"].extend(agis.unsayable(config, endpoints))
     parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])

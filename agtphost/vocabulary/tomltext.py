@@ -34,6 +34,9 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _SCALAR = re.compile(r"[^,\]}#\r\n]*")
+_BARE_WORD = re.compile(r"([\[,=]\s*)([^\s\"'\[\]{},=0-9+-][^,\]}]*|=[^,\]}]*)")
+"""A text without quotes in a list or a table of one line."""
+
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -94,9 +97,52 @@ def _parse(text: str) -> Document:
     except tomllib.TOMLDecodeError as error:
         position = _POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1
-        raise TomlError(f"is not TOML: {_POSITION.sub('', str(error))}", line, "mend the file's syntax there") from None
+        what = _POSITION.sub("", str(error))
+        raise TomlError(f"is not TOML: {what}", line, _cure(text, line, what)) from None
     except RecursionError:
         raise TomlError("is not TOML: nested too deeply", 1) from None
+
+
+def _cure(text: str, number: int, what: str) -> str:
+    """
+    What to write in a line that is no TOML; each proposal was tried.
+
+    Values are not shown: the line may hold a secret.
+    """
+    lines = text.split("\n")
+    line = lines[number - 1].rstrip()
+    if what.startswith("Cannot overwrite"):
+        return f"{line.partition('=')[0].strip()[:64]} is set twice: remove this line, or the other one"
+    if what.startswith("Cannot declare"):
+        return f"{line[:64]} is there twice: remove this line, and put what is below it under the other one"
+
+    def parses(candidate: str) -> bool:
+        """Whether nothing up to this line is wrong any more."""
+        try:
+            tomllib.loads("\n".join((*lines[: number - 1], candidate)))
+        except tomllib.TOMLDecodeError:
+            return False
+        return True
+
+    for ending in ('"', "'", '"]', '"}', "]", "}", '"""'):
+        if parses(line + ending):
+            return f"end this line with {ending}"
+    key, _, value = line.partition("=")
+    name, value = key.strip()[:64], value.strip()
+    if value.lower() in ("true", "false"):
+        return f"write {name} = {value.lower()}"
+    if value and value[0] not in "[{\"'" and parses(f"{key}= {_quote(value)}"):
+        return f'put the value into quotes: {name} = "..."'
+    if not value and parses(f'{key}= ""'):
+        return f'write a value: {name} = "..."'
+    if name and parses(f"{key}={_BARE_WORD.sub(lambda match: match[1] + _quote(match[2].strip()), value)}"):
+        return f"put each text of {name} into quotes"
+    return "mend the file's syntax there"
+
+
+def _quote(value: str) -> str:
+    escaped = value.translate(str.maketrans(_ESCAPES))
+    return f'"{escaped}"'
 
 
 class _Scanner:

@@ -64,6 +64,9 @@ class Fault:
     step: Step | None = None
     """None: the recipe as a whole."""
 
+    absent: bool = False
+    """Whether what it calls is not there: not told where endpoints could not be read, as they may be those."""
+
     @property
     def line(self) -> int:
         """Where, in :attr:`Recipe.file`."""
@@ -92,6 +95,11 @@ class RecipeGraph:
             self._targets.setdefault(method, []).append((parse_template(path), None))
         self._needs: dict[str, Needs] = {}
         self._definitions: dict[str, str] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """What recipes are called by: names, and names with versions."""
+        return [*self._named, *self._versions]
 
     def find(self, reference: str) -> Recipe | None:
         """The recipe of ``name``, its current version, or of ``name@version``."""
@@ -127,14 +135,16 @@ class RecipeGraph:
                 for template, _ in listed
                 if _may_match(parse_template(step.path).segments, template.segments)
             ]
-            hint = f"the path takes: {', '.join(known[:8])}" if known else "no endpoint has such a path"
-            yield Fault(recipe=recipe, step=step, message=f"{where}, which nothing answers", hint=hint)
+            hint = "no endpoint has such a path: leave the recipe out, or declare the endpoint"
+            if known:
+                hint = f'write method = "{known[0].split()[0]}"; the path takes: {", ".join(known[:8])}'
+            yield Fault(recipe=recipe, step=step, message=f"{where}, which nothing answers", hint=hint, absent=True)
         if step.retries and not all(_is_repeatable(target) for target in targets):
             yield Fault(
                 recipe=recipe,
                 step=step,
                 message=f"step {step.number} has retries, but {step.method} {step.path} is not idempotent",
-                hint="remove retries: a call that failed may have had its effect",
+                hint="leave retries out: a call that failed may have had its effect",
             )
 
     def _inner(self, recipe: Recipe) -> Iterator[tuple[Endpoint, Recipe]]:

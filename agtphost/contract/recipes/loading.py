@@ -39,6 +39,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agtphost.contract.examples import RECIPE, example, keyword_example, meant_members
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.recipes.expression import INPUT, Expression, ExpressionError, ValueMapping
@@ -164,11 +165,14 @@ class _Reading:
     known: list[str] = field(default_factory=lambda: [INPUT])
     """Names that expressions may use so far."""
 
+    uncaptured: bool = False
+    """Whether a step's capture cannot be read: which names there are is not known then."""
+
     count: int = 0
 
     def say(self, location: Location, message: str, hint: str = "") -> None:
         self.wrong = True
-        self.tell(location, message, hint)
+        self.tell(location, message, hint or example(RECIPE, location))
 
     def recipe(self, file: str) -> Recipe | None:
         table = self.table
@@ -202,14 +206,15 @@ class _Reading:
     # Members of any kind
 
     def _members(self, table: Mapping[str, Any], known: Sequence[str], required: Sequence[str], at: Location) -> None:
+        meant = meant_members(table, known)
         for name in table:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+                listed = f"leave it out; known here: {', '.join(known)}"
+                hint = f"did you mean {meant[name]!r}?" if name in meant else listed
                 self.say((*at, name), f"{name[:64]} is unknown", hint)
         for name in required:
-            if name not in table:
-                self.say(at, f"{name} is missing")
+            if name not in table and name not in meant.values():
+                self.say(at, f"{name} is missing", example(RECIPE, at, name))
 
     def _matching(self, name: str, grammar: re.Pattern[str], form: str) -> None:
         value = self.table.get(name)
@@ -225,9 +230,10 @@ class _Reading:
         return mapping
 
     def _names(self, names: Collection[str], at: Location) -> None:
-        for name in sorted(set(names).difference(self.known)):
+        for name in () if self.uncaptured else sorted(set(names).difference(self.known)):
             close = difflib.get_close_matches(name, self.known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(self.known)}"
+            captured = f'write capture = "{name[:64]}" in an earlier step; known here: {", ".join(self.known)}'
+            hint = f"did you mean {close[0]}?" if close else captured
             self.say(at, f"an expression uses {name[:64]!r}, which no earlier step captures", hint)
 
     # Steps
@@ -270,6 +276,7 @@ class _Reading:
     def _step(self, table: Mapping[str, Any], at: Location) -> Step:
         self.count += 1
         self._members(table, STEP, ("method", "path"), at)
+        self.uncaptured |= "capture" in meant_members(table, STEP).values()
         path = self._path(table, at)
         return Step(
             number=self.count,
@@ -311,14 +318,15 @@ class _Reading:
         given = table.get("parameters", {})
         at = (*at, "parameters")
         if not isinstance(given, Mapping):
-            self.say(at, "parameters is not a table", "write parameters = { NAME = VALUE }")
+            values = ", ".join(f'{name} = "=input.{name}"' for name in wanted)
+            self.say(at, "parameters is not a table", f"write parameters = {{ {values} }}")
             return None
         for name in wanted:
             if name not in given:
                 self.say(at, f"the path's parameter {name!r} has no value in parameters")
-        for name in given:
+        for name in given if "path" in table else ():
             if name not in wanted:
-                self.say((*at, name), f"the path has no parameter {name[:64]!r}")
+                self.say((*at, name), f"the path has no parameter {name[:64]!r}", "leave it out of parameters")
         return self._mapping(given, at) if given else None
 
     def _input(self, table: Mapping[str, Any], at: Location) -> ValueMapping | None:
@@ -333,6 +341,7 @@ class _Reading:
     def _capture(self, table: Mapping[str, Any], at: Location) -> str:
         capture = table.get("capture", "")
         if "capture" in table and (not isinstance(capture, str) or _CAPTURE.fullmatch(capture) is None):
+            self.uncaptured = True
             self.say((*at, "capture"), f"capture {str(capture)[:64]!r} is not a name such as first_room")
             return ""
         return str(capture)
@@ -424,5 +433,6 @@ class _Reading:
             return compile_schema(schema, role=role)
         except SchemaError as error:
             for fault in all_faults(schema, error):
-                self.say(("endpoint", name, *tokens(fault.pointer)), f"endpoint.{name} {fault}")
+                where = tuple(tokens(fault.pointer))
+                self.say(("endpoint", name, *where), f"endpoint.{name} {fault}", keyword_example(where, fault.message))
             return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.loading import AbsentRecipe, AbsentTarget
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.contract.recipes.graph import SEVERITY, RecipeGraph
 from agtphost.contract.recipes.loading import RecipeRules, read_recipes
@@ -53,7 +55,7 @@ def settle(
         graph = RecipeGraph(kept, sound, own)
         wrong = list(graph.faults())
         problems.extend(
-            Problem(
+            (AbsentTarget if fault.absent else Problem)(
                 message=f"recipe {fault.recipe.name}: {fault.message}",
                 file=fault.recipe.file,
                 line=fault.line,
@@ -85,8 +87,9 @@ def _refused(endpoints: Iterable[Endpoint], graph: RecipeGraph) -> Iterator[tupl
         said = _fault(endpoint, graph)
         if said is not None:
             message, hint = said
-            problem = Problem(message=f"{endpoint.name}: {message}", file=endpoint.file, line=endpoint.line, hint=hint)
-            yield endpoint, problem
+            kind = Problem if graph.find(endpoint.handler.recipe) else AbsentRecipe
+            line = endpoint.lines.get("handler", endpoint.line)
+            yield endpoint, kind(message=f"{endpoint.name}: {message}", file=endpoint.file, line=line, hint=hint)
 
 
 def _fault(endpoint: Endpoint, graph: RecipeGraph) -> tuple[str, str] | None:
@@ -96,7 +99,10 @@ def _fault(endpoint: Endpoint, graph: RecipeGraph) -> tuple[str, str] | None:
         return None
     recipe = graph.find(reference)
     if recipe is None:
-        return f"its recipe {reference} is not registered", "see [recipes] file"
+        close = difflib.get_close_matches(reference, graph.names, 1)
+        listed = f'write recipe = "{graph.names[0]}", one of: {", ".join(graph.names[:8])}' if graph.names else ""
+        hint = f'did you mean "{close[0]}"?' if close else listed or 'write file = "recipes.toml" in [recipes]'
+        return f"its recipe {reference} is not registered", hint
     needs, semantic = graph.needs(recipe), endpoint.semantic
     if SEVERITY.index(needs.impact) > SEVERITY.index(semantic.impact):
         impact = needs.impact.value

@@ -1,0 +1,100 @@
+"""What to write for a member of an endpoint's or a recipe's file, where a finding has no better answer."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from agtphost.vocabulary.tomltext import Location
+
+ENDPOINT: Mapping[str, str] = {
+    "method": 'write method = "QUERY", or another method of the catalog: `agtp methods` lists them',
+    "path": 'write path = "/room", nouns in lower case',
+    "description": 'write description = "Books a room.", one line',
+    "semantic": "write [semantic] with intent, actor, outcome, capability, confidence, impact, is_idempotent",
+    "input_schema": 'write [input_schema] with type = "object", properties, required, additionalProperties = false',
+    "output_schema": 'write [output_schema] with type = "object" and properties',
+    "errors": "write errors = [], or the names of the errors that it raises",
+    "type": 'write type = "registered_function", or another of these',
+    "handler": 'write [handler] with type = "registered_function" and function = "package.module.function"',
+    "function": 'write function = "package.module.function"',
+    "recipe": 'write recipe = "NAME" of a recipe in [recipes] file',
+    "intent": 'write intent = "Book a room for the given nights."',
+    "actor": 'write actor = "agent"',
+    "outcome": 'write outcome = "The room is taken for these nights."',
+    "capability": 'write capability = "retrieval", or another of these',
+    "impact": 'write impact = "irreversible", or "reversible" or "informational" where that is true',
+    "confidence": "write confidence = 0.9",
+    "is_idempotent": "write is_idempotent = false, or true where a second call changes nothing more",
+    "required_scopes": 'write required_scopes = ["booking:room"], or []',
+    "agents": "leave it out: every agent is served then",
+    "namespace": "leave it out: the endpoint has no namespace then",
+    "strict_output": "write strict_output = true or false",
+    "min_assurance": 'write min_assurance = "certificate", or leave it out',
+    "timeout": "write timeout = 30, or leave it out",
+    "cost": 'write cost = "tokens=500, USD=0.02", or leave it out',
+    "action": 'write action = "reserve-flight", or leave it out',
+}
+"""Members of an endpoint's table, and of the tables in it."""
+
+RECIPE: Mapping[str, str] = {
+    **{name: ENDPOINT[name] for name in ("method", "path", "description", "errors", "timeout")},
+    **{name: ENDPOINT[name] for name in ("semantic", "input_schema", "output_schema")},
+    "name": 'write name = "look-up-and-book"',
+    "version": 'write version = "1.0"',
+    "step": "write [[recipe.step]] with method and path",
+    "parameters": 'write parameters = { isbn = "=input.isbn" }, a value for each parameter of the path',
+    "capture": 'write capture = "first_room", a name that later steps use',
+    "retries": "write retries = 0, up to 5",
+    "on_error": 'write on_error = "fail" or on_error = "continue"',
+    "when": "leave it out: the step always runs then",
+}
+"""Members of a recipe's table, and of its steps."""
+
+KEYWORDS: Mapping[str, str] = {
+    "type": 'write type = "object", "array", "string", "integer", "number", "boolean" or "null"',
+    "additionalProperties": "write additionalProperties = false",
+    "pattern": 'write pattern = "^[a-z]+$", a regular expression as text',
+    "required": 'write required = ["NAME"], names of properties',
+    "properties": "write a table of properties, each with a schema",
+}
+"""Keywords of a JSON Schema."""
+
+_MEANT = re.compile(r"did you mean '([^']+)'\?")
+_NEEDED = re.compile(r"must be (\"\w+\"|true|false)(?!\w)")
+
+
+def meant_members(table: Mapping[str, object], known: Collection[str]) -> dict[str, str]:
+    """For each unknown member that resembles a known one, which that is."""
+    close = ((name, difflib.get_close_matches(name, known, 1)) for name in table if name not in known)
+    return {name: names[0] for name, names in close if names and names[0] not in table}
+
+
+def example(known: Mapping[str, str], location: Location, missing: str = "") -> str:
+    """
+    What to write; empty where nothing is known of the member.
+
+    :param known: :data:`ENDPOINT` or :data:`RECIPE`.
+    :param location: of what is wrong.
+    :param missing: the member that is not there, where that is what is wrong.
+    """
+    named: Sequence[str] = [missing] if missing else [step for step in reversed(location) if isinstance(step, str)]
+    return next((known[name] for name in named if name in known), "")
+
+
+def keyword_example(pointer: Sequence[str | int], message: str) -> str:
+    """
+    What to write for a keyword of a schema.
+
+    :param pointer: the steps to the keyword.
+    :param message: what is wrong with it.
+    """
+    last = str(pointer[-1]) if pointer else ""
+    meant = _MEANT.search(message)
+    if meant is not None:
+        return f"write {meant[1]} instead of {last}"
+    needed = _NEEDED.search(message)
+    if needed is not None:
+        return f"write {last} = {needed[1]}"
+    return KEYWORDS.get(last, f"correct {last}, or leave it out" if last else "write it in JSON Schema 2020-12")
