@@ -207,12 +207,12 @@ def _witness(loaded: Loaded) -> WitnessFile:
             file=str(audit.witness),
         )
     keys = () if loaded.key is None else every_key(loaded.key)
-    if problems := witness_problems(loaded.config):
+    if problems := place_problems(loaded.config):
         raise ConfigurationError(problems)
     return WitnessFile(audit.witness, keys)
 
 
-def witness_problems(config: Config) -> list[Problem]:
+def place_problems(config: Config) -> list[Problem]:
     """
     Return why the witness file could not be written.
 

@@ -28,7 +28,7 @@ from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import expiry, loaded
 from agtphost.host.assembly import assemble
-from agtphost.host.evidence import is_new, witness_problems
+from agtphost.host.evidence import is_new, place_problems
 from agtphost.host.loaded import RESTS_ON, Loaded, Parts
 from agtphost.host.services import LedgerService
 from agtphost.iagtp import IChainStore
@@ -107,7 +107,7 @@ def _beyond(
         yield unwritable
         return
     if "audit" not in faulty:
-        yield from witness_problems(config)
+        yield from place_problems(config)
     aside.fill()
     parts = Parts()
     found = loaded.examine(aside.config, environ, parts)
