@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +36,7 @@ from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError, open_store
 from agtphost.stores.ballast import PIECE, Ballast
 from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.tomltext import Location
 
 log = Logger()
 
@@ -207,27 +208,33 @@ def _witness(loaded: Loaded) -> WitnessFile:
             file=str(audit.witness),
         )
     keys = () if loaded.key is None else every_key(loaded.key)
-    if problems := place_problems(loaded.config):
+    if problems := place_problems(loaded.config, {("audit", "witness"): audit.witness}):
         raise ConfigurationError(problems)
     return WitnessFile(audit.witness, keys)
 
 
-def place_problems(config: Config) -> list[Problem]:
+def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Problem]:
     """
-    Return why the witness file could not be written.
+    Return why files could not be written.
 
     This is looked at on the host's machine alone: a configuration may be read on another.
+
+    :param files: by the key that names them; what lies in the state directory is made by the start.
     """
-    place = config.audit.witness.parent
-    if place == config.host.state_dir or os.access(place, os.W_OK | os.X_OK):
-        return []
-    missing = not place.exists()
-    fault = Fault(
-        location=("audit", "witness"),
-        message=f"lies in a directory that {'does not exist' if missing else 'cannot be written'}: {place}",
-        hint=f"run: mkdir -p {place}" if missing else "the host runs as the user who owns it",
-    )
-    return problems_in(config.file, [fault])
+    faults: list[Fault] = []
+    for location, file in files.items():
+        place = file.parent
+        if place == config.host.state_dir or os.access(place, os.W_OK | os.X_OK):
+            continue
+        missing = not place.exists()
+        faults.append(
+            Fault(
+                location=location,
+                message=f"lies in a directory that {'does not exist' if missing else 'cannot be written'}: {place}",
+                hint=f"run: mkdir -p {place}" if missing else "the host runs as the user who owns it",
+            )
+        )
+    return problems_in(config.file, faults)
 
 
 def traces(config: Config) -> tuple[Path, ...]:

@@ -107,7 +107,9 @@ def _beyond(
         yield unwritable
         return
     if "audit" not in faulty:
-        yield from place_problems(config)
+        yield from place_problems(config, {("audit", "witness"): config.audit.witness})
+    if "store" not in faulty:
+        yield from place_problems(config, {("store", "url"): config.store.path})
     aside.fill()
     parts = Parts()
     found = loaded.examine(aside.config, environ, parts)
