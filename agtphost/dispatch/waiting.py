@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 log = Logger()
 
+_CANCELLATIONS = frozenset({Reason.CANCELLED, Reason.UPSTREAM_CANCELLED})
+"""What a cancelled handler refuses with where it turns its cancellation into a refusal."""
+
 
 class _Wait:
     """
@@ -48,7 +51,10 @@ class _Wait:
             self._tidy()
             self.answer.callback(outcome)
         elif isinstance(outcome, Failure) and not _is_cancellation(outcome.value):
-            log.failure("a handler failed after its call had ended", outcome)
+            if isinstance(outcome.value, Refusal):
+                log.info("a handler refused after its call had ended: {why}", why=str(outcome.value))
+            else:
+                log.failure("a handler failed after its call had ended", outcome)
 
     def _late(self) -> None:
         self._give_up(TimeoutError())
@@ -72,8 +78,8 @@ class _Wait:
 
 
 def _is_cancellation(error: BaseException | None) -> bool:
-    """Whether a handler ended because it was cancelled, itself or in a call that it made inside this host."""
-    return isinstance(error, CancelledError) or (isinstance(error, Refusal) and error.reason == Reason.CANCELLED)
+    """Return whether a handler ended because it was cancelled: itself, in a call inside this host, or upstream."""
+    return isinstance(error, CancelledError) or (isinstance(error, Refusal) and error.reason in _CANCELLATIONS)
 
 
 class _Course(_Wait):
