@@ -128,7 +128,9 @@ class Server:
         result.setdefault("resultType", "complete")
         seconds = CACHED.get(context.method)
         if seconds is not None and result["resultType"] == "complete":
-            result.setdefault("ttlMs", seconds)
+            # A list is no fresher than what it is made of: an upstream may have named a shorter time.
+            named = result.get("ttlMs", seconds)
+            result["ttlMs"] = min(named, seconds) if seconds and type(named) is int else named
             result.setdefault("cacheScope", "private")
         meta = result.get("_meta")
         result["_meta"] = {**(meta if isinstance(meta, dict) else {}), SERVER_INFO: self.info}

@@ -170,6 +170,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.mcp.catalogue:Catalogue.tools",
             "adapters.mcp.resources:Resources._known",
             "adapters.mcp.resources:Resources._until",
+            "adapters.mcp.resources:Resources.ttls",
             "audit.state:StateTable._tables",
             "audit.state:StateTable._watchers",
             "compute.functions:resolve",

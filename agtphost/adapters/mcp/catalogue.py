@@ -128,6 +128,9 @@ class Catalogue:
         self.tools: Mapping[str, Tool] = {}
         """Every tool whose definition passed, by the server's own name for it."""
 
+        self.ttl: int | None = None
+        """Milliseconds that the server lets its list of tools be kept; None: it names none."""
+
         self.bindings: Mapping[str, Binding] = {}
         """Those that may be called: enabled, and their definition approved."""
 
@@ -147,6 +150,7 @@ class Catalogue:
         :raises UpstreamFailure: the server did not list them, or their pins cannot be kept; what was known stays.
         """
         listed = await session.list_tools(self._settings.start_timeout)
+        self.ttl = listed.ttl
         tools = await self._examined(read_tools(listed, self.tools, self._log))
         await self._list_others(session)
         await self.pins.remember({name: tool.digest for name, tool in self._offered(tools).items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,6 +12,7 @@ from zope.interface import implementer
 from agtphost.adapters.callers import owner_of
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.session import shortest
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -62,6 +63,9 @@ class ToolList:
             for binding in listed[:PAGE]
         ]
         result: dict[str, Any] = {"tools": page}
+        ttl = shortest(*(server.catalogue.ttl for server in self._servers if server.state in (State.UP, State.IDLE)))
+        if ttl is not None:
+            result["ttlMs"] = ttl
         if len(listed) > PAGE:
             result["nextCursor"] = page[-1]["name"]
         return Answer(result={"tool_response": result})
@@ -121,34 +125,40 @@ class ResourceList:
             raise Refusal(Reason.INVALID_PAYLOAD, "The cursor of a list is a text.")
         after = tuple(cursor.partition(" ")[::2])
         page: list[dict[str, Any]] = []
-        last = ""
+        last, ttl = "", None
         for server in self._servers:
             name = server.settings.name
             if (name,) < after[:1]:
                 continue
-            for key, entry in await self._entries(context, server):
+            entries, kept = await self._entries(context, server)
+            ttl = shortest(ttl, kept)
+            for key, entry in entries.items():
                 if (name, key) <= after or not self._shown(context, server, key):
                     continue
                 if len(page) == PAGE:
-                    return self._answer(page, last)
+                    return self._answer(page, last, ttl)
                 page.append(self._entry(name, entry))
                 last = f"{name} {key}"
-        return self._answer(page, None)
+        return self._answer(page, None, ttl)
 
-    async def _entries(self, context: BuiltInContext, server: McpServer) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    async def _entries(
+        self, context: BuiltInContext, server: McpServer
+    ) -> tuple[Mapping[str, Mapping[str, Any]], int | None]:
+        """Return what a server lists, and for how many milliseconds it lets that be kept; None: it does not say."""
         agent_id = owner_of(context)
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
         if lacking or (not self._strict and server.state not in (State.UP, State.IDLE)):
-            return iter(())
+            return {}, None
         try:
             instance = server.instance_of(agent_id, context.session_id)
-            return iter((await instance.resources.entries(self._kind)).items())
+            entries = await instance.resources.entries(self._kind)
+            return entries, instance.resources.ttls.get(self._kind)
         except UpstreamFailure as failure:
             if self._strict:
                 raise refusal("mcp", server.settings.name, failure) from failure
             log.warn("MCP server {server} does not list: {why}", server=server.settings.name, why=str(failure))
-            return iter(())
+            return {}, None
 
     def _shown(self, context: BuiltInContext, server: McpServer, key: str) -> bool:
         binding = self._binding_of(server, self._kind, key)
@@ -161,8 +171,10 @@ class ResourceList:
             shown["name"] = f"{server}.{entry['name']}"
         return shown
 
-    def _answer(self, page: list[dict[str, Any]], last: str | None) -> Answer:
+    def _answer(self, page: list[dict[str, Any]], last: str | None, ttl: int | None) -> Answer:
         response: dict[str, Any] = {KINDS[self._kind].member: page}
         if last is not None:
             response["nextCursor"] = last
+        if ttl is not None:
+            response["ttlMs"] = ttl
         return Answer(result={"mcp_response": response})

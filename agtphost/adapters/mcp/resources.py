@@ -77,6 +77,9 @@ class Resources:
         self._log = log
         self._known: dict[str, Mapping[str, Mapping[str, Any]]] = {}
         self._until: dict[str, float] = {}
+        self.ttls: dict[str, int | None] = {}
+        """Milliseconds that the server lets each list be kept; None: it names none."""
+
         self._locks = {name: DeferredLock() for name in KINDS}
 
     def known(self, name: str) -> Mapping[str, Mapping[str, Any]]:
@@ -135,6 +138,9 @@ class Resources:
 
         found = await self._server.request(send, self._server.settings.timeout)
         self._known[name] = self._judged(kind, found["entries"])
+        ttl = self.ttls[name] = found["entries"].ttl
+        if ttl is not None and self._until.get(name):
+            self._until[name] = min(self._until[name], self._clock.seconds() + ttl / 1000)
         self._rules.note_others(name, self._known[name])
 
     @staticmethod

@@ -117,11 +117,11 @@ class ClientSession:
         wanted = {f"{kind}ListChanged": True for kind in listed if self.terms.lists_change(kind)}
         return self.request("subscriptions/listen", {"notifications": wanted}, None)
 
-    async def list_tools(self, seconds: float) -> list[object]:
+    async def list_tools(self, seconds: float) -> Listing:
         """Walk every page of ``tools/list``; see :meth:`walk`."""
         return await self.walk("tools", "tools/list", "tools", seconds)
 
-    async def walk(self, capability: str, method: str, member: str, seconds: float) -> list[object]:
+    async def walk(self, capability: str, method: str, member: str, seconds: float) -> Listing:
         """
         Walk every page of a list.
 
@@ -130,7 +130,7 @@ class ClientSession:
         :param seconds: how long each page may take.
         :raises Unreadable: it is no list, or does not end.
         """
-        entries: list[object] = []
+        entries = Listing()
         if capability not in self.terms.capabilities:
             return entries
         params: dict[str, Any] = {}
@@ -138,7 +138,8 @@ class ClientSession:
             page = await self.request(method, params, seconds)
             if type(page) is not dict or type(page.get(member)) is not list:
                 raise Unreadable(f"the server's {method} is no list")
-            entries += page[member]
+            entries.extend(page[member])
+            entries.ttl = shortest(entries.ttl, page.get("ttlMs"))
             cursor = page.get("nextCursor")
             if cursor is None:
                 return entries
@@ -148,6 +149,18 @@ class ClientSession:
                 raise Unreadable(f"the server's {method} has more than {MAX_ENTRIES} entries")
             params = {"cursor": cursor}
         raise Unreadable(f"the server's {method} has more than {MAX_PAGES} pages")
+
+
+class Listing(list[object]):
+    """The entries of every page of a list."""
+
+    ttl: int | None = None
+    """Milliseconds that the server lets its list be kept: the shortest ``ttlMs`` of its pages; None: it names none."""
+
+
+def shortest(*ttls: object) -> int | None:
+    """Return the smallest of several ``ttlMs``; what is no whole number from 0 up does not count."""
+    return min((ttl for ttl in ttls if type(ttl) is int and ttl >= 0), default=None)
 
 
 def needs_task(definition: Mapping[str, Any]) -> bool:

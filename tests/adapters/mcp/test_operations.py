@@ -127,6 +127,17 @@ async def test_resources_are_listed_and_read(era: str) -> None:
         assert (refusal.status, refusal.details["result"]["error"]["code"]) == (422, -32602)  # type: ignore[index]
 
 
+@ERAS
+@pytest_twisted.ensureDeferred
+async def test_lists_say_how_long_the_upstream_lets_them_be_kept(era: str) -> None:
+    """The shortest ``ttlMs`` of a list's pages is in the answer; without one there is none."""
+    async with host(era, 150) as ask:
+        answers = [(await ask(f"mcp.{name}.list")).result for name in ("tools", "resources", "prompts")]
+        answers.append((await ask("mcp.resources.templates.list")).result)
+        told = [next(iter(answer.values())).get("ttlMs") for answer in answers]
+        assert told == ([1_500, 7_000, 0, None] if era == "stateless" else [None] * 4)
+
+
 @pytest_twisted.ensureDeferred
 async def test_long_lists_come_in_pages() -> None:
     """A server's own pages are walked to the end; ours have 200 entries, and none is lost or twice."""

@@ -129,9 +129,14 @@ def interview(params: dict[str, Any], wanted: dict[str, Any]) -> Any:
     return text({"got": results})
 
 
+def kept(milliseconds: int) -> dict[str, Any]:
+    """For how long a list may be kept; the handshake era has no word for it."""
+    return {"ttlMs": milliseconds} if STATELESS else {}
+
+
 def serve(method: str, call_id: Any, params: dict[str, Any]) -> Any:
     if method == "tools/list":
-        return {"tools": TOOLS}
+        return {"tools": TOOLS, **kept(1_500)}
     if method == "tools/call":
         return call(call_id, params)
     if method == "resources/list":
@@ -139,7 +144,8 @@ def serve(method: str, call_id: Any, params: dict[str, Any]) -> Any:
         listed = [{"uri": f"test://many/{n:04}", "name": f"many {n}"} for n in range(MANY)]
         listed = [{"uri": "test://one", "name": "one"}, {"uri": "test://two", "name": "two"}, *listed]
         end = page + 100
-        return {"resources": listed[page:end], **({"nextCursor": str(end)} if end < len(listed) else {})}
+        more = {"nextCursor": str(end)} if end < len(listed) else {}
+        return {"resources": listed[page:end], **more, **kept(9_000 if more else 7_000)}
     if method == "resources/templates/list":
         return {"resourceTemplates": [{"uriTemplate": "test://item/{id}", "name": "item"}]}
     if method == "resources/read":
@@ -154,7 +160,8 @@ def serve(method: str, call_id: Any, params: dict[str, Any]) -> Any:
         seen.append("unsubscribed " + params["uri"])
         return {}
     if method == "prompts/list":
-        return {"prompts": [{"name": "greet", "arguments": [{"name": "who", "required": True}]}, {"name": "bye"}]}
+        listed = [{"name": "greet", "arguments": [{"name": "who", "required": True}]}, {"name": "bye"}]
+        return {"prompts": listed, **kept(0)}
     if method == "prompts/get":
         said = f"Hello {params.get('arguments', {}).get('who', '?')}"
         return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
