@@ -92,12 +92,33 @@ def _word(value: object) -> str:
     return str(value).replace("_", " ") if isinstance(value, str) else "yes" if value else "no"
 
 
+def methods_in(answer: Any) -> Any:
+    """
+    Return the list in an answer to DISCOVER /methods.
+
+    AGTP-API section 5.8 has an array of objects. Other servers answer with an object whose ``methods`` is the array,
+    with ``name`` for ``method``, or with names alone.
+    """
+    listed = answer["methods"] if isinstance(answer, dict) and "methods" in answer else answer
+    if isinstance(listed, dict):
+        listed = [{"method": name, **(entry if isinstance(entry, dict) else {})} for name, entry in listed.items()]
+    return [_entry(entry) for entry in listed] if isinstance(listed, list) else listed
+
+
+def _entry(entry: Any) -> Any:
+    if isinstance(entry, str):
+        return {"method": entry}
+    if isinstance(entry, dict) and "method" not in entry and isinstance(entry.get("name"), str):
+        return {"method": entry["name"], **{name: value for name, value in entry.items() if name != "name"}}
+    return entry
+
+
 def _show_offered(uri: str, where: Connection, as_json: bool) -> None:
     from agtphost.cli.exchange import ask, entries_of
     from agtphost.cli.target import resolve
 
     target = resolve(where, uri)
-    listed = entries_of(ask(target, "DISCOVER", "/methods").result, "methods")
+    listed = entries_of(methods_in(ask(target, "DISCOVER", "/methods").result), "methods")
     if as_json:
         print_json({"uri": target.uri, "methods": listed})
     else:

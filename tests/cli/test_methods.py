@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -100,4 +101,28 @@ def test_a_live_host_is_asked_for_its_list(run: Run, server: AgtpServer) -> None
     assert "Books a room." in run("methods", "-").stdout
     assert run("methods", "-", "--tier", "1").exit_code == 2
     server.answers["DISCOVER", "/methods"] = Answer({"result": "nothing"})
+    assert run("methods", "-").exit_code == 3
+
+
+OTHER_FORMS: dict[str, Any] = {
+    "wrapped": {"methods": [{"method": "QUERY", "path": "/catalog", "tier": "B"}], "count": 1},
+    "named": {"methods": [{"name": "QUERY", "path": "/catalog", "tier": "B"}]},
+    "by-name": {"methods": {"QUERY": {"path": "/catalog", "tier": "B"}}},
+}
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_lists_of_other_servers_are_read(run: Run, server: AgtpServer, form: str) -> None:
+    """A list inside an object, and members by other names, are shown as one of our own."""
+    server.answers["DISCOVER", "/methods"] = Answer(OTHER_FORMS[form])
+    shown = json.loads(run("methods", "-", "--json").stdout)["methods"]
+    assert shown == [{"method": "QUERY", "path": "/catalog", "tier": "B"}]
+
+
+def test_a_list_of_names_alone_is_read(run: Run, server: AgtpServer) -> None:
+    """Servers may name their methods and say nothing else of them."""
+    server.answers["DISCOVER", "/methods"] = Answer({"methods": ["QUERY", "PLAN"]})
+    shown = json.loads(run("methods", "-", "--json").stdout)["methods"]
+    assert shown == [{"method": "QUERY"}, {"method": "PLAN"}]
+    server.answers["DISCOVER", "/methods"] = Answer({"methods": [1]})
     assert run("methods", "-").exit_code == 3
