@@ -30,7 +30,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 __version__ = "1.0.0"
-
 FORMAT = "agtp-audit-export/1"
 ROTATION = "signing-key-rotated"
 STATED = ("server_id", "old_kid", "old_key", "new_kid", "new_key", "rotated_at")
@@ -107,11 +106,15 @@ def key_id(raw: bytes) -> str:
 
 
 def read_key(octets: bytes) -> bytes:
-    """The 32 octets of a public key, from PEM or base64url; ValueError for anything else."""
+    """The 32 octets of a public key: PEM, base64url, or as ``agtp audit checkpoint`` prints it: ``name+hash+key``."""
     if b"-----BEGIN" in octets:
         key = load_pem_public_key(octets)
         return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else broken("the key is not Ed25519")
-    raw = octets_of(octets.decode("ascii").strip(), "the key", padded=True)
+    text = octets.decode("ascii").strip()
+    name, mark, noted = text.split("+", 2) if text.count("+") > 1 else ("", "", "")
+    raw = base64.b64decode(noted, validate=True)[1:] if noted else octets_of(text, "the key", padded=True)
+    if noted and sha256(f"{name}\n\x01".encode() + raw).hexdigest()[:8] != mark:
+        broken("the verifier key is damaged")
     return raw if len(raw) == 32 else broken("the key is not Ed25519")
 
 
@@ -157,11 +160,9 @@ class Keys:
         return old, new
 
     def precedes(self, early: str, late: str) -> bool:
-        while early in self.next:
-            early = self.next[early]
-            if early == late:
-                return True
-        return False
+        while (early := self.next.get(early, "")) not in ("", late):
+            pass
+        return early == late != ""
 
 
 def opened(form: object, text: object) -> tuple[bytes, bytes, bytes, str, dict[str, Any]]:
@@ -376,11 +377,11 @@ def main(arguments: list[str] | None = None) -> int:
     """``agtp-verify``: status 0 if all holds, 1 if something does not, 2 if there was nothing to judge."""
     parser = argparse.ArgumentParser("agtp-verify", description="Verify an export of an AGTP host, without the host.")
     parser.add_argument("file", type=Path, help="of agtp audit export")
-    parser.add_argument("--key", type=Path, action="append", required=True, help="a public key of the host; repeatable")
+    parser.add_argument("--key", action="append", required=True, help="a public key, or its file; repeatable")
     parser.add_argument("--json", action="store_true", help="the verdict as JSON")
     given = parser.parse_args(arguments)
     try:
-        keys = [read_key(key.read_bytes()) for key in given.key]
+        keys = [read_key(key.encode() if key.count("+") > 1 else Path(key).read_bytes()) for key in given.key]
         with given.file.open("rb") as lines:
             verdict = verify(lines, keys, str(given.file))
     except (OSError, ValueError) as error:

@@ -15,6 +15,7 @@ import cryptography
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from agtphost.audit.checkpoint import verifier_key
 from agtphost.audit.export import ExportError, verify_export
 from agtphost.identity.keys import SigningKey
 from tests.audit.drafting import KEY
@@ -70,6 +71,21 @@ def test_its_wheel_works_alone(tmp_path: Path) -> None:
     key.write_bytes(SigningKey.generate().public.pem)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 1 and "NOT VERIFIED" in done.stdout and "no known key signed it" in done.stdout
+
+
+def test_the_printed_verifier_key_is_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--key`` takes what ``agtp audit checkpoint`` prints, as it is or in a file; a sign that is wrong is noticed."""
+    export = tmp_path / "records.jsonl"
+    export.write_bytes(b"".join(exported(tmp_path)))
+    printed = verifier_key("agtp.test", KEY.public)
+    (tmp_path / "host.vkey").write_text(f"{printed}\n")
+    for given in (printed, str(tmp_path / "host.vkey")):
+        assert agtp_verify.main([str(export), "--key", given]) == 0, capsys.readouterr().err
+    name, mark, key = printed.split("+", 2)
+    other = verifier_key("agtp.test", SigningKey.generate().public)
+    assert agtp_verify.main([str(export), "--key", other]) == 1
+    assert agtp_verify.main([str(export), "--key", f"{name}+{'0' * len(mark)}+{key}"]) == 2
+    assert "the verifier key is damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seed", range(4))
