@@ -101,7 +101,7 @@ class MemoryHost:
         An agent that this host knows; it may be given to :meth:`call` as ``caller``.
 
         :param options: see :meth:`agtphost.testing.identities.Identities.agent`: ``scopes``, ``hosted``,
-            ``certificate``, ``tier``, ``zone``, ``members``.
+            ``certificate``, ``tier``, ``zone``, ``description``, ``members``.
         :raises agtphost.identity.provisioning.ProvisioningError: naming what is wrong.
         """
         made = self.identities.agent(name, **options)

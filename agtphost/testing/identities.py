@@ -88,6 +88,7 @@ class Identities:
         certificate: bool = True,
         tier: int = 2,
         zone: str = ZONE,
+        description: str = "",
         members: Mapping[str, Any] | None = None,
     ) -> TestAgent:
         """
@@ -97,12 +98,13 @@ class Identities:
         :param hosted: whether the host answers for it, instead of knowing it as a caller alone.
         :param certificate: whether it has a client certificate.
         :param tier: ``trust_tier``, 1 to 3.
+        :param description: in its Identity Document; empty: one that repeats its name.
         :param members: further members of its Identity Document.
         :raises agtphost.identity.provisioning.ProvisioningError: naming what is wrong.
         """
-        description = AgentDescription(
+        described = AgentDescription(
             name=name,
-            description=f"The agent {name}.",
+            description=description or f"The agent {name}.",
             scopes=tuple(scopes),
             governance_zone=zone,
             trust_tier=tier,
@@ -111,9 +113,9 @@ class Identities:
             verification_path="dns-anchored" if tier == 1 else "org-asserted",
             members=members or {},
         )
-        octets = new_genesis(description, self.registrar, ISSUED)
+        octets = new_genesis(described, self.registrar, ISSUED)
         origin = Genesis.load(octets)
-        document = new_document(description, origin, self.registrar, registrar_url(self._server_id), ISSUED)
+        document = new_document(described, origin, self.registrar, registrar_url(self._server_id), ISSUED)
         agent, key = agent_of(document, octets, hosted=hosted), key_of(name)
         shown = self.of_agent(agent, key) if certificate else None
         return TestAgent(agent=agent, key=key, certificate=shown)

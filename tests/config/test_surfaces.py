@@ -114,3 +114,28 @@ def test_a_clients_token_is_no_token_of_the_front(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError, match="has the value of a token of"):
         load(written(tmp_path, text), {"TOKEN": "x" * 32})
+
+
+SECTIONS = {
+    "registry": "[registry]\nurl = 'http://a.example'\nlisten = '{listen}'\n",
+    "gateway": "[gateway]\nlisten = '{listen}'\n",
+    "mcp.front": "[mcp.front]\nlisten = '{listen}'\n",
+    "a2a.front": "[a2a.front]\nlisten = '{listen}'\n",
+}
+
+
+@each_row("section", SECTIONS)
+def test_what_others_reach_speaks_tls(tmp_path: Path, section: str) -> None:
+    """HAIDIP-041: no surface offers plain HTTP to others, and this machine's own loopback is the one exception."""
+
+    def refused(listen: str) -> bool:
+        try:
+            load(written(tmp_path, SECTIONS[section].format(listen=listen)), {})
+        except ConfigurationError as error:
+            return "must be ssl, except on this machine's own loopback addresses" in str(error)
+        return False
+
+    assert refused("tcp:8443")
+    assert refused("tcp:8443:interface=0.0.0.0")
+    assert not refused("ssl:8443")
+    assert not refused("tcp:8443:interface=127.0.0.1")

@@ -169,6 +169,35 @@ def test_what_is_known_is_served(tmp_path: Path) -> None:
     assert json.loads(octets(describe(expired)))["cert_status"] == "expired"
 
 
+def test_every_recommended_member_is_served(tmp_path: Path) -> None:
+    """AGTP-142: what an operator states of an agent is in its document, in its own type."""
+    stated: dict[str, Any] = {
+        "trust_tier": 2,
+        "verification_path": "org-asserted",
+        "owner_id": "acme.tld",
+        "role": "librarian",
+        "governance_zone": "zone:acme",
+        "dns_anchor_record": "_agtp.acme.tld",
+        "audit_log_uri": "https://acme.tld/log",
+        "escalation_policy": "agtp://acme.tld/policies/escalation",
+        "delegation_permitted": True,
+        "max_delegation_depth": 3,
+    }
+    given = {name: value for name, value in stated.items() if name not in ("trust_tier", "verification_path")}
+    found = json.loads(octets(describe(signed_agent(tmp_path, **given))))
+    assert {name: found.get(name) for name in stated} == stated
+
+
+def test_a_pseudonym_is_a_name_like_any_other(tmp_path: Path) -> None:
+    """AGTP-318: an agent whose name, owner and principal say nothing of anybody is admitted and served as it is."""
+    pseudonym = {"principal": "7f3a-principal", "owner_id": "owner-c21e", "description": "An agent."}
+    agent = signed_agent(tmp_path, name="p-91d0", **pseudonym)
+    found = json.loads(octets(describe(agent)))
+    assert (found["name"], found["agent_id"]) == ("p-91d0", agent.agent_id)
+    assert {name: found[name] for name in pseudonym} == pseudonym
+    assert not {"acme.tld", "Jürgen & Søn"} & {str(found.get(name)) for name in ("name", *pseudonym)}
+
+
 def test_answers_are_kept_until_something_changes() -> None:
     """The same answer is signed once; another state makes another."""
     publisher = DocumentPublisher("host", HOST, HOST.public)

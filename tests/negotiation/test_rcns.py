@@ -419,6 +419,10 @@ def test_lists_show_what_is_the_callers() -> None:
     assert needed <= mine.keys() and mine["originating_agent_id"] == ALICE
     assert len(body_of(table.ask("DISCOVER", "/contracts", who=ROOT))) == 2
     shown = body_of(table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}))["result"]
+    # AGTP-196: each of these, as the contract has it; the recipe in the version that it had then.
+    assert {name: shown[name] for name in needed} == {name: mine[name] for name in needed}
+    assert (shown["method"], shown["path"], shown["originating_agent_id"]) == ("BOOK", "/room", ALICE)
+    assert shown["recipe_lineage"] == {"recipe_name": "book-room", "recipe_version": "3"}
     assert shown["state"] == "offered" and shown["contract_hash"] == mine["contract_hash"]
     foreign = table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}, who=BOB)
     assert foreign.status == 404

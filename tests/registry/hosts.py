@@ -38,13 +38,14 @@ class RegistryHost(GrantingHost):
     Hosts ``desk``, knows ``translator`` and ``rival``, which may register, and has what :class:`GrantingHost` has.
 
     :param registry: the section.
+    :param described: the description of ``desk`` in its Identity Document; empty: the usual one.
     """
 
-    def __init__(self, registry: Mapping[str, Any] | None = None, **options: Any) -> None:
+    def __init__(self, registry: Mapping[str, Any] | None = None, *, described: str = "", **options: Any) -> None:
         settings = {"registry": dict(registry or {}), **options.pop("settings", {})}
         super().__init__(settings, **options)
         self.translator: TestAgent = self.agent("translator", hosted=False, scopes=("registry:register",))
-        self.desk: TestAgent = self.agent("desk", hosted=True)
+        self.desk: TestAgent = self.agent("desk", hosted=True, description=described)
         self.rival: TestAgent = self.agent("rival", hosted=False, scopes=("registry:register",))
 
     def register(self, caller: Any = None, given: Any = None, **beside: Any) -> Answer:

@@ -62,6 +62,17 @@ def test_a_generated_card_is_what_is_in_force() -> None:
     assert host.list(host.demo) == ["agent:desk"], "the tools were not granted"
 
 
+def test_a_generated_card_follows_the_identity_document() -> None:
+    """HAIDIP-011: another description is another text of the card, under another ETag."""
+    shown = []
+    for description in ("Lends books.", "Lends books and films."):
+        host = RegistryHost(described=description)
+        card = host.get("agent:desk", host.demo)
+        assert json.loads(card.body)["description"] == host.desk.agent.description == description
+        shown.append(card.headers.get("etag"))
+    assert shown[0] != shown[1]
+
+
 def test_a_card_comes_back_octet_for_octet() -> None:
     """Whatever its author wrote: white space, order, unknown members, escapes and numbers."""
     host = RegistryHost()

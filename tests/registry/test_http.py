@@ -124,6 +124,45 @@ def test_what_is_wanted_is_found_among_what_may_be_called(
     assert searched["extra"]["search"].keys() == {"query_sha256", "query_length"}, "who searches is not told on"
 
 
+def test_of_several_capabilities_each_is_demanded(registry: Registry, elsewhere: tuple[DraftRegistry, Any]) -> None:
+    """HAIDIP-016: who has both is found, who has one of them is not; in lists as in searches."""
+    agent, _ = elsewhere
+    both, one = ["translation", "proofreading-16"], ["proofreading-16"]
+    for name, capabilities in (("has-both", both), ("has-one", one)):
+        assert add(registry, translator(agent, id=name, capabilities=capabilities)).status == 201
+    client = registry.client()
+    for key in ("capability", "capabilities"):
+        assert {each["id"] for each in client.search("translate", filters={key: one})} == {"has-both", "has-one"}
+        assert {each["id"] for each in client.search("translate", filters={key: both})} == {"has-both"}
+        assert client.search("translate", filters={key: [*both, "nobody-has-this"]}) == []
+
+
+def test_a_search_counts_every_match(registry: Registry, elsewhere: tuple[DraftRegistry, Any]) -> None:
+    """HAIDIP-022: ``count`` is of all, ``results`` of the part that was asked for, which the answer repeats."""
+    agent, _ = elsewhere
+    for number in range(4):
+        assert add(registry, translator(agent, id=f"counted-{number}", tags=["counted-22"])).status == 201
+    asked = {"query": "translate", "top": 2, "skip": 1, "filters": {"tag": "counted-22"}}
+    told = registry.ask("POST", "/agents/search", asked).value
+    assert (told["count"], len(told["results"])) == (4, 2)
+    assert (told["top"], told["skip"], told["query"]) == (2, 1, "translate")
+    assert told["search_time"] >= 0
+    rest = registry.ask("POST", "/agents/search", {**asked, "skip": 3}).value
+    assert (rest["count"], len(rest["results"])) == (4, 1)
+    assert registry.ask("POST", "/agents/search", {**asked, "filters": {"tag": "nothing-22"}}).value["count"] == 0
+
+
+def test_what_a_client_may_not_use_is_neither_found_nor_invoked(registry: Registry) -> None:
+    """HAIDIP-043: one entitlement decides about both; the client that has it may do both."""
+    asked = {"operation": "list_files", "parameters": {}}
+    for token, may in ((TOKEN, True), (NARROW, False)):
+        found = registry.ask("POST", "/agents/search", {"query": "list files"}, token=token).value["results"]
+        assert ("mcp:files" in [each["id"] for each in found]) is may
+        invoked = registry.ask("POST", "/agents/mcp:files/invoke", asked, token=token)
+        assert (invoked.status == 200) is may, invoked.body
+        assert may or invoked.status in (403, 404)
+
+
 def test_strangers_search_sixty_times_a_minute() -> None:
     """And are told when they may again; who has a name is counted by that."""
     now = 1_000.0
