@@ -11,7 +11,6 @@ from agtphost.config import secret
 from agtphost.config.http import HttpSection
 from agtphost.config.upstreams import UpstreamSection, web_url
 from agtphost.config.values import (
-    Fingerprint,
     Items,
     Line,
     Method,
@@ -133,8 +132,11 @@ class FrontAgent(Section):
     input: Table[str, Any] = Field(default_factory=dict)
     """What is always in the input; for EXECUTE its action, payload_type and payload."""
 
-    text: Member = "text"
-    """The member of the input that gets the message's text, such as ``payload.arguments.question``; empty: none."""
+    text: Member | None = None
+    """
+    The member of the input that gets the message's text, such as ``payload.arguments.question``; empty: none, and the
+    agent takes data alone. Without it: ``text`` where the endpoint has that, else the one member that it requires.
+    """
 
     answer: Member = ""
     """The member of the result that is the answer's text; empty: the whole result is the answer, as data."""
@@ -152,10 +154,10 @@ class A2AFront(HttpSection):
     url: Annotated[str | None, BeforeValidator(base_url)] = None
     """How clients reach it: what cards say."""
 
-    agent_id: Fingerprint | None = None
+    agent_id: Line | None = None
     """
-    The agent in whose name clients call that have neither a certificate nor a token of ``[[http.client]]``: nothing in
-    HTTP can choose another. Required, unless there are such clients alone.
+    The name or the Agent-ID of the agent in whose name clients call that have neither a certificate nor a token of
+    ``[[http.client]]``: nothing in HTTP can choose another. Required, unless there are such clients alone.
     """
 
     client_certificates: bool = False

@@ -45,7 +45,7 @@ def _front(config: Config) -> Iterator[Fault]:
         yield Fault(
             location=(*where, "agent_id"),
             message="is missing: A2A clients call in the name of an agent that this host knows",
-            hint="write the agent's 64 hexadecimal digits; agtp agent ls prints them",
+            hint="write the agent's name, or its Agent-ID; agtp agent ls prints both",
         )
     if front.client_certificates and not front.listen.startswith("ssl:"):
         yield Fault(location=(*where, "client_certificates"), message="needs ssl", hint='listen = "ssl:8443"')

@@ -9,11 +9,14 @@ from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.fronted import FrontedTasks
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.config import Config
+from agtphost.config import Config, line_of
 from agtphost.config.surfaces import FRONT
+from agtphost.contract.binding import Binding
+from agtphost.contract.built_in_contracts import contract_of
+from agtphost.contract.table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import certified, keyholders, principal_of
+from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
 from agtphost.host.surfaces import Served
 from agtphost.http.a2a_front import Exposed, FrontFacts, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed
@@ -52,6 +55,7 @@ def front_facts(
     oauth: IGate | None,
     offered: Callable[[Iterable[Agent]], Collection[Agent]],
     upstreams: Mapping[str, A2AAgent],
+    match: Callable[[str, str], Match | None],
 ) -> FrontFacts | None:
     """
     What the front is about under a configuration; None where there is none.
@@ -59,6 +63,7 @@ def front_facts(
     :param offered: which agents can be called at present.
     :param upstreams: the A2A agents behind the host, by name.
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :param match: finds the binding of a method and a path.
     :raises ConfigurationError: for agents that are not hosted.
     """
     given = config.a2a.front
@@ -70,10 +75,10 @@ def front_facts(
             timeout=given.timeout,
             disclosed=config.policies.anonymous_discovery and config.policies.agent_disclosure == "public",
         ),
-        exposed=_exposed(config, directory, upstreams),
+        exposed=_exposed(config, directory, upstreams, match),
         clients=Clients(
             FRONT,
-            agent_id=given.agent_id or "",
+            agent_id=_speaker(config, directory),
             claimed=given.scopes,
             tokens=tuple(token.reveal() for token in given.tokens),
             keyholders=keyholders(config, directory),
@@ -103,7 +108,10 @@ def surface(resource: FrontResource) -> Served:
 
 
 def _exposed(
-    config: Config, directory: AgentDirectory, upstreams: Mapping[str, A2AAgent]
+    config: Config,
+    directory: AgentDirectory,
+    upstreams: Mapping[str, A2AAgent],
+    match: Callable[[str, str], Match | None],
 ) -> dict[str, Exposed | Relayed]:
     given = config.a2a.front
     problems: list[Problem] = []
@@ -117,20 +125,74 @@ def _exposed(
             message = f'[[a2a.front.agent]] "{entry.name[:64]}" is no hosted agent'
             problems.append(Problem(message=message, file=str(config.file)))
             continue
+        template, found = _plain(entry.input), match(entry.method, entry.path)
+        schema = {} if found is None else _schema_of(found.binding)
+        text = text_member(schema, template) if entry.text is None else entry.text
         exposed[entry.name] = Exposed(
             agent=agent,
             method=entry.method,
             path=entry.path,
-            input=_plain(entry.input),
-            text=tuple(entry.text.split(".")) if entry.text else (),
+            input=template,
+            text=tuple(text.split(".")) if text else (),
             answer=entry.answer,
+            schema=schema,
         )
-    if given.agent_id is not None and directory.by_id(given.agent_id) is None:
-        message = "[a2a.front] agent_id is no agent that this host knows"
-        problems.append(Problem(message=message, file=str(config.file), hint="add its documents to known_agents"))
     if problems:
         raise ConfigurationError(problems)
     return exposed
+
+
+def _speaker(config: Config, directory: AgentDirectory) -> str:
+    """
+    Return the Agent-ID of the agent that calls for clients of the front; empty where none is named.
+
+    :raises ConfigurationError: ``agent_id`` is no agent that this host knows.
+    """
+    named = config.a2a.front.agent_id
+    if named is None:
+        return ""
+    agent, objection = agent_named(directory, named)
+    if agent is None:
+        raise ConfigurationError(
+            [
+                Problem(
+                    message=f"[a2a.front] agent_id {objection}",
+                    file=str(config.file),
+                    line=line_of(config.file, ("a2a", "front", "agent_id")),
+                    hint="agtp agent ls prints the agents that this host knows, with their Agent-IDs",
+                )
+            ]
+        )
+    return agent.agent_id
+
+
+def _schema_of(binding: Binding) -> Mapping[str, Any]:
+    """Return the schema of what a binding takes; that of a built-in is in its contract."""
+    if binding.input_schema is not None:
+        return binding.input_schema.schema
+    return contract_of(binding.method, binding.path).input_schema(binding.path)
+
+
+def text_member(schema: Mapping[str, Any], template: Mapping[str, Any]) -> str:
+    """
+    Return the member of an input that plain text fills: ``text``, or the one required member that takes text.
+
+    Empty where there is no such member: then the agent takes data alone.
+    """
+    known = schema.get("properties")
+    known = known if isinstance(known, Mapping) else {}
+    required = schema.get("required", [])
+    open_members = [name for name in required if name not in template] if isinstance(required, list) else []
+    members = ["text"] if "text" in known and "text" not in template else open_members
+    fitting = [name for name in members if _takes_text(known.get(name))]
+    return fitting[0] if len(fitting) == 1 and set(open_members) <= set(fitting) else ""
+
+
+def _takes_text(schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return schema is not False
+    types = schema.get("type", "string")
+    return "string" in ([types] if isinstance(types, str) else types)
 
 
 def _relayed(agent: A2AAgent) -> Relayed:

@@ -133,7 +133,14 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
     if methods.access is not None:
         methods.access.end_by(on.lasting.running.end)
         methods.access.restart_by(restarting(connected.services))
-    front = front_facts(config, loaded.directory, admission.principal, shown.visibility.offered, connected.web.a2a)
+    front = front_facts(
+        config,
+        loaded.directory,
+        admission.principal,
+        shown.visibility.offered,
+        connected.web.a2a,
+        table.match,
+    )
     summary = summarizing(on, shown)
     return Core(
         on=on,

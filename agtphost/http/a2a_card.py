@@ -25,16 +25,24 @@ MOST_SKILLS = 200
 
 
 def card_of(
-    agent: Agent, url: str, *, guarded: bool, signer: Signer | None, certified: bool = False, old: bool = False
+    agent: Agent,
+    url: str,
+    *,
+    guarded: bool,
+    signer: Signer | None,
+    certified: bool = False,
+    version: str = "",
+    text: bool = True,
 ) -> dict[str, Any]:
     """
-    The card.
+    Return the card of a hosted agent.
 
     :param url: where the agent is spoken to.
     :param guarded: whether a bearer token is asked for.
     :param certified: whether a client certificate is an answer to that.
     :param signer: signs it: the host's key; None leaves it unsigned.
-    :param old: whether it is one of 0.3; each version's card has no member of the other.
+    :param version: ``1.0`` or ``0.3`` for a card of that version alone; any other: a card that readers of both accept.
+    :param text: whether the agent takes plain text, besides data.
     """
     document = agent.document
     identity: dict[str, Any] = {"agent_id": agent.agent_id, "trust_tier": agent.posture.trust_tier}
@@ -56,14 +64,14 @@ def card_of(
                 }
             ],
         },
-        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultInputModes": ["text/plain", "application/json"] if text else ["application/json"],
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": _skills(agent, document),
     }
     if agent.principal:
         # A provider needs a URL, and an Identity Document has none: the principal is part of the identity instead.
         identity["principal"] = agent.principal
-    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, old=old)
+    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, version=version)
 
 
 _OF_AGENT = (
@@ -81,14 +89,14 @@ def relayed_card(
     guarded: bool,
     signer: Signer | None,
     certified: bool = False,
-    old: bool = False,
+    version: str = "",
 ) -> dict[str, Any]:
     """
     The card of an agent behind the host: what it says of itself, reached and guarded as the front is.
 
     :param document: its own card, of 1.0 or 0.3.
     :param pushes: whether the operator lets it push to where its clients say.
-    :param url, guarded, signer, certified, old: as for :func:`card_of`.
+    :param url, guarded, signer, certified, version: as for :func:`card_of`.
     """
     told = document.get("capabilities")
     able = dict(told) if isinstance(told, dict) else {}
@@ -110,26 +118,50 @@ def relayed_card(
             if isinstance(skill, dict)
         ],
     }
-    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, old=old)
+    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, version=version)
 
 
 def _completed(
-    card: dict[str, Any], url: str, *, guarded: bool, signer: Signer | None, certified: bool, old: bool
+    card: dict[str, Any], url: str, *, guarded: bool, signer: Signer | None, certified: bool, version: str
 ) -> dict[str, Any]:
-    """A card with where and how the agent is reached, and its signature."""
+    """
+    Add to a card where and how the agent is reached, and sign it.
+
+    A card of both versions has a signature for each way to read it: as it is, and with the members of one version
+    alone, which is what readers that parse it into their own types verify.
+    """
     card["supportedInterfaces"] = [
-        {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}
-        for version in (VERSION, a2a_legacy.VERSION)
+        {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": spoken}
+        for spoken in (VERSION, a2a_legacy.VERSION)
     ] + [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": VERSION}]
     schemes = _schemes(guarded=guarded, certified=certified)
     if schemes:
         card["securitySchemes"] = schemes
         card["securityRequirements"] = [{"schemes": {name: {}}} for name in schemes]
-    if old:
-        card = a2a_legacy.card_of(card, url)
-    if signer is not None:
-        card["signatures"] = [_signature(card, signer)]
-    return card
+    forms = {VERSION: card, a2a_legacy.VERSION: a2a_legacy.card_of(card, url)}
+    shown = forms.get(version)
+    signed = [shown] if shown is not None else list(forms.values())
+    if shown is None:
+        shown = _merge(forms[VERSION], forms[a2a_legacy.VERSION])
+        signed.insert(0, shown)
+    if signer is None:
+        return shown
+    return {**shown, "signatures": [_signature(form, signer) for form in signed]}
+
+
+def _merge(card: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return a card with the members of both versions.
+
+    Clients of 0.3 name no version when they fetch a card, so the card that is shown to everybody has to suit them too.
+    """
+    merged = {**old, **card}
+    if "securitySchemes" in card:
+        schemes = old["securitySchemes"]
+        merged["securitySchemes"] = {
+            name: {**scheme, **schemes[name]} for name, scheme in card["securitySchemes"].items()
+        }
+    return merged
 
 
 def _schemes(*, guarded: bool, certified: bool) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from twisted.web.server import NOT_DONE_YET
 from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
 from agtphost.http import a2a_rest as rest
-from agtphost.http.a2a_card import PATH, card_of, relayed_card
+from agtphost.http.a2a_card import PATH, VERSION, card_of, relayed_card
 from agtphost.http.a2a_events import EventStream
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
 from agtphost.http.a2a_relay import Relay, Relayed
@@ -149,7 +149,7 @@ class FrontResource(Resource):
         self._exposed = facts.exposed
         self._clients = facts.clients
         self._offered = facts.offered
-        self._cards: dict[tuple[str, str, bool], tuple[object, bytes]] = {}
+        self._cards: dict[tuple[str, str, str], tuple[object, bytes]] = {}
 
     # HTTP
 
@@ -208,7 +208,7 @@ class FrontResource(Resource):
             call = read_call(request) if admitted.route is None else rest.read_call(request, admitted.route)
         except Unreadable as unreadable:
             octets = fault_response(unreadable.call_id, unreadable.fault)
-            return tail_of(request, 200, octets, kind="application/json")
+            return tail_of(request, unreadable.fault.http or 200, octets, kind="application/json")
         except RpcFault as fault:
             status, octets = rest.fault_response(fault)
             return tail_of(request, status, octets, kind="application/json")
@@ -241,15 +241,16 @@ class FrontResource(Resource):
         else:
             shown = (exposed.agent.document, exposed.agent.posture)
         try:
-            old = asked_version(request) == legacy.VERSION
+            version = asked_version(request)
         except ValueError:
             return tail_of(request, 400, b"The query has too many members.\n")
-        known, octets = self._cards.get((label, base, old), (None, b""))
+        version = version if version in (VERSION, legacy.VERSION) else ""
+        known, octets = self._cards.get((label, base, version), (None, b""))
         if known != shown:
-            octets = jsontext.encode(self._made(exposed, f"{base}/agents/{label}", old))
+            octets = jsontext.encode(self._made(exposed, f"{base}/agents/{label}", version))
             if len(self._cards) >= MOST_CARDS:
                 self._cards.clear()
-            self._cards[label, base, old] = shown, octets
+            self._cards[label, base, version] = shown, octets
         tag = f'"{sha256(octets).hexdigest()}"'
         fields = (("Vary", "A2A-Version"), ("ETag", tag))
         if tag in (field_of(request, "if-none-match") or ""):
@@ -257,27 +258,28 @@ class FrontResource(Resource):
         return tail_of(request, 200, octets, *fields, kind="application/json", cache="no-cache")
 
     def _made(
-        self, exposed: Exposed | Relayed, url: str, old: bool, extended: Mapping[str, Any] | None = None
+        self, exposed: Exposed | Relayed, url: str, version: str, extended: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """
-        The card of an agent.
+        Make the card of an agent.
 
+        :param version: of A2A; empty for a card of both.
         :param extended: the extended card of one behind the host, to be shown in its place.
         """
         reached: dict[str, Any] = {
             "guarded": self._clients.guarded,
             "signer": self._signer,
             "certified": self._clients.certified,
-            "old": old,
+            "version": version,
         }
         if isinstance(exposed, Relayed):
             return relayed_card(extended or exposed.card() or {}, url, pushes=exposed.pushes, **reached)
-        return card_of(exposed.agent, url, **reached)
+        return card_of(exposed.agent, url, text=bool(exposed.text), **reached)
 
     async def _answered(self, request: BoundedRequest, exposed: Exposed, client: Client, call: Call) -> None:
         gone = Gone(request)
         try:
-            require_hosted(call.operation)
+            require_hosted(call.operation, call.params)
             if call.operation == "SendMessage":
                 result = await self._send(exposed, client, call)
             else:
@@ -297,7 +299,8 @@ class FrontResource(Resource):
             if call.operation == EXTENDED_CARD and isinstance(result, dict):
                 # It names the front as the public one does, and is of the version that is spoken.
                 url = f"{self._settings.url or host_of(request)}/agents/{label}"
-                result = self._made(relayed, url, isinstance(call, RpcCall) and call.old, result)
+                version = legacy.VERSION if isinstance(call, RpcCall) and call.old else VERSION
+                result = self._made(relayed, url, version, result)
             status, octets, kind = 200, call.result(result), call.kind
         except RpcFault as fault:
             (status, octets), kind = call.fault(fault), "application/json"

@@ -198,7 +198,7 @@ def _old_push(push: Any) -> Any:
 
 
 def card_of(card: Mapping[str, Any], url: str) -> dict[str, Any]:
-    """A card of 1.0, not signed yet, as 0.3 has it."""
+    """Return a card of 1.0, not signed yet, in the form of 0.3."""
     found = {name: value for name, value in card.items() if name not in ("supportedInterfaces", "securityRequirements")}
     found.update({"url": url, "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0"})
     capabilities = card.get("capabilities")

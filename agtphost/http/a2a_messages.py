@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from agtphost.contract.method_parameters import CARRIED
 from agtphost.vocabulary import a2a_errors, jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Response
 
 MOST_PARTS = 1_000
+MOST_NAMED = 16
+"""Members of an input that a refusal names."""
+
 
 COMPLETED, FAILED, REJECTED = "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_REJECTED"
 SUBMITTED, WORKING, CANCELED = "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_CANCELED"
@@ -31,6 +35,7 @@ class RpcFault(Exception):
     :param code: such as -32602.
     :param proof: what proves the refusal, where the dispatcher refused: its status, reason and Audit-ID.
     :param told: the error of an agent behind the host, which is the client's as it is.
+    :param http: the HTTP status of the answer in both bindings; None: the one that the binding has for the code.
     """
 
     def __init__(
@@ -39,8 +44,10 @@ class RpcFault(Exception):
         message: str,
         proof: Mapping[str, Any] | None = None,
         told: Mapping[str, Any] | None = None,
+        http: int | None = None,
     ) -> None:
         super().__init__(message)
+        self.http = http
         self.code = code
         self.message = message
         self.proof: Mapping[str, Any] = proof or {}
@@ -99,11 +106,34 @@ def stamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-def input_of(message: Any, template: Mapping[str, Any], text: Sequence[str]) -> dict[str, Any]:
+def describe_input(schema: Mapping[str, Any], template: Mapping[str, Any]) -> str:
+    """
+    Return a sentence about the data that an agent takes, by the schema of its endpoint; empty where that says nothing.
+
+    :param template: what the operator fixed, which no client sends.
+    """
+    known = schema.get("properties")
+    names = [name for name in known if name not in template and name not in CARRIED] if isinstance(known, dict) else []
+    if not names:
+        return ""
+    required = schema.get("required", ())
+    words = [f"{name} (required)" if name in required else name for name in names]
+    more = ", and more" if len(words) > MOST_NAMED else ""
+    return f"Send one data part, an object with: {', '.join(sorted(words, key=_required_first)[:MOST_NAMED])}{more}."
+
+
+def _required_first(word: str) -> bool:
+    return not word.endswith(" (required)")
+
+
+def input_of(
+    message: Any, template: Mapping[str, Any], text: Sequence[str], schema: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """
     What an endpoint gets for a message: the operator's template, the data parts on top of it, the text in its place.
 
     :param text: path of the member that takes the text; empty: there is none.
+    :param schema: of the endpoint's input, for the refusal of a message with the wrong parts.
     :raises RpcFault: for a message with other parts, or none.
     """
     parts = message.get("parts") if isinstance(message, dict) else None
@@ -121,12 +151,17 @@ def input_of(message: Any, template: Mapping[str, Any], text: Sequence[str]) -> 
             # What the operator fixed stays as it is.
             found.update({name: value for name, value in part["data"].items() if name not in fixed})
         else:
-            raise RpcFault(-32005, "Only text parts, and data parts that are objects, are read here")
+            raise _unsupported("Only text parts, and data parts that are objects, are read here.", schema, template)
     if texts and not text:
-        raise RpcFault(-32005, "This agent takes data parts only")
+        raise _unsupported("This agent takes data, and no plain text.", schema, template)
     if texts:
         _put(found, text, "\n".join(texts))
     return found
+
+
+def _unsupported(message: str, schema: Mapping[str, Any] | None, template: Mapping[str, Any]) -> RpcFault:
+    described = describe_input(schema or {}, template)
+    return RpcFault(a2a_errors.CONTENT_TYPE_UNSUPPORTED, f"{message} {described}".rstrip())
 
 
 def _put(target: dict[str, Any], path: Sequence[str], value: str) -> None:

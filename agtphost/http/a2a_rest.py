@@ -12,7 +12,8 @@ from twisted.web.server import Request
 
 from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import RpcFault, invalid
-from agtphost.http.a2a_rpc import PUSH, asked_version, read_body
+from agtphost.http.a2a_rpc import PUSH, asked_version, read_body, require_json
+from agtphost.http.exchange import field_of
 from agtphost.http.status import over_http
 from agtphost.vocabulary import a2a_errors, jsontext
 
@@ -40,6 +41,9 @@ _OPERATIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By path and HTTP method."""
+
+CARRYING = frozenset({"SendMessage", "SendStreamingMessage", "CreateTaskPushNotificationConfig"})
+"""Operations whose parameters are in the body."""
 
 _REFUSED = {
     401: "UNAUTHENTICATED",
@@ -108,7 +112,7 @@ class RestCall:
 def fault_response(fault: RpcFault) -> tuple[int, bytes]:
     """The HTTP status and body of an error (google.rpc.Status)."""
     kind = a2a_errors.kind_of(fault.code)
-    code, status = kind.http, kind.status
+    code, status = fault.http or kind.http, kind.status
     refused = fault.proof.get("status")
     if fault.code == a2a_errors.INTERNAL and isinstance(refused, int):
         code = over_http(refused)
@@ -125,6 +129,8 @@ def read_call(request: Request, route: Route) -> RestCall:
 
     :raises RpcFault: for one that is none, or asks for what is not supported.
     """
+    if request.method == b"POST" and (field_of(request, "content-type") or route.operations["POST"] in CARRYING):
+        require_json(request)
     try:
         version = asked_version(request)
         query = parse_qs(request.uri.partition(b"?")[2].decode("ascii", "replace"), max_num_fields=16)
@@ -135,7 +141,7 @@ def read_call(request: Request, route: Route) -> RestCall:
         raise RpcFault(a2a_errors.VERSION_UNSUPPORTED, explanation)
     operation = route.operations[request.method.decode("ascii")]
     params: dict[str, Any] = {name: _plain(name, values[-1]) for name, values in query.items()}
-    if operation in ("SendMessage", "SendStreamingMessage", "CreateTaskPushNotificationConfig"):
+    if operation in CARRYING:
         params = read_body(request)
     if operation in PUSH:
         params["taskId"] = route.task_id

@@ -14,12 +14,14 @@ from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
 from agtphost.http.exchange import field_of
 from agtphost.vocabulary import a2a_errors, jsontext, media_types
+from agtphost.vocabulary.a2a_push import REQUIRED, missing_member
 
 OPERATIONS = frozenset({"SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"})
-PUSH = frozenset(
-    f"{verb}TaskPushNotificationConfig{'s' if verb == 'List' else ''}" for verb in ("Create", "Get", "List", "Delete")
-)
+PUSH = frozenset(REQUIRED)
 EXTENDED_CARD = "GetExtendedAgentCard"
+
+JSON_TYPES = ("application/json", "application/a2a+json")
+"""Types of a request's body, in both bindings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class RpcCall:
 
     def fault(self, fault: RpcFault) -> tuple[int, bytes]:
         """The response with an error, and its HTTP status."""
-        return 200, fault_response(self.call_id, fault)
+        return fault.http or 200, fault_response(self.call_id, fault)
 
 
 def fault_response(call_id: object, fault: RpcFault) -> bytes:
@@ -129,16 +131,34 @@ def _call(call_id: str | int | None, body: Mapping[str, Any], version: str) -> R
     )
 
 
-def require_hosted(operation: str) -> None:
+def require_hosted(operation: str, params: Mapping[str, Any]) -> None:
     """
     Refuse what the host's own agents do not have.
 
-    :raises RpcFault: for push notifications and the extended card.
+    :raises RpcFault: for push notifications and the extended card; -32602 for an incomplete request about the former.
     """
     if operation in PUSH:
+        lacking = missing_member(operation, params)
+        if lacking:
+            raise invalid(f"{lacking} is missing")
         raise RpcFault(NO_PUSH, "Push notifications are not supported")
     if operation == EXTENDED_CARD:
-        raise RpcFault(a2a_errors.NO_EXTENDED_CARD, "The agent has no extended card")
+        raise RpcFault(a2a_errors.UNSUPPORTED_OPERATION, "The agent has no extended card")
+
+
+def require_json(request: Request) -> None:
+    """
+    Refuse a request that carries another type than JSON, or does not name one.
+
+    A browser sends other types, and bodies without one, to any place without asking it first.
+
+    :raises RpcFault: -32005, HTTP status 415 (RFC 9110 section 15.5.16).
+    """
+    given = field_of(request, "content-type") or ""
+    if media_types.essence(given) not in JSON_TYPES:
+        named = f"Content-Type is {given[:64]}" if given else "Content-Type is missing"
+        explanation = f"{named}; send {' or '.join(JSON_TYPES)}"
+        raise RpcFault(a2a_errors.CONTENT_TYPE_UNSUPPORTED, explanation, http=415)
 
 
 def read_body(request: Request) -> dict[str, Any]:
@@ -147,9 +167,7 @@ def read_body(request: Request) -> dict[str, Any]:
 
     :raises RpcFault: it carries another thing.
     """
-    kind = media_types.essence(field_of(request, "content-type") or "")
-    if kind not in ("application/json", "application/a2a+json"):
-        raise RpcFault(-32600, "Content-Type is not application/json")
+    require_json(request)
     try:
         body = jsontext.decode(request.content.read() if request.content is not None else b"")
     except jsontext.JSONTextError as error:

@@ -54,7 +54,11 @@ class Exposed:
     path: str
     input: Mapping[str, Any]
     text: tuple[str, ...]
+    """Path of the member that takes plain text; empty: the agent takes data alone."""
+
     answer: str
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    """Of the input that the endpoint takes; empty where it is not known."""
 
 
 class TaskTable(Protocol):
@@ -167,7 +171,7 @@ class Runs:
         context = message.get("contextId") or secrets.token_hex(16)
         if not isinstance(context, str) or len(context) > 256:
             raise invalid("message.contextId is not a text of at most 256 characters")
-        values = messages.input_of(message, exposed.input, exposed.text)
+        values = messages.input_of(message, exposed.input, exposed.text, exposed.schema)
         status = {"state": messages.WORKING, "timestamp": messages.stamp()}
         # The client keeps its own contexts: nobody else's session can be named.
         named = f"{client.key}\n{exposed.agent.agent_id}\n{context}"
@@ -212,6 +216,8 @@ class Runs:
         response = await self._asked(run, stream=stream)
         answer = run.exposed.answer
         state, sentence, result, metadata = messages.outcome_of(response, answer)
+        if response.status == 422:
+            sentence = f"{sentence} {messages.describe_input(run.exposed.schema, run.exposed.input)}".rstrip()
         if sentence and self._tasks.withdrawn(document["id"]):
             state = messages.CANCELED
         document["metadata"] = metadata

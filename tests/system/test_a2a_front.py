@@ -523,11 +523,13 @@ def test_the_sdk_client_of_both_versions(host: Host, front: int, version: str, b
 
 
 SENT = json.dumps({"message": message({"text": "hello"})})
+HOOK = json.dumps({"url": "https://evil.example/hook"})
 REST_FAULTS: dict[str, tuple[str, str, str | None, dict[str, str], int, str]] = {
     "no-json": ("POST", "/message:send", "{", {}, 400, "INVALID_REQUEST"),
     "no-object": ("POST", "/message:send", "[]", {}, 400, "INVALID_REQUEST"),
     "no-message": ("POST", "/message:stream", "{}", {}, 400, "INVALID_PARAMS"),
-    "other-type": ("POST", "/message:send", SENT, {"Content-Type": "text/plain"}, 400, "INVALID_REQUEST"),
+    "other-type": ("POST", "/message:send", SENT, {"Content-Type": "text/plain"}, 415, "CONTENT_TYPE_NOT_SUPPORTED"),
+    "cancel-type": ("POST", "/tasks/x:cancel", "", {"Content-Type": "text/plain"}, 415, "CONTENT_TYPE_NOT_SUPPORTED"),
     "other-version": ("POST", "/message:send", SENT, {"A2A-Version": "0.3"}, 400, "VERSION_NOT_SUPPORTED"),
     "no-version": ("POST", "/message:send", SENT, {"A2A-Version": ""}, 400, "VERSION_NOT_SUPPORTED"),
     "no-task": ("GET", "/tasks/nothing", None, {}, 404, "TASK_NOT_FOUND"),
@@ -536,9 +538,10 @@ REST_FAULTS: dict[str, tuple[str, str, str | None, dict[str, str], int, str]] = 
     "subscribe": ("GET", "/tasks/nothing:subscribe", None, {}, 404, "TASK_NOT_FOUND"),
     "size": ("GET", "/tasks?pageSize=x", None, {}, 400, "INVALID_PARAMS"),
     "page": ("GET", "/tasks?pageToken=x", None, {}, 400, "INVALID_PARAMS"),
-    "push": ("POST", "/tasks/t/pushNotificationConfigs", "{}", {}, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    "push": ("POST", "/tasks/t/pushNotificationConfigs", HOOK, {}, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    "push-nowhere": ("POST", "/tasks/t/pushNotificationConfigs", "{}", {}, 400, "INVALID_PARAMS"),
     "unpush": ("DELETE", "/tasks/t/pushNotificationConfigs/p", None, {}, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
-    "card": ("GET", "/extendedAgentCard", None, {}, 400, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+    "card": ("GET", "/extendedAgentCard", None, {}, 400, "UNSUPPORTED_OPERATION"),
     "method": ("GET", "/message:send", None, {}, 405, ""),
     "elsewhere": ("GET", "/tasks/a/b", None, {}, 404, ""),
     "stranger": ("GET", "/tasks", None, {"Authorization": "Bearer nobody"}, 401, ""),
@@ -595,7 +598,6 @@ OLD_MEMBERS = {"url", "preferredTransport", "protocolVersion", "additionalInterf
 @each_row(
     ("query", "fields", "old"),
     [
-        ("", {}, False),
         ("", {"A2A-Version": "1.0"}, False),
         ("", {"A2A-Version": "0.3"}, True),
         ("", {"A2A-Version": "0.3.0"}, True),
@@ -630,6 +632,38 @@ def test_a_card_is_of_one_version_and_signed(
     changed = json.dumps({**document, "description": "another"}).encode()
     with pytest.raises(CardRefused):
         cards.read(changed, home, {public.kid: key})
+
+
+@each_row("fields", [{}, {"A2A-Version": "2.0"}, {"A2A-Version": ""}])
+def test_the_card_that_all_see_is_of_both_versions(host: Host, front: int, fields: dict[str, str]) -> None:
+    """
+    Clients of 0.3 name no version when they fetch a card.
+
+    It is verified as it is, and as readers see it that know the members of one version alone.
+    """
+    connection = http.client.HTTPSConnection("localhost", front, timeout=10, context=tls(host))
+    connection.request("GET", "/agents/librarian/.well-known/agent-card.json", headers=fields)
+    document = json.loads(connection.getresponse().read())
+    assert (NEW_MEMBERS | OLD_MEMBERS) - {"additionalInterfaces"} <= set(document)
+    public = VerifyingKey.load(host.state / "signing.pub")
+    key = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": public.text})
+    home = document["url"].partition("/agents/")[0]
+    for signature in document["signatures"]:
+        shown = {**document, "signatures": [signature]}
+        alone = {name: value for name, value in document.items() if name not in ("signatures", *OLD_MEMBERS)}
+        alone["securitySchemes"] = {
+            name: {kind: inner for kind, inner in scheme.items() if kind.endswith("SecurityScheme")}
+            for name, scheme in document["securitySchemes"].items()
+        }
+        if signature == document["signatures"][0]:
+            # Of the whole: every member counts.
+            assert cards.read(json.dumps(shown).encode(), home, {public.kid: key}).trust == "verified"
+            with pytest.raises(CardRefused):
+                cards.read(json.dumps({**shown, "url": f"{home}/agents/x"}).encode(), home, {public.kid: key})
+        elif signature == document["signatures"][1]:
+            shown = {**alone, "signatures": [signature]}
+            assert cards.read(json.dumps(shown).encode(), home, {public.kid: key}).trust == "verified"
+    assert len(document["signatures"]) == 3
 
 
 @each_row(

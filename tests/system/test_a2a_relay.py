@@ -350,9 +350,13 @@ def test_every_operation_answers_as_the_agent_does(sides: tuple[Side, Side], nam
     same(sides, CASES[name])
 
 
+OLD_MEMBERS = ("url", "preferredTransport", "protocolVersion", "security", "supportsAuthenticatedExtendedCard")
+"""Of a card for readers of 0.3 as well, which this agent's own is not."""
+
+
 def of_agent(card: dict[str, Any]) -> dict[str, Any]:
     """What a card says of the agent, and not of how it is reached."""
-    reached = ("supportedInterfaces", "signatures", "securitySchemes", "securityRequirements")
+    reached = ("supportedInterfaces", "signatures", "securitySchemes", "securityRequirements", *OLD_MEMBERS)
     told = {name: value for name, value in card.items() if name not in reached}
     return {**told, "bindings": sorted({each["protocolBinding"] for each in card["supportedInterfaces"]})}
 

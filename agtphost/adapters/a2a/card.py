@@ -267,7 +267,10 @@ def _signed(signature: Mapping[str, Any], payload: str, keys: Mapping[str, CardK
     return True
 
 
-_OLD_MEMBERS = frozenset({"url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"})
+_OLD_MEMBERS = frozenset(
+    {"url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"}
+    | {"supportsAuthenticatedExtendedCard"}
+)
 """Of a card of 0.3, and of a card of both versions."""
 
 

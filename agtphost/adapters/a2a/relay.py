@@ -32,6 +32,7 @@ from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary import a2a_errors, jsontext
+from agtphost.vocabulary.a2a_push import missing_member
 
 PREFIX = "a2a.relay."
 
@@ -54,6 +55,11 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["params"],
     "additionalProperties": False,
 }
+
+PUSHING = frozenset({Operation.PUSH_CREATE, Operation.PUSH_GET, Operation.PUSH_LIST, Operation.PUSH_DELETE})
+"""Operations on push notification configurations."""
+
+NO_PUSH = "Push notifications are not supported by the agent"
 
 MOST_PER_CLIENT = 200
 """Tasks of one client of the front with one agent; beyond, its oldest is forgotten here."""
@@ -101,6 +107,8 @@ class Relay(Action):
         spoken = Spoken(binding=str(given.get("binding", "")), extensions=str(given.get("extensions", "")))
         link: OwnedTask | None = None
         try:
+            if operation in PUSHING:
+                self._require_pushing(given["params"])
             asked = relayed.read(operation, given["params"], whose)
             link = asked.link
             self._require(asked)
@@ -129,13 +137,24 @@ class Relay(Action):
         """
         settings, card = self._agent.settings, self._agent.card
         able = card is None or card.push
-        if self._operation.name.startswith("PUSH") and able and not settings.push_origins:
-            raise fault(a2a_errors.PUSH_UNSUPPORTED, "Push notifications are not supported by the agent")
         if isinstance(asked.pushed, dict) and able:
             if not settings.push_origins:
-                raise fault(a2a_errors.PUSH_UNSUPPORTED, "Push notifications are not supported by the agent")
+                raise fault(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
             if asked.pushed.get("url") and not relayed.may_push(asked.pushed["url"], settings.push_origins):
                 raise fault(a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL")
+
+    def _require_pushing(self, params: Mapping[str, Any]) -> None:
+        """
+        Refuse an incomplete request, and then every request where nobody can be pushed to, before the task counts.
+
+        :raises ErrorAnswer: -32602, or -32003.
+        """
+        lacking = missing_member(self._operation.value[0], params)
+        if lacking:
+            raise fault(a2a_errors.INVALID_PARAMS, f"{lacking} is missing")
+        card = self._agent.card
+        if not self._agent.settings.push_origins or not (card is None or card.push):
+            raise fault(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
 
     def _answered(self, context: BuiltInContext, asked: Asked, whose: Whose, result: Any) -> Answer:
         operation = self._operation
