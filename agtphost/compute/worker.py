@@ -33,7 +33,7 @@ MEMORY = 134_217_728
 """Octets of address space of one computation, beyond what the worker has."""
 
 NICENESS = 10
-"""Of a worker, so that the reactor has the processor first where there is one for both."""
+"""Of a worker, beyond the host's; the host sets it, so that it holds while the worker starts."""
 
 HEAD = struct.Struct(">III")
 CONTROL = struct.Struct(">I")
@@ -212,8 +212,6 @@ def main() -> None:
     # What the kernel ends first where memory is short: a computation can be repeated.
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as adjustment:
         adjustment.write("500")
-    with suppress(OSError):
-        os.nice(NICENESS)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # They reach the whole group of a host in a terminal; the host ends its workers when its calls are over.
         signal.signal(number, signal.SIG_IGN)

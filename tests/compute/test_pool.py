@@ -14,6 +14,7 @@ from twisted.internet.task import deferLater
 
 from agtphost.compute import pool as pools
 from agtphost.compute.pool import ComputationFailed, LocalPool, WorkerPool, pool_of
+from agtphost.compute.worker import NICENESS
 from agtphost.errors import Refusal
 from agtphost.testing.reactor import MemoryReactor
 from agtphost.vocabulary import jsontext
@@ -58,6 +59,17 @@ async def test_agents_take_turns(one: WorkerPool) -> None:
     for call in calls:
         await call
     assert order == ["a", "a", "b", "c", "a", "b"] or order == ["a", "b", "c", "a", "b", "a"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_worker_yields_the_processor_from_its_start(one: WorkerPool) -> None:
+    """The imports of a worker that starts do not compete with the calls of its host."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    answer = run(one, "a")
+    (worker,) = one.workers
+    assert os.getpriority(os.PRIO_PROCESS, worker.transport.pid) == min(19, own + NICENESS)
+    await answer
+    assert os.getpriority(os.PRIO_PROCESS, worker.transport.pid) == min(19, own + NICENESS)
 
 
 @pytest_twisted.ensureDeferred
