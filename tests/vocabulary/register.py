@@ -323,7 +323,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "mcp.streamable:Alone.streams",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._running",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._working",
-            "methods.standard.orchestration.batch:_Turns._queue",
+            "methods.standard.orchestration.batch_turns:BatchTurns._queues",
             "methods.standard.orchestration.journal:StepJournal.outcome",
             "methods.standard.orchestration.runner:Run._gone",
             "methods.standard.orchestration.runner:Run._scope",

@@ -7,8 +7,6 @@ than it has. Eight that may change something are made at a time, thirty-two that
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,16 +15,18 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from agtphost.dispatch.invocation import LONG
+from agtphost.dispatch.turns import key_of
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import calls
+from agtphost.methods.standard.orchestration.batch_turns import BatchTurns
 from agtphost.methods.standard.orchestration.calls import Find, Ordered
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import TURN, Aside
+from agtphost.vocabulary.steps import Aside
 
 MOST: Final = 100
 AT_ONCE: Final = 8
@@ -60,7 +60,7 @@ class Batch:
     def __init__(self, find: Find, aside: Aside, clock: IReactorTime) -> None:
         self._find = find
         self._aside = aside
-        self._clock = clock
+        self._turns = BatchTurns(clock)
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -80,7 +80,7 @@ class Batch:
             self._find, context.invocation.exchange, ((each.method, each.path) for each in ordered)
         )
         context.invocation.announce(len(ordered), lists=True)
-        making = _Making(context, ordered, self._aside, self._clock, partial=partial)
+        making = _Making(context, ordered, self._aside, self._turns, partial=partial)
         outcomes = await making.make(1 if mode == SEQUENTIAL else self._at_once(ordered))
         failed = sum(1 for outcome in outcomes if not outcome["ok"])
         extra = {"batch": {"calls": len(outcomes), "failed": failed}}
@@ -94,40 +94,6 @@ class Batch:
         return READS_AT_ONCE if reads else AT_ONCE
 
 
-class _Turns:
-    """Shares the reactor's turns out: calls that are much work by themselves do not all begin in one of them."""
-
-    def __init__(self, clock: IReactorTime) -> None:
-        self._clock = clock
-        self._began = time.perf_counter()
-        self._queue: deque[Deferred[None]] = deque()
-
-    def next(self) -> Deferred[None] | None:
-        """What to wait for before another call begins; None: nothing."""
-        if time.perf_counter() - self._began <= TURN / 2:
-            return None
-        if not self._queue:
-            self._clock.callLater(0, self._go)
-        waiting: Deferred[None] = Deferred()
-        self._queue.append(waiting)
-        return waiting
-
-    def _go(self) -> None:
-        """Another turn: those that wait go on in it, as many as it has time for."""
-        self._began = time.perf_counter()
-        waiting, self._queue = self._queue, deque()
-        while waiting:
-            if not (first := waiting.popleft()).called:
-                first.callback(None)
-            if time.perf_counter() - self._began > TURN / 2:
-                break
-        if waiting or self._queue:
-            waiting.extend(self._queue)
-            if not self._queue:
-                self._clock.callLater(0, self._go)
-            self._queue = waiting
-
-
 class _Making:
     """One batch on its way."""
 
@@ -136,13 +102,14 @@ class _Making:
         context: BuiltInContext,
         ordered: Sequence[Ordered],
         aside: Aside,
-        clock: IReactorTime,
+        turns: BatchTurns,
         *,
         partial: bool,
     ) -> None:
         self._context = context
         self._aside = aside
-        self._turns = _Turns(clock)
+        self._turns = turns
+        self._key = key_of(context.invocation.exchange)
         self._waiting = list(reversed(ordered))
         self._outcomes: list[dict[str, Any]] = [
             {"call": call.number, "ok": False, "status": None, "reason": "not-made"} for call in ordered
@@ -170,9 +137,9 @@ class _Making:
 
     async def _work(self) -> None:
         while self._waiting and not self._ended:
-            if (turn := self._turns.next()) is not None:
-                await turn
-                continue
+            await self._turns.wait(self._key)
+            if not self._waiting or self._ended:
+                return
             call = self._waiting.pop()
             outcome = self._outcomes[call.number - 1] = await self._made(call)
             if not outcome["ok"] and not self._partial:
