@@ -30,6 +30,9 @@ MAX_TOKENS = 50_000
 LARGE = 1 << 18
 """Octets of a text whose strings are passed over one by one, since every pass over all of it would be felt."""
 
+LONG = 4_096
+"""Octets of a text whose depth is measured in its octets, in C; of shorter ones, in what they decode to."""
+
 MOST_QUOTES = 20_000
 """Quotation marks that are looked at one by one; in texts with more of them, passes in C are faster."""
 
@@ -69,6 +72,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int:
+    if len(text) < 16:
+        return int(text)  # Fifteen digits are below the bound: most integers of a body need no comparison.
     if len(text) > 17:
         _refuse("an integer is beyond 2**53")
     value = int(text)
@@ -308,10 +313,11 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         raise JSONTextError(f"it is nested more than {max_depth} deep") from None
     except json.JSONDecodeError as error:
         raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
-    if outside and (openings > max_depth or many):
-        _measure_outside(outside, max_depth, max_tokens)
-    elif openings > max_depth or many:
-        _measure(value, max_depth, max_tokens)
+    if openings > max_depth or many:
+        if outside or len(octets) >= LONG:
+            _measure_outside(outside or _outside_strings(octets, max_tokens), max_depth, max_tokens)
+        else:
+            _measure(value, max_depth, max_tokens)
     if b"\\" in octets and (len(octets) >= LARGE or _SURROGATE.search(octets)):
         try:
             _require_text(value)
