@@ -71,6 +71,26 @@ def said(link: RawLink) -> Answer | None:
         return None
 
 
+_SOURCES = addresses()
+
+
+def answered(target: Target, context: ssl.SSLContext, message: bytes) -> Answer:
+    """
+    The answer to one message on a connection of its own; from another address where limits close that connection.
+
+    :raises AssertionError: no address is answered.
+    """
+    for source in itertools.islice(_SOURCES, ADDRESSES):
+        if (link := opened(target, context, source)) is None:
+            continue
+        with link:
+            with contextlib.suppress(OSError):
+                link.send(message)
+            if (answer := said(link)) is not None:
+                return answer
+    raise AssertionError(f"the host answered none of {ADDRESSES} addresses")
+
+
 def each_alone(
     target: Target,
     seconds: float,

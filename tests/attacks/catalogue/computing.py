@@ -17,6 +17,9 @@ from tests.methods.standard import costly
 from tests.system.raw_link import RawLink, Truncated, client_context, request
 
 CONNECTIONS = 16
+LOOK = 0.02
+"""Seconds between two looks at the memory of workers, unless a call is answered earlier."""
+
 WORKERS = 2 * (128 + 32) * MIB
 """Octets that the worker processes may have: each its own, and the address space of one computation."""
 
@@ -92,6 +95,7 @@ class Play:
         self._answered: list[int] = []
         self._links: dict[int, RawLink] = {}
         self._over = False
+        self._progress = threading.Event()
 
     def run(self, target: Target, seconds: float) -> None:
         """Play."""
@@ -106,7 +110,8 @@ class Play:
         while time.monotonic() < end or (len(self._answered) < self._answers and time.monotonic() < late):
             every = [*workers_of(target.pid), *computations_of(target.pid)]
             most = max(most, sum(map(proportional, every)))
-            time.sleep(0.02)
+            self._progress.clear()
+            self._progress.wait(LOOK)
         self._over = True
         for link in tuple(self._links.values()):
             with suppress(OSError):
@@ -138,6 +143,7 @@ class Play:
                 del self._links[number]
             elif not self._over:
                 self._answered.append(answer.status)
+                self._progress.set()
                 if answer.status not in STATUSES:
                     self._wrong.append(f"{message[:60]!r} {answer.status} {answer.body[:300]!r}")
 

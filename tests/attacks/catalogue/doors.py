@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.attacks.attack import Attack, Target
-from tests.attacks.strikes import turns
+from tests.attacks.strikes import answered, turns
 from tests.registry.hosts import card
 from tests.registry.served import provider_tls
 from tests.system.hosting import free_port
-from tests.system.raw_link import Answer, RawLink, client_context
+from tests.system.raw_link import Answer, RawLink, client_context, request
 
 BANK = "bank"
 """Directory beside ``host.toml`` with the provider's key and certificate, and its port."""
@@ -115,9 +115,9 @@ def _bank(target: Target) -> Iterator[list[str]]:
 
 
 def _ask(target: Target, agent: str, method: str, path: str, given: Any, **headers: str) -> Answer:
+    """One request on a connection of its own."""
     context = client_context(target, identified=bool(agent), agent=agent or "demo")
-    with RawLink(target, context=context, source=SOURCE) as link:
-        return link.ask(method, path, given, **headers)
+    return answered(target, context, request(method, path, given, **headers))
 
 
 def card_of_a_guarded_provider(target: Target, seconds: float) -> None:
