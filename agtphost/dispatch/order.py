@@ -101,7 +101,7 @@ class Collaborators:
 
 def gates(given: Collaborators) -> Sequence[IGate]:
     """Every gate, first to last. After the last comes the handler."""
-    claimed = authority.ClaimedScopesGate()
+    claimed = authority.ClaimedScopesGate(given.floor)
     return (
         identity.FramingGate(),
         identity.ConnectionGate(given.revocations),

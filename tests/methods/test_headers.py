@@ -164,14 +164,28 @@ def test_a_call_without_an_agent_is_401_where_one_is_needed() -> None:
 )
 def test_claimed_scopes(claim: str | None, status: int, reason: str) -> None:
     """AGTP-030 to 034: inside the document, inherited when absent, decisive when narrower, refused when malformed."""
-    headers = dict(BY_NAME) if claim is None else {**BY_NAME, "Authority-Scope": claim}
-    response = hosting().ask("QUERY", "/scoped", headers=headers)
+    headers = {} if claim is None else {"Authority-Scope": claim}
+    response = hosting().ask("QUERY", "/scoped", headers=headers, certificate=of_agent(CALLER.agent_id))
     assert response.status == status, body_of(response)
     if status == 200:
         wanted = sorted(CALLER.scopes) if claim is None else sorted(part.strip() for part in claim.split(","))
         assert body_of(response)["result"]["scopes"] == wanted
     else:
         assert body_of(response)["reason"] == reason
+
+
+@each_row(
+    ("claim", "reason"),
+    [
+        ("payments:transfer", "scope-required"),
+        ("*:*", "scope-required"),
+        ("booking:desk,", "invalid-authority-scope"),
+    ],
+)
+def test_claimed_scopes_of_a_header(claim: str, reason: str) -> None:
+    """AGTP-030: a claim beyond the document gives a caller known by a header alone no scopes."""
+    response = hosting().ask("QUERY", "/scoped", headers={**BY_NAME, "Authority-Scope": claim})
+    assert body_of(response)["reason"] == reason
 
 
 def test_the_session_reaches_the_handler_unchanged() -> None:

@@ -59,11 +59,19 @@ class AnonymousGate:
 
 @implementer(ILastingGate)
 class ClaimedScopesGate:
-    """Works out the effective scopes; a claim beyond what was granted is refused, 262 or 455."""
+    """
+    Works out the effective scopes; a claim beyond what was granted is refused, 262 or 455.
+
+    A caller known by a header alone that claims too much has no scopes, as a caller without a name, where headers are
+    not believed: what the named agent was granted is not told to it, and lists show it what it may call.
+
+    :param floor: how surely a caller of what changes state must be known. Headers are believed where it is ``header``.
+    """
 
     name = "claimed scopes"
 
-    def __init__(self) -> None:
+    def __init__(self, floor: Assurance = Assurance.CERTIFICATE) -> None:
+        self._floor = floor
         self._memo: OrderedDict[str, OrderedDict[_Claim, frozenset[str]]] = OrderedDict()
         self._remembered = 0
 
@@ -90,8 +98,8 @@ class ClaimedScopesGate:
             try:
                 known = authority.effective_scopes(declared, committed, claimed)
             except Refusal:
-                if exchange.nameless:
-                    return  # What the named agent was granted is not told to a caller that is not believed.
+                if exchange.assurance is Assurance.HEADER and self._floor > Assurance.HEADER:
+                    return
                 raise
             if claim is None or len(claim) <= LONGEST_CLAIM:
                 self._remember(who, key, known)
