@@ -18,7 +18,7 @@ from tests.system.raw_link import RawLink, Truncated, client_context, request
 
 CONNECTIONS = 16
 LOOK = 0.02
-"""Seconds between two looks at the memory of workers, unless a call is answered earlier."""
+"""Seconds between two looks at the memory of workers."""
 
 WORKERS = 2 * (128 + 32) * MIB
 """Octets that the worker processes may have: each its own, and the address space of one computation."""
@@ -94,8 +94,7 @@ class Play:
         self._wrong: list[str] = []
         self._answered: list[int] = []
         self._links: dict[int, RawLink] = {}
-        self._over = False
-        self._progress = threading.Event()
+        self._over = threading.Event()
 
     def run(self, target: Target, seconds: float) -> None:
         """Play."""
@@ -110,9 +109,9 @@ class Play:
         while time.monotonic() < end or (len(self._answered) < self._answers and time.monotonic() < late):
             every = [*workers_of(target.pid), *computations_of(target.pid)]
             most = max(most, sum(map(proportional, every)))
-            self._progress.clear()
-            self._progress.wait(LOOK)
-        self._over = True
+            if self._over.wait(LOOK):
+                break  # A wrong answer.
+        self._over.set()
         for link in tuple(self._links.values()):
             with suppress(OSError):
                 # Of TCP itself: a thread that reads notices it.
@@ -125,7 +124,7 @@ class Play:
 
     def _play(self, target: Target, context: Any, number: int, source: str) -> None:
         turn = number
-        while not self._over:
+        while not self._over.is_set():
             link = self._links.get(number) or opened(target, context, source)
             if link is None:
                 continue
@@ -141,11 +140,11 @@ class Play:
             if answer is None:
                 link.close()
                 del self._links[number]
-            elif not self._over:
+            elif not self._over.is_set():
                 self._answered.append(answer.status)
-                self._progress.set()
                 if answer.status not in STATUSES:
                     self._wrong.append(f"{message[:60]!r} {answer.status} {answer.body[:300]!r}")
+                    self._over.set()
 
 
 def _message(method: str, given: Mapping[str, Any], path: str = "/") -> bytes:
