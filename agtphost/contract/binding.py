@@ -106,7 +106,8 @@ class Binding:
     """
     What stands in the place of a neighbour that doesn't exist, where this asks for something else than its neighbours.
 
-    Who could not call the neighbour either is refused as there. None: this asks for the same.
+    Who could not call the neighbour either is refused as there. None: this asks for the same. The neighbour may have
+    one itself, as where a name says nothing of its server: whoever could call the first is told what this asks for.
     """
 
     beside: Mapping[str, Any] = field(default_factory=dict)

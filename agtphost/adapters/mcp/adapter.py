@@ -10,6 +10,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.adapters import precedence
+from agtphost.adapters.mcp.bare_names import Admits, bare_binding, guard, tell_ambiguity
 from agtphost.adapters.mcp.bindings import CALL, ToolCall, standing_in, unlisted_binding
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.lists import list_binding
@@ -210,20 +211,23 @@ class McpAdapter:
         searched = list(self._servers.values()) if server is None else [self._servers[server]]
         # One that is off counts as had: a call that meant it must not reach another server's tool of the same name.
         having = [each for each in searched if tool in each.catalogue.bindings or each.catalogue.withholds(tool)]
+        bare = len(searched) > 1 and not (dot and prefix in self._servers)
         if len(having) > 1:
             there = [each.catalogue.bindings.get(tool) or unlisted_binding(each, tool) for each in having]
-            raise NamingRefusal(
-                Reason.AMBIGUOUS_TOOL,
-                among=lambda admits: {"candidates": sorted(each.name for each in there if admits(each))},
+            named = [(each.name, each) for each in there]
+            return bare_binding(
+                searched, tool, tell_ambiguity(Reason.AMBIGUOUS_TOOL, named, self._missing(tool, searched))
             )
         if having or server is not None:
             found = self._in(having[0] if having else searched[0], tool)
             if found is not None:
-                return found
+                return guard(found, bare_binding(searched, tool, self._missing(tool, searched))) if bare else found
+        if bare:
+            return bare_binding(searched, tool, self._missing(tool, searched))
         # Of a tool that names its server, what another server has not listed yet decides nothing.
-        named = [self._servers[prefix]] if dot and prefix in self._servers and server is None else searched
-        own = dot and bool(named) and named[0] is self._servers.get(prefix)
-        return self._unknown(tool, rest if own else tool, named)
+        meant = [self._servers[prefix]] if dot and prefix in self._servers and server is None else searched
+        own = dot and bool(meant) and meant[0] is self._servers.get(prefix)
+        return self._unknown(tool, rest if own else tool, meant)
 
     def _in(self, server: McpServer, tool: str) -> Binding | None:
         """The binding of a tool; while its server is unlisted, one that demands what the settings do."""
@@ -251,11 +255,19 @@ class McpAdapter:
         :param searched: the servers that could have had it.
         :raises Refusal: 503 where one of them has not listed its tools yet.
         """
-        if any(not server.catalogue.known for server in searched):
-            raise Refusal(Reason.TOOLS_NOT_LISTED, headers=(("Retry-After", "1"),))
-        there = [binding for server in searched for binding in server.catalogue.bindings.values()]
+        missing = self._missing(tool, searched)
+        if any(not server.catalogue.known for server in searched) or not searched:
+            raise missing(lambda binding: False)
+        return replace(standing_in(searched[0], bare), missing=missing)
 
-        def missing(admits: Callable[[Any], bool]) -> Refusal:
+    @staticmethod
+    def _missing(tool: str, searched: Sequence[McpServer]) -> Callable[[Admits], Refusal]:
+        """Make the refusal that no server has a tool; 503 while one of them has not listed its tools yet."""
+
+        def missing(admits: Admits) -> Refusal:
+            if any(not server.catalogue.known for server in searched):
+                return Refusal(Reason.TOOLS_NOT_LISTED, headers=(("Retry-After", "1"),))
+            there = [binding for server in searched for binding in server.catalogue.bindings.values()]
             found = NamingRefusal(
                 Reason.UNKNOWN_TOOL,
                 "No hosted MCP server has a tool of that name.",
@@ -265,9 +277,7 @@ class McpAdapter:
             found.name_to(admits)
             return found
 
-        if not searched:
-            raise missing(lambda binding: False)
-        return replace(standing_in(searched[0], bare), missing=missing)
+        return missing
 
 
 def _instead(server: McpServer, tool: str, missing: Callable[[Callable[[Any], bool]], Refusal]) -> Binding:

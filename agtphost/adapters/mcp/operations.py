@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
 from agtphost.adapters.mcp.approval import ApproveTool
+from agtphost.adapters.mcp.bare_names import Admits, bare_binding, guard, tell_ambiguity
 from agtphost.adapters.mcp.bindings import Request, override_of, resource_binding
 from agtphost.adapters.mcp.calls import CallTracker, CancelCalls
 from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
@@ -152,10 +153,70 @@ class Operations:
 
     def _read(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         uri = text(payload, "uri")
-        found = self._with_resource(uri, server)
-        meta = table(payload, "_meta")
-        handler = Request(found, "resources/read", {"uri": uri}, uri, meta, repeated(payload))
-        return self._resource(found, uri, handler)
+        meta, again = table(payload, "_meta"), repeated(payload)
+
+        def reading(found: McpServer) -> IBuiltInHandler:
+            return Request(found, "resources/read", {"uri": uri}, uri, meta, again)
+
+        return self._of_resource(uri, server, reading)
+
+    def _of_resource(self, uri: str, server: str | None, asking: Callable[[McpServer], IBuiltInHandler]) -> Binding:
+        """The binding of what a URI names, at the server that is named or at the one that has it."""
+        if server is not None:
+            found = self._servers[server]
+            return self._resource(found, uri, asking(found))
+        if _ambiguous(uri) and any(each.settings.resources for each in self._servers.values()):
+            raise Refusal(Reason.RESOURCE_URI_AMBIGUOUS)
+        able = [each for each in self._servers.values() if _may_have(each, "resources")]
+        having = (
+            [each for each in able if uri in each.resources.known("resources")]
+            or [each for each in able if uri in each.resources.known("templates")]
+            or [each for each in able if any(fits(template, uri) for template in each.resources.known("templates"))]
+        )
+
+        def unknown(_: Admits) -> Refusal:
+            return Refusal(
+                Reason.UNKNOWN_RESOURCE,
+                "No hosted MCP server lists that resource, or a template that it follows.",
+                remedy='If a server has it all the same, name it: EXECUTE /mcp/SERVER, or "server" in the payload.',
+                details={"candidates": sorted(each.settings.name for each in able)},
+            )
+
+        bindings = [_allowed(each, asking(each), "resource", uri, each.settings.resources) for each in having]
+        binding = self._of_several(uri, able, having, bindings, Reason.AMBIGUOUS_RESOURCE, unknown)
+        return self._resource(able[0], uri, asking(able[0])) if binding is None else binding
+
+    def _of_several(
+        self,
+        name: str,
+        able: Sequence[McpServer],
+        having: Sequence[McpServer],
+        bindings: Sequence[Binding | None],
+        ambiguous: Reason,
+        unknown: Callable[[Admits], Refusal],
+    ) -> Binding | None:
+        """
+        Decide what a name without a server means.
+
+        :param able: the servers that may have such things.
+        :param having: those of them that list it; ``bindings``: what it is bound to there, None where it is off.
+        :return: None where one server alone is able: it is asked, whatever it lists.
+        :raises Refusal: no server is able.
+        """
+        if not able:
+            prompt = ambiguous is Reason.AMBIGUOUS_PROMPT
+            raise Refusal(
+                Reason.UNKNOWN_PROMPT if prompt else Reason.UNKNOWN_RESOURCE,
+                f"No hosted MCP server has such a {'prompt' if prompt else 'resource'}.",
+            )
+        if len(able) == 1:
+            return None
+        if len(having) > 1:
+            there = [(each.settings.name, found) for each, found in zip(having, bindings, strict=True) if found]
+            return bare_binding(able, name, tell_ambiguity(ambiguous, there, unknown))
+        bare = bare_binding(able, name, unknown)
+        found = bindings[0] if bindings else None
+        return bare if found is None else guard(found, bare)
 
     def _resource(self, server: McpServer, uri: str, handler: IBuiltInHandler) -> Binding:
         overrides = server.settings.resources
@@ -167,58 +228,40 @@ class Operations:
             raise Refusal(Reason.UNKNOWN_RESOURCE, "No hosted MCP server has that resource.")
         return binding
 
-    def _with_resource(self, uri: str, server: str | None) -> McpServer:
-        if server is not None:
-            return self._servers[server]
-        able = [each for each in self._servers.values() if _may_have(each, "resources")]
-        having = [each for each in able if uri in each.resources.known("resources")] or [
-            each for each in able if any(fits(template, uri) for template in each.resources.known("templates"))
-        ]
-        if not having and len(able) > 1:
-            raise Refusal(
-                Reason.UNKNOWN_RESOURCE,
-                "No hosted MCP server lists that resource, or a template that it follows.",
-                remedy='If a server has it all the same, name it: EXECUTE /mcp/SERVER, or "server" in the payload.',
-                details={"candidates": sorted(each.settings.name for each in able)},
-            )
-        return self._one(having or able, "resource")
-
-    def _one(self, candidates: list[McpServer], kind: str) -> McpServer:
-        prompt = kind == "prompt"
-        if not candidates:
-            raise Refusal(
-                Reason.UNKNOWN_PROMPT if prompt else Reason.UNKNOWN_RESOURCE, f"No hosted MCP server has such a {kind}."
-            )
-        if len(candidates) > 1:
-            raise Refusal(
-                Reason.AMBIGUOUS_PROMPT if prompt else Reason.AMBIGUOUS_RESOURCE,
-                details={"candidates": sorted(each.settings.name for each in candidates)},
-            )
-        return candidates[0]
-
     # Prompts
 
     def _get(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        found, name = self._with_prompt(text(payload, "prompt" if "prompt" in payload else "name"), server)
-        params = {"name": name, "arguments": table(payload, "arguments")}
-        meta = table(payload, "_meta")
-        return self._prompt(found, name, Request(found, "prompts/get", params, name, meta, repeated(payload)))
+        arguments, meta, again = table(payload, "arguments"), table(payload, "_meta"), repeated(payload)
+
+        def getting(found: McpServer, name: str) -> IBuiltInHandler:
+            params = {"name": name, "arguments": arguments}
+            return Request(found, "prompts/get", params, name, meta, again)
+
+        return self._of_prompt(text(payload, "prompt" if "prompt" in payload else "name"), server, getting)
+
+    def _of_prompt(self, name: str, server: str | None, asking: Callable[[McpServer, str], IBuiltInHandler]) -> Binding:
+        """The binding of what a name means, at the server that is named or at the one that has such a prompt."""
+        prefix, dot, rest = name.partition(".")
+        if server is None and dot and rest and prefix in self._servers:
+            server = prefix
+        if server is not None:
+            found, name = self._servers[server], rest if dot and prefix == server and rest else name
+            return self._prompt(found, name, asking(found, name))
+        able = [each for each in self._servers.values() if _may_have(each, "prompts")]
+        having = [each for each in able if name in each.resources.known("prompts")]
+
+        def unknown(_: Admits) -> Refusal:
+            return Refusal(Reason.AMBIGUOUS_PROMPT, details={"candidates": sorted(each.settings.name for each in able)})
+
+        bindings = [_allowed(each, asking(each, name), "prompt", name, each.settings.prompts) for each in having]
+        binding = self._of_several(name, able, having, bindings, Reason.AMBIGUOUS_PROMPT, unknown)
+        return self._prompt(able[0], name, asking(able[0], name)) if binding is None else binding
 
     def _prompt(self, server: McpServer, name: str, handler: IBuiltInHandler) -> Binding:
         binding = _allowed(server, handler, "prompt", name, server.settings.prompts)
         if binding is None:
             raise Refusal(Reason.UNKNOWN_PROMPT)
         return binding
-
-    def _with_prompt(self, name: str, server: str | None) -> tuple[McpServer, str]:
-        prefix, dot, rest = name.partition(".")
-        if server is not None:
-            return self._servers[server], rest if dot and prefix == server and rest else name
-        if dot and rest and prefix in self._servers:
-            return self._servers[prefix], rest
-        able = [each for each in self._servers.values() if _may_have(each, "prompts")]
-        having = [each for each in able if name in each.resources.known("prompts")]
-        return self._one(having or able, "prompt"), name
 
     # The rest
 
@@ -230,16 +273,15 @@ class Operations:
         if "context" in payload:
             params["context"] = table(payload, "context")
         if ref.get("type") == "ref/prompt":
-            found, name = self._with_prompt(text(ref, "name"), server)
-            params["ref"] = {**ref, "name": name}
-            return self._prompt(found, name, Request(found, "completion/complete", params, name))
+
+            def completing(found: McpServer, name: str) -> IBuiltInHandler:
+                return Request(found, "completion/complete", {**params, "ref": {**ref, "name": name}}, name)
+
+            return self._of_prompt(text(ref, "name"), server, completing)
         if ref.get("type") == "ref/resource":
             uri = text(ref, "uri")
-            known = [each for each in self._servers.values() if uri in each.resources.known("templates")]
-            named = self._one(known, "resource") if server is None and known else None
-            found = named or self._with_resource(uri, server)
             params["ref"] = dict(ref)
-            return self._resource(found, uri, Request(found, "completion/complete", params, uri))
+            return self._of_resource(uri, server, lambda found: Request(found, "completion/complete", params, uri))
         raise malformed("The payload's ref has the type ref/prompt or ref/resource.")
 
     def _set_level(self, payload: Mapping[str, Any], server: str | None) -> Binding:
@@ -269,10 +311,14 @@ class Operations:
             if owner is None and "server" in entry:
                 owner = text(entry, "server")
                 self.require(owner)
-            found = self._with_resource(uri, owner)
+            binding = self._of_resource(uri, owner, lambda found, uri=uri: Request(found, "", {}, uri))  # type: ignore[misc]
+            if binding.missing is not None:
+                return binding
+            found = self._servers[binding.extra["mcp_server"]]
             if found.catalogue.barred:
-                raise rules_unmatched({"mcp_server": found.settings.name})
-            bindings.append(self._resource(found, uri, Request(found, "", {}, uri)))
+                unmatched = rules_unmatched({"mcp_server": found.settings.name})
+                return replace(binding, missing=lambda _, unmatched=unmatched: unmatched)  # type: ignore[misc]
+            bindings.append(binding)
             by_server.setdefault(found.settings.name, set()).add(uri)
         servers = list(self._servers.values()) if server is None else [self._servers[server]]
         chosen = [
@@ -285,6 +331,7 @@ class Operations:
             binding,
             timeout=seconds + 10.0,
             parts=tuple(bindings),
+            alike=next((each.alike for each in bindings if each.alike is not None), None),
             required_scopes=tuple(dict.fromkeys(scope for each in bindings for scope in each.required_scopes)),
             min_assurance=max((each.min_assurance for each in bindings), default=Assurance.HEADER),
         )

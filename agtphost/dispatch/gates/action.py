@@ -125,6 +125,13 @@ def _resolved(
         raise
 
 
+def _is_opened(binding: Binding | None) -> bool:
+    """Return whether a header is enough for a binding, or for what stands in its place where nothing is there."""
+    while binding is not None and binding.min_assurance > Assurance.HEADER:
+        binding = binding.alike
+    return binding is not None
+
+
 def _take_key(exchange: Exchange) -> None:
     """``idempotency_key`` counts as the header does, which goes first."""
     if exchange.idempotency_key is None and "idempotency_key" in exchange.parameters:
@@ -187,7 +194,7 @@ class ActionGate:
         except Refusal:
             exchange.binding = carrying
         found = exchange.binding
-        if found is None or found is carrying or found.min_assurance > Assurance.HEADER:
+        if found is None or found is carrying or not _is_opened(found):
             exchange.binding = carrying
             authority.require_assurance(exchange, replace(carrying, min_assurance=BELIEVED, operators=False))
         elif found.min_assurance is Assurance.NONE:

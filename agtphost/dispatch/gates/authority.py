@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from zope.interface import implementer
 
+from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
@@ -154,13 +155,33 @@ class AuthorityGate:
             for check in authority.CHECKS:
                 check(exchange, binding)
         except Refusal:
-            if binding.alike is not None:
-                for check in authority.CHECKS:
-                    check(exchange, binding.alike)
+            self._require_alike(exchange, binding.alike)
             raise
+        self._require_present(exchange, binding)
+        exchange.admitted = binding
+
+    def _require_alike(self, exchange: Exchange, alike: Binding | None) -> None:
+        """
+        Refuse as what doesn't exist would, unless the caller may use the neighbours of what it asked for.
+
+        :raises Refusal: that of the last in the row that refuses, or that nothing is there.
+        """
+        while alike is not None:
+            try:
+                for check in authority.CHECKS:
+                    check(exchange, alike)
+            except Refusal:
+                if alike.alike is None:
+                    raise
+                alike = alike.alike
+            else:
+                self._require_present(exchange, alike)
+                break
+
+    @staticmethod
+    def _require_present(exchange: Exchange, binding: Binding) -> None:
         if binding.missing is not None:
             raise binding.missing(lambda other: authority.admits(exchange, other))
-        exchange.admitted = binding
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Agents, scopes and assurance are what they were; of who is narrowed, nothing is kept."""
