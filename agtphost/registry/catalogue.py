@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, compile_schema
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
@@ -151,7 +151,7 @@ class Cards:
             return self._of_registered(entry)
         found = None if entry is not None else self.hosted.get(context, card_id)
         if found is None:
-            raise Refusal(Reason.CARD_UNKNOWN)
+            raise not_found(Reason.CARD_UNKNOWN)
         return self._of_host(found)
 
     def entry(self, context: BuiltInContext, card_id: str) -> Entry:

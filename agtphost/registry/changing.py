@@ -14,7 +14,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -295,7 +295,7 @@ class ChangeCards:
         self._authorization.require(context, APPROVE, "Changed cards are approved by operators.")
         value, version = self._cards.registered.item(card_id)
         if not value:
-            raise Refusal(Reason.CARD_UNKNOWN)
+            raise not_found(Reason.CARD_UNKNOWN)
         if context.input.get("public") is not None:
             return self._approve_public(context, card_id, value, version)
         pending = value.pop("pending", None)

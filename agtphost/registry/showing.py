@@ -11,7 +11,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.errors import Refusal
+from agtphost.errors import not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.registry.card import MEDIA_TYPE
@@ -79,7 +79,7 @@ class ShowCards:
         if number != listed.entry.number:
             kept = self.cards.registered.version(card_id, number) if listed.generated is None else None
             if kept is None:
-                raise Refusal(Reason.CARD_UNKNOWN, "That version of the card is not kept.", details={"version": number})
+                raise not_found(Reason.CARD_UNKNOWN, "That version of the card is not kept.", parameter="version")
             octets, former = str(kept["card"]).encode(), {"version": number, "current_version": listed.entry.number}
         if parameters.choice(context.input, "form", ("card", "entry"), "card") == "entry":
             return Answer(result={**listed.shown(), **former, "card": jsontext.decode(octets)})

@@ -271,6 +271,7 @@ BY_ONE_HELPER = frozenset(
         *(Reason.WORKFLOW_UNKNOWN, Reason.DELEGATION_NOT_FOUND, Reason.MONITOR_UNKNOWN, Reason.RETRY_UNKNOWN),
         *(Reason.CONTRACT_UNKNOWN, Reason.ATTEMPT_UNKNOWN, Reason.PROPOSAL_UNKNOWN, Reason.NEGOTIATION_UNKNOWN),
         *(Reason.ENDPOINT_UNKNOWN, Reason.MONITOR_TARGET_UNKNOWN, Reason.CART_QUOTE_UNKNOWN),
+        *(Reason.CARD_UNKNOWN, Reason.UNKNOWN_RUN, Reason.UNKNOWN_SESSION, Reason.UNKNOWN_CONTEXT),
     }
 )
 """Reasons for which a thing that is there, and not the caller's, is refused."""

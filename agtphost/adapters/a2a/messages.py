@@ -10,7 +10,7 @@ from typing import Any
 from agtphost.adapters import precedence
 from agtphost.adapters.a2a.tasks import INPUT_REQUIRED, TERMINAL
 from agtphost.adapters.callers import agent_of, is_forwarded, owner_of
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary.reasons import Reason
@@ -194,5 +194,5 @@ def _conversation(
     if not given:
         return ""
     if not isinstance(given, str) or not links.owns_conversation(owner, upstream, given):
-        raise Refusal(Reason.UNKNOWN_CONTEXT)
+        raise not_found(Reason.UNKNOWN_CONTEXT)
     return given

@@ -13,7 +13,7 @@ from zope.interface import implementer
 from agtphost.adapters import actions, precedence
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.callers import agent_of, caller_of, owner_of
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import Unreadable
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership, is_remote_id
@@ -48,7 +48,7 @@ class _Action(actions.Action):
         else:
             link = links.by_remote(owner, self._name, given) or links.by_task(owner, self._name, given)
         if link is None:
-            raise Refusal(Reason.UNKNOWN_RUN)
+            raise not_found(Reason.UNKNOWN_RUN)
         return link
 
     def _run(self, value: Any, link: OwnedTask | None = None) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class ReadSession(_Action):
         """The session as the server has it."""
         session = self._links.conversation(owner_of(context), self._name, context.session_id)
         if not session:
-            raise Refusal(Reason.UNKNOWN_SESSION)
+            raise not_found(Reason.UNKNOWN_SESSION)
         value = await self._ask(context, "GET", ("sessions", session))
         return Answer(result={"session": value, "acp_session_id": session})
 
