@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -45,7 +45,10 @@ LINKS_OF_ONE = 16
 """Links of one certificate; one more ends its own oldest, and nobody else's."""
 
 MOST_SESSIONS = 64
-"""Of all people together; one more ends the one that was used longest ago."""
+"""Of all people together; one more ends the one that was used longest ago of whoever has most of them."""
+
+SESSIONS_OF_ONE = 16
+"""Sessions of one certificate; one more ends its own that was used longest ago, and no one else's."""
 
 FAILURES = 20
 """Wrong entries of one address within a minute that are explained; further wrong ones get 429, good ones enter."""
@@ -158,8 +161,30 @@ class Entrance:
         link.used = True
         session = Session(certificate=link.certificate, csrf=secrets.token_urlsafe(32), seen=now, browser=browser)
         cookie = secrets.token_urlsafe(32)
-        keep(self._sessions, _digest(cookie), session, MOST_SESSIONS)
+        self._make_room(link.certificate.fingerprint)
+        self._sessions[_digest(cookie)] = session
         return cookie, session
+
+    def _make_room(self, person: str) -> None:
+        """
+        End a session for one more of a person, where that is needed.
+
+        :param person: the fingerprint of the certificate.
+        """
+        now = self._now()
+        for known in [known for known, each in self._sessions.items() if now - each.seen > self._idle]:
+            del self._sessions[known]
+        counts = Counter(each.certificate.fingerprint for each in self._sessions.values())
+        if counts[person] >= SESSIONS_OF_ONE:
+            ends = person
+        elif len(self._sessions) >= MOST_SESSIONS:
+            ends = max(counts, key=lambda each: counts[each])
+        else:
+            return
+        # They are in the order of their use.
+        del self._sessions[
+            next(known for known, each in self._sessions.items() if each.certificate.fingerprint == ends)
+        ]
 
     def refuse(self, source: str, status: int, explanation: str) -> NoEntry:
         """

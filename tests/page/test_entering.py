@@ -24,6 +24,7 @@ from agtphost.page.entrance import (
     MOST_ADDRESSES,
     MOST_LINKS,
     MOST_SESSIONS,
+    SESSIONS_OF_ONE,
     Entrance,
     NoEntry,
 )
@@ -260,14 +261,48 @@ def test_an_idle_session_is_over() -> None:
     assert left is None, "a feed that connects anew is nobody who looks"
 
 
-def test_the_session_used_longest_ago_makes_room() -> None:
-    """There are never more than :data:`MOST_SESSIONS`."""
+def person(number: int) -> PeerCertificate:
+    """The certificate of one of several people."""
+    return replace(CERTIFICATE, fingerprint=f"{number:064x}")
+
+
+def test_sessions_of_one_person_push_out_no_others() -> None:
+    """One more than :data:`SESSIONS_OF_ONE` ends the person's own session that was used longest ago."""
     entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
-    cookies = [entered(entrance) for _ in range(MOST_SESSIONS)]
+    other = entrance.enter(entrance.link(person(1)), HERE)[0]
+    cookies = [entered(entrance) for _ in range(SESSIONS_OF_ONE)]
     assert entrance.session(cookies[0]) is not None
-    entered(entrance)
-    assert entrance.session(cookies[0]) is not None
+    for _ in range(MOST_SESSIONS):
+        last = entered(entrance)
+        assert entrance.session(cookies[0]) is not None
+        assert entrance.session(last) is not None
     assert entrance.session(cookies[1]) is None
+    assert entrance.session(other) is not None
+    assert len(entrance._sessions) == SESSIONS_OF_ONE + 1
+
+
+def test_who_has_most_sessions_makes_room() -> None:
+    """There are never more than :data:`MOST_SESSIONS`, and who comes last takes none of who has one."""
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
+    alone = entrance.enter(entrance.link(person(99)), HERE)[0]
+    for number in range(4):
+        for _ in range(SESSIONS_OF_ONE):
+            entrance.enter(entrance.link(person(number)), HERE)
+    assert len(entrance._sessions) == MOST_SESSIONS
+    newest = entrance.enter(entrance.link(person(100)), HERE)[0]
+    assert entrance.session(alone) is not None and entrance.session(newest) is not None
+    assert len(entrance._sessions) == MOST_SESSIONS
+
+
+def test_idle_sessions_make_room_first() -> None:
+    """A session that is over counts for nobody."""
+    clock = Clock()
+    entrance = Entrance("https://127.0.0.1:4481", 60.0, clock)
+    for _ in range(SESSIONS_OF_ONE):
+        entered(entrance)
+    clock.now += 60.1
+    entered(entrance)
+    assert len(entrance._sessions) == 1
 
 
 def test_failures_are_forgotten_after_a_minute() -> None:
