@@ -12,10 +12,10 @@ follows what is decided by :mod:`agtphost.protocols.automaton`. The rules:
   more than the high-water mark.
 - Reading from the socket stops while more than :data:`READ_AHEAD` waits behind an
   unanswered request, and while the peer does not take what it is sent.
-- There are no timers here, only :attr:`ServerConnection.deadline`: one sweep over all
-  connections calls :meth:`ServerConnection.sweep`.
+- There are no timers here, only a deadline: one sweep over all connections calls :meth:`ServerConnection.sweep`.
 - A peer that ends its side is gone, be it by close_notify or FIN: what was in dispatch is
   completed, or given up where it changes nothing, and recorded, and its answer is dropped.
+  While its socket is not read, the sweep asks the system.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class ServerConnection:
             self._spent = True
         if now >= self.deadline:
             self._give_up()
-        elif len(self._output) > WAITING and self._reading.idle(self._transport, now):
+        elif self._reading.is_over(self._transport, now, waits=len(self._output) > WAITING, held=self._held):
             self._machine.broken()
 
     def drain(self) -> None:

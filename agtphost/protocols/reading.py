@@ -1,4 +1,4 @@
-"""Whether a peer reads what it is sent: what its system has acknowledged, where ours says so."""
+"""Whether a peer reads what it is sent, and whether it is still there, as far as our system says so."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from agtphost.protocols.limits import HASTE
 _ACKNOWLEDGED = struct.Struct("=120xQ")
 """``tcpi_bytes_acked`` of Linux's ``struct tcp_info``, from 4.1 on."""
 
+_LEFT = frozenset({7, 8})
+"""``tcpi_state`` of a peer that has reset its connection or ended its side: TCP_CLOSE and TCP_CLOSE_WAIT."""
+
 
 def acknowledged(transport: Any) -> int | None:
     """
@@ -22,16 +25,34 @@ def acknowledged(transport: Any) -> int | None:
 
     :param transport: Twisted's, with TLS over it or without.
     """
+    told = _ask_system(transport, _ACKNOWLEDGED.size)
+    return int(_ACKNOWLEDGED.unpack(told)[0]) if len(told) == _ACKNOWLEDGED.size else None
+
+
+def has_left(transport: Any) -> bool:
+    """
+    Return whether a peer has ended its side, also behind octets that nobody has read; no where that is not known.
+
+    A reactor says so of what it reads from alone.
+
+    :param transport: as of :func:`acknowledged`.
+    """
+    told = _ask_system(transport, 1)
+    return bool(told) and told[0] in _LEFT
+
+
+def _ask_system(transport: Any, octets: int) -> bytes:
+    """Return the beginning of ``struct tcp_info`` of a transport's socket; empty where there is none."""
     while (under := getattr(transport, "transport", None)) is not None:
         transport = under
     link = getattr(transport, "socket", None)
     if link is None or link.family not in (socket.AF_INET, socket.AF_INET6) or not hasattr(socket, "TCP_INFO"):
-        return None
+        return b""
     try:
-        told = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKNOWLEDGED.size)
+        told: bytes = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, octets)
     except OSError:
-        return None
-    return int(_ACKNOWLEDGED.unpack(told)[0]) if len(told) == _ACKNOWLEDGED.size else None
+        return b""
+    return told
 
 
 class Reading:
@@ -43,6 +64,15 @@ class Reading:
         self._taken = -1
         self._marked: int | None = None
         self._since = math.inf
+
+    def is_over(self, transport: Any, now: float, *, waits: bool, held: bool) -> bool:
+        """
+        Return whether a peer is to be cut: it takes nothing of what waits for it, or it has left.
+
+        :param waits: whether so much waits for it that it must take something.
+        :param held: whether it is not read from: else the reactor tells that it has left.
+        """
+        return (waits and self.idle(transport, now)) or (held and has_left(transport))
 
     def idle(self, transport: Any, now: float) -> bool:
         """

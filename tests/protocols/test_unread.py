@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from twisted.internet.defer import succeed
+from twisted.internet.defer import Deferred, succeed
 
 from agtphost.identity.peer import Peer
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits, accepting, reading
-from agtphost.protocols.limits import HASTE, LAGGING_IN_ALL, STALL, UNREAD, WAITING
+from agtphost.protocols.limits import HASTE, LAGGING_IN_ALL, READ_AHEAD, STALL, UNREAD, WAITING
 from agtphost.wire import Request, Response
 from tests.protocols.links import FakeDispatcher, Link, reply
 from tests.system.hosting import until
@@ -104,6 +104,47 @@ def test_what_a_system_has_acknowledged_is_told() -> None:
         until(lambda: (reading.acknowledged(transport) or 0) > before)
     assert reading.acknowledged(transport) is None
     assert reading.acknowledged(SimpleNamespace()) is None
+
+
+@pytest.mark.parametrize("leave", ["end", "reset"])
+def test_a_peer_that_has_left_is_known_without_reading(leave: str) -> None:
+    """Of a TCP connection with unread octets, the system says that the peer has ended it or reset it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peer = socket.create_connection(server.getsockname())
+        own, _ = server.accept()
+    with own:
+        transport = SimpleNamespace(transport=SimpleNamespace(socket=own))
+        peer.sendall(b"x" * 1_000)
+        assert not reading.has_left(transport)
+        if leave == "end":
+            peer.shutdown(socket.SHUT_WR)
+        else:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01" + bytes(7))
+        peer.close()
+        until(lambda: reading.has_left(transport))
+    assert not reading.has_left(SimpleNamespace())
+
+
+def test_who_pipelines_and_leaves_ends_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While so much waits behind an unanswered request that nothing is read, a peer that has left is noticed."""
+    left: list[bool] = []
+    monkeypatch.setattr(reading, "has_left", lambda transport: bool(left))
+    waiting: Deferred[Response] = Deferred()
+    ended: list[str] = []
+
+    def answer(request: Request, peer: Peer, interim: Any) -> Awaitable[Response]:
+        peer.leaving.add(lambda: ended.append("left"))
+        return waiting
+
+    link = Link(FakeDispatcher(answer), ConnectionLimits())
+    link.receive(ASK + ASK * (2 * READ_AHEAD // len(ASK)))
+    assert "pause" in link.calls
+    link.wait(1.0)
+    assert not ended and "abort" not in link.calls
+    left.append(True)
+    link.wait(1.0)
+    assert "abort" in link.calls
+    assert ended == ["left"]
 
 
 def test_a_slow_reader_of_a_large_answer_is_not_cut() -> None:
