@@ -155,6 +155,9 @@ class Exchange:
     parameters: Mapping[str, Any] = field(default_factory=_nothing)
     """The body's ``parameters``, or the bare body."""
 
+    parameter_text: bytes = b""
+    """The JSON of :attr:`parameters` as it stands in the body; empty where it does not, or something was added."""
+
     context: Mapping[str, Any] = field(default_factory=_nothing)
     """The envelope's ``context``."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
+
 from agtphost.compute.functions import FUNCTIONS, MAX_RESULT
-from agtphost.compute.pool import LocalPool
+from agtphost.compute.pool import Encode, LocalPool
 from agtphost.contract.binding import COMPUTE, Binding
 from agtphost.testing import MemoryHost
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.media_types import AGTP_JSON
 from tests.methods.standard import costly
 from tests.methods.standard.largest import COMPUTED, Large
 
@@ -130,3 +135,34 @@ def test_every_function_is_one_that_a_handler_names() -> None:
     """What no handler names is not to be registered."""
     named = {*(name.lower() for name in costly.COMPUTED if name != "NORMALIZE"), "calculate-registered", "held-items"}
     assert {*FUNCTIONS} == named | {f"normalize-{kind}" for kind in ("date", "phone", "currency", "unit")}
+
+
+def test_what_a_body_says_is_handed_over_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker is given the JSON of the parameters as it stands in the body; what is added to them is written anew."""
+    host = MemoryHost(SETTINGS)
+    caller = host.agent("caller")
+    given = {"data": [{"n": n, "t": "}\\"} for n in range(60)], "criteria": {"n": {"lt": 5}}}
+    texts: list[bytes] = []
+    pool, run = pool_of(host), LocalPool.run
+
+    def noting(self: LocalPool, key: str, function: str, encode: Encode, length: int) -> Any:
+        async def noted() -> bytes:
+            texts.append(await encode())
+            return texts[-1]
+
+        return run(self, key, function, noted, length)
+
+    monkeypatch.setattr(LocalPool, "run", noting)
+    written = json.dumps(given, indent=1)
+    bodies = {
+        written: written.encode(),
+        f'{{ "parameters" : {written} }}\n': written.encode(),
+        f'{{"parameters": {written}, "context": {{}}}}': jsontext.encode(given),
+        f'{{"\\u0070arameters": {written}}}': jsontext.encode(given),
+    }
+    for body, expected in bodies.items():
+        texts.clear()
+        answer = host.call("FILTER", "/", body=body.encode(), content_type=AGTP_JSON, caller=caller)
+        assert answer.status == 200 and answer.result["count"] == 5
+        assert [text.strip() for text in texts] == [expected], body[:40]
+    assert pool.done == len(bodies)

@@ -23,6 +23,7 @@ from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
+from agtphost.wire.events import Request
 
 ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"})
 """The members of a method body; a body with ``parameters`` and no other name is an envelope."""
@@ -100,6 +101,23 @@ def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         if member is not None and not isinstance(member, dict):
             raise Refusal(Reason.MALFORMED_BODY, f"The member {name!r} is not an object.")
     return parameters or _EMPTY, context or _EMPTY
+
+
+_ENVELOPED = re.compile(rb'\s*\{\s*"parameters"\s*:(.*)\}\s*', re.DOTALL)
+
+
+def _text_of(request: Request, value: Any, parameters: Mapping[str, Any]) -> bytes:
+    """
+    Find the JSON of the parameters in a body that was read.
+
+    :return: empty for YAML, and for an envelope with other members.
+    """
+    if media_types.essence(request.headers.get("content-type") or "") == media_types.AGTP_YAML:
+        return b""
+    if parameters is value:
+        return request.body
+    found = _ENVELOPED.fullmatch(request.body) if len(value) == 1 else None
+    return b"" if found is None else found[1]
 
 
 LOG_SECONDS = 10.0
@@ -206,6 +224,7 @@ class BodyGate:
             else:
                 value = decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
             exchange.parameters, exchange.context = unwrap(value)
+            exchange.parameter_text = _text_of(request, value, exchange.parameters)
             named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
             if "task_id" in named and "task_id" in value:
                 exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
@@ -320,7 +339,7 @@ class LegacyGate:
                     details={"parameter": name, "expected": value},
                 )
         if added:
-            exchange.parameters = {**exchange.parameters, **added}
+            exchange.parameters, exchange.parameter_text = {**exchange.parameters, **added}, b""
             exchange.input = _input(exchange)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
