@@ -20,7 +20,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.takeover`: what the store holds and memory does not: what another process wrote
 - :mod:`.watching`, :mod:`.observed`: who is told of what was sealed, and what they see of it
 - :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.items`: one item of it;
-  :mod:`.item_tables`: all of one kind
+  :mod:`.item_tables`: all of one kind; :mod:`.prepared_items`: items that are made ready before their transaction
 - :mod:`.configurations`: the events that tell of the host's configuration
 - :mod:`.leases`: watchers of both, which end together with the configuration that they belong to
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it

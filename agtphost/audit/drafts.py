@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from agtphost.audit.items import PreparedItem
     from agtphost.stores.rows import StateRow
 
 HOST_CHAIN = ""
@@ -69,8 +70,8 @@ class Change:
     expected: int | None = None
     """The version this was decided on, 0 for an absent item; None where any will do."""
 
-    octets: int = 0
-    """Of the JSON of ``value``, where that was measured already, and is not too deep; 0: the ledger looks."""
+    prepared: PreparedItem | None = None
+    """What is stored, where that was computed before the transaction; None: the ledger computes it."""
 
     linked: str = ""
     """The member of ``value`` that gets the Audit-ID of the record it changes with; empty: none does."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from agtphost.audit.state_digest import RowSetHash
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import Holding
@@ -62,14 +63,44 @@ class StateItem:
         )
 
 
-def item_of(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
+class Batch:
+    """
+    What was prepared together.
+
+    :param rows: digest of the set of all its rows.
+    :param count: of these.
+    """
+
+    __slots__ = ("count", "rows")
+
+    def __init__(self) -> None:
+        self.rows = RowSetHash()
+        self.count = 0
+
+
+class PreparedItem(NamedTuple):
+    """What a change stores if the item has the version that the change expects."""
+
+    row: ItemRow
+    leaf: bytes
+    """Of the row: :func:`agtphost.audit.state_digest.item_leaf`."""
+
+    item: StateItem
+    batch: Batch
+
+
+def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str, Any] | None = None) -> StateItem:
     """
     An item as it is stored.
 
     :param octets: its JSON.
+    :param written: what that was written from, so that of a long item only the members at hand are read again.
     """
-    value = jsontext.decode_kept(octets)
     names = {holding.state, *holding.indexed, *holding.brief}
+    if written is not None and len(octets) > SHORT:
+        value = jsontext.decode_kept(jsontext.encode({name: written[name] for name in names if name in written}))
+    else:
+        value = jsontext.decode_kept(octets)
     return StateItem(
         kind=row.kind,
         key=row.key,

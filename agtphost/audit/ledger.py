@@ -29,7 +29,7 @@ from zope.interface import implementer
 
 from agtphost.audit import opening
 from agtphost.audit.chain import RecordSigner, Seconds
-from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, Collecting
+from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, Collecting, large_octets
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.grouping import LedgerReactor
 from agtphost.audit.keyed import reservation_name
@@ -47,6 +47,7 @@ from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.ballast import Ballast
 from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import ItemRow, StateRow
+from agtphost.vocabulary.allocator import release_memory
 from agtphost.vocabulary.bounds import Answers
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -196,7 +197,7 @@ class Ledger:
         if self._thread is None:
             self._stopped.callback(None)
         elif not self._stopping:
-            self._collecting.hand_over()
+            self._collecting.hand_over_all()
             self._stopping = True
             self._queue.put(_STOP)
         self.healthy = False
@@ -290,7 +291,7 @@ class Ledger:
     def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
         told = partial(self._watchers.committed, entries, self._arrival(), seconds)
-        self._collecting.returned(entries, partial(self._settling.settle, entries, told))
+        self._collecting.returned(entries, partial(self._settling.settle, entries, told), seconds)
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
         failed = partial(self._settling.fail, entries, partial(LedgerUnavailable, error))
@@ -377,6 +378,8 @@ class Ledger:
             return
         self._takeover.written(entries)
         self._reactor.callFromThread(self._settle, entries, time.perf_counter() - began)
+        if len(entries) == 1 and large_octets(entries[0]):
+            release_memory()
         if self._tree is not None and self._tree.due:
             self._checkpoint(self._tree)
         if not self._low and self._space.due() and not self._space.enough():
@@ -486,7 +489,7 @@ class Ledger:
         self._settling.finish()
         thread: Any = self._thread
         thread.join()
-        self._collecting.hand_over()
+        self._collecting.hand_over_all()
         while (left := self._take(0)) is not None:
             self._writer.abandon(left[0])
             self._settle_failed(left[0], "the ledger has stopped")

@@ -72,6 +72,11 @@ class RowSetHash:
         lanes, self._even = _reduced(lanes, even)
         self._odd = (lanes >> 16) & _EVEN
 
+    def merge(self, other: RowSetHash) -> None:
+        """Add all leaves of another set, of which none is in this one."""
+        self._even = (self._even + other._even) & _EVEN
+        self._odd = (self._odd + other._odd) & _EVEN
+
     def digest(self) -> bytes:
         """Return the 32 octets that stand for the set."""
         lanes = self._even | (self._odd << 16)

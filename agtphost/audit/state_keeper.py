@@ -51,6 +51,10 @@ RECORDED = 100
 """Rows that an acceptance names on record."""
 
 
+Move = tuple[str, str, bytes | None, bytes | None]
+"""Kind and key of a row, its leaf before a change, and its leaf after it: None where there is no row."""
+
+
 class StateContradiction(StoreError):
     """The tables of state are not those that were signed."""
 
@@ -82,16 +86,32 @@ class Tally:
         self.rows, self.log, self.number, unsigned, signed = mark
         del self.unsigned[unsigned:], self.signed[signed:]
 
-    def change(self, kind: str, key: str, before: bytes | None, after: bytes | None) -> Sequence[StateChangeRow]:
-        """Count a row that becomes another; return its entry of the log."""
-        if before == after:
-            return ()
-        if before is not None:
-            self.rows.remove(before)
-        if after is not None:
-            self.rows.add(after)
-        self.number += 1
-        return (StateChangeRow(self.number, 0, kind, key, after),)
+    def change(self, moves: Iterable[Move], together: RowSetHash | None = None) -> list[StateChangeRow]:
+        """
+        Count rows that become others.
+
+        :param together: the digest of all rows that they become, where it is known.
+        :return: their entries of the log.
+        """
+        entries, added = [], []
+        for kind, key, before, after in moves:
+            if before == after:
+                if together is not None and before is not None:
+                    self.rows.remove(before)  # It is among those that are added together.
+                continue
+            if before is not None:
+                self.rows.remove(before)
+            if after is not None:
+                added.append(after)
+            self.number += 1
+            entries.append(StateChangeRow(self.number, 0, kind, key, after))
+        if together is not None:
+            self.rows.merge(together)
+        elif len(added) == 1:
+            self.rows.add(added[0])
+        elif added:
+            self.rows.add_all(added)
+        return entries
 
     def sign(self, record: int, entries: Iterable[StateChangeRow], *, baseline: bool = False) -> Statement:
         """Return what the record of that number says, and note its entries."""

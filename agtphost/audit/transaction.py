@@ -33,9 +33,10 @@ from agtphost.audit.drafts import (
 from agtphost.audit.items import StateItem, made
 from agtphost.audit.keyed import KEYED, Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
+from agtphost.audit.prepared_items import whole_batch
 from agtphost.audit.rendering import Unrenderable, linked, rendered
 from agtphost.audit.state_digest import MEMBER, Statement, agent_leaf, item_leaf, leaves_of
-from agtphost.audit.state_keeper import CHANGED, Tally
+from agtphost.audit.state_keeper import CHANGED, Move, Tally
 from agtphost.stores.interfaces import IWriterStore
 from agtphost.stores.keyed_digests import answer_digest, claim_octets
 from agtphost.stores.rows import (
@@ -217,9 +218,12 @@ class Group:
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
             self.states[draft.event.agent_id] = submission.state
         held = tuple(linked(row, change, sealed.audit_id) for row, change in zip(held, draft.changes, strict=True))
-        submission.held, submission.items = held, list(map(made, held))
-        for row in held:
-            self._store.put_held(row)
+        submission.held = held
+        submission.items = [
+            made(row) if change.prepared is None else change.prepared.item
+            for row, change in zip(held, draft.changes, strict=True)
+        ]
+        self._store.put_held(held)
         if self.tally is not None and not _signs_itself(draft):
             self.tally.unsigned += self._counted(draft, held, stored)
         self.heads.update(heads)
@@ -260,18 +264,22 @@ class Group:
         """What a draft changes, counted in the digests: entries for the record that signs it."""
         tally = self.tally
         assert tally is not None
-        entries: list[StateChangeRow] = []
+        moves: list[Move] = []
         if draft.event is not None:
             agent_id = draft.event.agent_id
             after = agent_leaf(agent_id, state_after(draft.event, self._text))
-            entries += tally.change(AGENT, agent_id, None if stored is None else agent_leaf(agent_id, stored), after)
-        for row in held:
+            moves.append((AGENT, agent_id, None if stored is None else agent_leaf(agent_id, stored), after))
+        for row, change in zip(held, draft.changes, strict=True):
             place = row.kind, row.key
             known = self._before.get(place)
             before = None if known is None else item_leaf(known)
             self._before[place] = None if row.value is None else row
-            entries += tally.change(*place, before, None if row.value is None else item_leaf(row))
-        return entries
+            if change.prepared is not None:
+                leaf: bytes | None = change.prepared.leaf
+            else:
+                leaf = None if row.value is None else item_leaf(row)
+            moves.append((*place, before, leaf))
+        return tally.change(moves, None if draft.event is not None else whole_batch(draft.changes))
 
     def _add(
         self, heads: dict[str, Head], rows: list[RecordRow], chain: str, payload: dict[str, object], kind: int
@@ -285,15 +293,19 @@ class Group:
     def _held_rows(self, changes: Sequence[Change]) -> tuple[ItemRow, ...]:
         """What state items become; a draft names each of them once."""
         rows = []
+        keys: dict[str, list[str]] = {}
         for change in changes:
-            if self.tally is None:
-                version = self._store.held_version(change.kind, change.key, self._now)
-            else:
-                known = self._before[change.kind, change.key] = self._store.held_row(change.kind, change.key)
-                expired = known is None or (known.expires_at is not None and known.expires_at <= self._now)
-                version = 0 if known is None or expired else known.version
+            keys.setdefault(change.kind, []).append(change.key)
+        found = {kind: self._store.held_rows(kind, names) for kind, names in keys.items()}
+        for change in changes:
+            known = self._before[change.kind, change.key] = found[change.kind].get(change.key)
+            expired = known is None or (known.expires_at is not None and known.expires_at <= self._now)
+            version = 0 if known is None or expired else known.version
             if change.expected is not None and change.expected != version:
                 raise StaleChange(f"{change.kind} {change.key} has version {version}, not {change.expected}")
+            if change.prepared is not None:
+                rows.append(change.prepared.row)
+                continue
             value = None if change.value is None else jsontext.encode(change.value)
             owner = bytes.fromhex(change.owner)
             rows.append(ItemRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
@@ -355,8 +367,8 @@ class Group:
         for row in rows:
             gone = row._replace(value=None)
             if self.tally is not None:
-                self.tally.unsigned += self.tally.change(row.kind, row.key, item_leaf(row), None)
-            self._store.put_held(gone)
+                self.tally.unsigned += self.tally.change([(row.kind, row.key, item_leaf(row), None)])
+            self._store.put_held((gone,))
 
     def _say(self, event_type: str, fields: Mapping[str, Any], statement: Statement) -> None:
         """Add an event to the host's own chain."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady import use_steady_clock
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary.allocator import settle_allocator
 
 log = Logger()
 
@@ -43,28 +43,6 @@ def settle_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(2_000, 4, 6_000)
-
-
-LARGE_BLOCK = 131_072
-"""
-Octets: a block of memory of this size is the system's own again as soon as it is free.
-
-With 524,288, sixteen connections with bodies of 489 kB left 64 MiB in pieces.
-"""
-
-_M_MMAP_THRESHOLD = -3
-
-
-def settle_allocator() -> None:
-    """
-    Have large blocks come from the system and go back to it, with glibc; others do as they do.
-
-    By itself glibc takes the size of what was freed for a hint to keep such blocks, and after some large answers that
-    were read slowly, or not at all, it held three times as much as was in use.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 SWITCH = 0.0005

@@ -23,7 +23,7 @@ CHECKPOINT_PAGES = 3072
 LOG_OCTETS = 64 * 1024 * 1024
 """A log that grew beyond this behind a slow reader is cut back."""
 
-CACHE_KIBIBYTES = 16 * 1024
+CACHE_KIBIBYTES = 4 * 1024
 """Pages in memory: two indexes are in random order and would be read again and again."""
 
 STATEMENTS = 192

@@ -5,9 +5,11 @@ Theory of operation. SQLite copies the log into the database within the commit
 that makes it too long, and that commit, with every record in it, waits for the
 disk some ten times as long as any other. So a thread of its own, with a
 connection of its own, copies first: writers and it do not exclude each other.
-What was committed meanwhile is left for the writer's connection, and is
-little; with that the log is wholly copied, and begins anew. SQLite's own limit
-stays in force behind all this, for a thread that does not get that far.
+What was committed meanwhile is left for the writer's connection where it is
+little; with that the log is wholly copied, and begins anew. Where it is much,
+the thread copies once more, and once only: a log that is never wholly copied
+grows. SQLite's own limit stays in force behind all this,
+for a thread that does not get that far.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class LogFolding:
         self._path = path
         self._octets = 0
         self._thread: Thread | None = None
+        self._again = False
 
     def committed(self, octets: int, connection: Connection) -> None:
         """
@@ -50,9 +53,13 @@ class LogFolding:
         self._octets += octets
         if self._thread is None:
             if self._octets >= FOLD_OCTETS:
-                self._octets = 0
                 self._begin()
         elif self._through():
+            if self._octets > LITTLE and not self._again:
+                self._begin()
+                self._again = True
+                return
+            self._again = False
             with suppress(Exception):  # The log stays; SQLite's own limit says so if it has to.
                 connection.execute(FOLD).fetchall()
 
@@ -64,10 +71,10 @@ class LogFolding:
         """
         if not self._through():
             return
-        octets, self._octets = self._octets, 0
-        if octets > LITTLE:
+        if self._octets > LITTLE:
             self._begin()
         else:
+            self._octets = 0
             connection.execute(FOLD).fetchall()
 
     def _through(self) -> bool:
@@ -78,6 +85,7 @@ class LogFolding:
         return True
 
     def _begin(self) -> None:
+        self._octets = 0
         thread = Thread(target=self._fold, name="agtphost-fold", daemon=True)
         with suppress(RuntimeError):  # No thread to be had: the next commits ask again.
             thread.start()

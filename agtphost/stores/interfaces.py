@@ -122,17 +122,14 @@ class IItemRows(Interface):
     def held() -> Sequence[ItemRow]:
         """Every state item."""
 
-    def held_version(kind: str, key: str, now: int) -> int:
-        """The version of a state item as this transaction has it; 0 where it is absent, or has expired by ``now``."""
-
-    def held_row(kind: str, key: str) -> ItemRow | None:
-        """A state item as this transaction has it, expired or not."""
+    def held_rows(kind: str, keys: Sequence[str]) -> Mapping[str, ItemRow]:
+        """Return those of these state items that there are as this transaction has them, expired or not, by key."""
 
     def expired_items(now: int, limit: int) -> Sequence[ItemRow]:
         """State items that have expired by ``now``, those that expired first in front."""
 
-    def put_held(row: ItemRow) -> None:
-        """Add or replace a state item; remove it where its value is None."""
+    def put_held(rows: Sequence[ItemRow]) -> None:
+        """Add or replace state items, each once; remove those whose value is None."""
 
 
 class IStateLog(Interface):

@@ -176,22 +176,20 @@ class MemoryStore:
     def held(self) -> list[ItemRow]:
         return [row for _, row in sorted(self._held.items())]
 
-    def held_version(self, kind: str, key: str, now: int) -> int:
-        row = self._held.get((kind, key))
-        return 0 if row is None or (row.expires_at is not None and row.expires_at <= now) else row.version
-
-    def held_row(self, kind: str, key: str) -> ItemRow | None:
-        return self._held.get((kind, key))
+    def held_rows(self, kind: str, keys: Sequence[str]) -> dict[str, ItemRow]:
+        return {key: row for key in keys if (row := self._held.get((kind, key))) is not None}
 
     def expired_items(self, now: int, limit: int) -> list[ItemRow]:
         expired = [row for row in self._held.values() if row.expires_at is not None and row.expires_at <= now]
         return sorted(expired, key=lambda row: (row.expires_at, row.kind, row.key))[:limit]
 
-    def put_held(self, row: ItemRow) -> None:
-        undo, key = self._noted(), (row.kind, row.key)
-        before = self._held.get(key)
-        self._place(key, None if row.value is None else row)
-        undo.append(lambda: self._place(key, before))
+    def put_held(self, rows: Sequence[ItemRow]) -> None:
+        undo = self._noted()
+        for row in rows:
+            key = row.kind, row.key
+            before = self._held.get(key)
+            self._place(key, None if row.value is None else row)
+            undo.append(partial(self._place, key, before))
 
     def _place(self, key: tuple[str, str], row: ItemRow | None) -> None:
         if row is None:

@@ -15,13 +15,13 @@ from agtphost.audit.writer import Entry
 class Promptly(Collecting):
     """Hands over what there is at once, and goes on at once."""
 
-    def returned(self, entries: Sequence[Entry], settle: Callable[[], None]) -> None:
-        """As :meth:`agtphost.audit.collecting.Collecting.returned`, but for the turns of the reactor."""
+    def returned(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
+        """As :meth:`agtphost.audit.collecting.Collecting.returned`, but for the turns of the reactor, and for rests."""
         self._under_way -= len(entries)
         settle()
 
     def _next_turn(self) -> None:
-        self.hand_over()
+        self.hand_over_all()
 
 
 class PromptLedger(Ledger):

@@ -142,14 +142,14 @@ class StoreCases(ABC):
         store.set_lifecycle(ALICE, StateRow("suspended", "", None, None, None))
         store.put_reservations([ReservationRow(b"n", b"d", 1, None)])
         store.put_keyed([KeyedRow(b"", 1, 2, 3)])
-        store.put_held(ItemRow("quote", "q", b"", 1, None, b"{}"))
+        store.put_held((ItemRow("quote", "q", b"", 1, None, b"{}"),))
         store.put_tiles({(0, 0): b"h"})
         store.put_checkpoint(CheckpointRow(1, 1, "note"))
-        assert store.lifecycle_status(ALICE) == "suspended" and store.held_version("quote", "q", 0) == 1
+        assert store.lifecycle_status(ALICE) == "suspended" and "q" in store.held_rows("quote", ["q"])
         store.rollback()
         store.rollback()
         store.begin()
-        assert store.lifecycle_status(ALICE) is None and store.held_version("quote", "q", 0) == 0
+        assert store.lifecycle_status(ALICE) is None and not store.held_rows("quote", ["q"])
         assert store.reservations([b"n"]) == {} and store.keyed([b""]) == {}
         assert (store.holds(b"\x01" * 32), store.last_number(), store.tile(0, 0)) == (False, 0, b"")
         assert store.checkpoint() is None
@@ -196,17 +196,20 @@ class StoreCases(ABC):
     def test_state_items_are_put_removed_and_expire(self, store: IChainStore) -> None:
         """With their versions; what has expired counts as absent at once, and is dropped in time."""
         store.begin()
-        for key, ends in (("a", None), ("b", 50), ("c", None)):
-            store.put_held(ItemRow("quote", key, b"", 1, ends, b'{"key": 1}'))
-        store.put_held(ItemRow("quote", "c", b"", 2, None, None))
-        assert [store.held_version("quote", key, 50) for key in "abc"] == [1, 0, 0]
+        rows = [
+            ItemRow("quote", key, b"", 1, ends, b'{"key": 1}') for key, ends in (("a", None), ("b", 50), ("c", None))
+        ]
+        store.put_held(rows)
+        store.put_held((ItemRow("quote", "c", b"", 2, None, None), rows[0]._replace(version=2)))
+        assert store.held_rows("quote", ["a", "c", "z"]) == {"a": rows[0]._replace(version=2)}
+        assert not store.held_rows("other", ["a"]) and not store.held_rows("quote", [])
         expired = store.expired_items(50, 9)
         assert list(expired) == [ItemRow("quote", "b", b"", 1, 50, b'{"key": 1}')]
-        assert store.held_row("quote", "b") == expired[0] and store.held_row("quote", "z") is None
-        store.put_held(expired[0]._replace(value=None))
+        assert store.held_rows("quote", "abz") == {"a": rows[0]._replace(version=2), "b": rows[1]}
+        store.put_held((expired[0]._replace(value=None),))
         store.commit()
         assert not store.expired_items(50, 9)
-        assert [(item.key, item.version) for item in store.held()] == [("a", 1)]
+        assert [(item.key, item.version) for item in store.held()] == [("a", 2)]
         assert list(store.reader().state_items("quote")) == [{"key": 1}] and not store.reader().state_items("other")
 
     def test_changes_of_state_are_logged_and_read_as_they_are(self, store: IChainStore) -> None:
@@ -215,7 +218,7 @@ class StoreCases(ABC):
         entries = [StateChangeRow(n, 1, "quote", f"q{n}", None if n == 2 else bytes([n]) * 32) for n in (1, 2, 3)]
         store.begin()
         store.set_lifecycle(ALICE, state)
-        store.put_held(ItemRow("quote", "q1", b"\x01", 1, None, b"{}"))
+        store.put_held((ItemRow("quote", "q1", b"\x01", 1, None, b"{}"),))
         store.put_state_changes(entries)
         assert store.lifecycle_row(ALICE) == state and store.lifecycle_row(BOB) is None
         store.commit()
@@ -378,7 +381,7 @@ class DurableStoreCases(StoreCases):
         again = self.make(tmp_path)
         again.open(False)
         assert again.last_number() == 2 and set(again.heads()) == {ALICE, BOB}
-        assert again.held_version("quote", "q", 0) == 1 and set(again.reservations([b"n"])) == {b"n"}
+        assert "q" in again.held_rows("quote", ["q"]) and set(again.reservations([b"n"])) == {b"n"}
         again.close()
 
     def test_a_reader_beside_the_host_sees_what_is_committed(self, store: IChainStore, tmp_path: Path) -> None:

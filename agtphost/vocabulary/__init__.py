@@ -12,6 +12,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.jsontext`: the one strict JSON decoder
 - :mod:`.a2a_errors`: errors of A2A 1.0: codes in JSON-RPC, statuses in HTTP+JSON, reasons in an ErrorInfo
 - :mod:`.a2a_push`: what a request of A2A about a push notification configuration must name
+- :mod:`.allocator`: how the C library's allocator is set up, and when it gives memory back
 - :mod:`.addresses`: which addresses may be connected to where a name is not the operator's own word
 - :mod:`.budget`: budgets: ``Budget-Limit`` and ``Cost-Estimate``
 - :mod:`.catalog_pin`: pins: which content of a catalog file its operator approved

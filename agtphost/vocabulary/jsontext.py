@@ -354,9 +354,14 @@ def decode_kept(octets: bytes) -> Any:
 
 def kept_length(value: Any) -> int:
     """Octets of the JSON of what is to be kept; 0 where it could not be read again: at the next start, for one."""
+    return len(encode_kept(value))
+
+
+def encode_kept(value: Any) -> bytes:
+    """Write the JSON of what is to be kept; nothing where it is too deep to be read again."""
     encoded = encode(value)
     deep = encoded.count(b"[") + encoded.count(b"{") > KEPT_DEPTH and is_deep(value, KEPT_DEPTH)
-    return 0 if deep else len(encoded)
+    return b"" if deep else encoded
 
 
 def is_deep(value: Any, most: int) -> bool:

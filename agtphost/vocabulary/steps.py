@@ -15,6 +15,34 @@ TURN = 0.01
 """Seconds of work until the others have their turn."""
 
 
+SLICE = 0.002
+"""Seconds of processor time that a thread beside the reactor's computes before it rests."""
+
+REST = 2.0
+"""Times as long as a slice took, until the next one."""
+
+
+class Slices:
+    """
+    Cut long work in a thread into slices, so that the reactor's thread rarely waits for the interpreter.
+
+    A call takes the interpreter a dozen times. Beside a thread that computes without a rest it waits for it each time.
+
+    :param sleep: called with seconds of rest.
+    """
+
+    def __init__(self, sleep: Callable[[float], object] = time.sleep) -> None:
+        self._sleep = sleep
+        self._began = time.thread_time()
+
+    def pause(self) -> None:
+        """Rest if a slice is over; to be called between two parts of the work."""
+        taken = time.thread_time() - self._began
+        if taken > SLICE:
+            self._sleep(REST * taken)
+            self._began = time.thread_time()
+
+
 def finished(steps: Generator[None, None, Result]) -> Result:
     """Do all of it at once."""
     while True:

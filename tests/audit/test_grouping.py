@@ -12,9 +12,12 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import Clock, deferLater
 
 from agtphost.audit import grouping
-from agtphost.audit.collecting import Collecting
+from agtphost.audit.collecting import LARGE_CHANGES, LONGEST_REST, MOST_OCTETS, QUIET, Collecting
+from agtphost.audit.drafts import Change
 from agtphost.audit.grouping import HOLD, MOST_SKIPPED, Grouping
+from agtphost.audit.state import Admitted
 from agtphost.audit.writer import Entry, Submission
+from agtphost.testing.ledger import Promptly
 from tests.audit.drafting import draft
 from tests.audit.test_ledger import Counting, running
 
@@ -153,3 +156,117 @@ def test_a_group_that_fails_to_be_settled_keeps_nobody_waiting() -> None:
     kept.add(entry(inner=True), 0)
     clock.advance(0)
     assert len(groups) == 2
+
+
+def large_entry(*, vital: bool = False) -> Submission:
+    """One record that changes as many state items as make it a large one."""
+    made = entry(inner=False)
+    made.draft.vital = vital
+    made.draft.changes = tuple(Change(kind="quote", key=str(n), value={}) for n in range(LARGE_CHANGES))
+    made.admitted = Admitted(made.draft.changes, stored=100)
+    return made
+
+
+def test_a_large_entry_is_a_group_of_its_own_behind_small_ones() -> None:
+    """What was submitted with it does not wait for it; what comes while it waits does not keep it waiting for ever."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    large, small, late = large_entry(), entry(inner=False), entry(inner=False)
+    for each in (large, small):
+        kept.add(each, 0)
+    clock.advance(0)
+    assert groups == [[small]] and len(kept) == 2
+    kept.returned(groups[0], lambda: kept.add(late, 0), 0.001)
+    for _ in range(4):
+        clock.advance(0)
+    assert groups == [[small], [large]]
+    kept.returned(groups[1], lambda: None, 0.001)
+    for _ in range(4):
+        clock.advance(0)
+    assert groups == [[small], [large], [late]]
+
+
+def rest_after(seconds: float, *, served: bool) -> float:
+    """How long the second of two large entries waits after the first, which took so long."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    first, second = large_entry(), large_entry()
+    for each in (first, second):
+        kept.add(each, 0)
+    clock.advance(0)
+    kept.returned([first], lambda: None, seconds)
+    began = clock.seconds()
+    while groups[-1] != [second]:
+        if served:
+            kept.add(entry(inner=False), 0)
+        clock.advance(0.002)
+        for group in groups[1:]:
+            if group != [second] and kept._under_way:
+                kept.returned(group, lambda: None, 0.001)
+        clock.advance(0)
+    return clock.seconds() - began
+
+
+def test_after_a_large_entry_the_writer_is_left_to_small_ones() -> None:
+    """Nineteen times as long as it took, and a second at most; only for a moment where no small ones come."""
+    assert rest_after(0.02, served=True) == pytest.approx(0.38, abs=0.02)
+    assert rest_after(5.0, served=True) == pytest.approx(LONGEST_REST, abs=0.02)
+    assert rest_after(0.02, served=False) == pytest.approx(QUIET, abs=0.01)
+    assert rest_after(0.001, served=True) == pytest.approx(0.019, abs=0.01)
+
+
+def test_large_entries_wait_for_no_rest_where_too_much_waits() -> None:
+    """What waits is held in memory: beyond eight megabytes they go one after the other."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    for _ in range(3):
+        kept.add(large_entry(), MOST_OCTETS // 2)
+    clock.advance(0)
+    kept.returned(groups[0], lambda: None, 0.01)
+    for _ in range(3):
+        clock.advance(0)
+    assert len(groups) == 2, "two that wait are more than that"
+    kept.returned(groups[1], lambda: None, 0.01)
+    for _ in range(3):
+        clock.advance(0)
+    assert len(groups) == 2, "and one is not"
+    clock.advance(0.1)
+    clock.advance(0)
+    assert len(groups) == 3
+
+
+def test_what_is_vital_is_never_held_back() -> None:
+    """However much it changes, it goes with the small ones, and no rest keeps it."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    first, second, vital = large_entry(), large_entry(), large_entry(vital=True)
+    for each in (first, second):
+        kept.add(each, 0)
+    clock.advance(0)
+    kept.returned([first], lambda: None, 0.1)
+    clock.advance(0)
+    kept.add(vital, 0)
+    clock.advance(0)
+    assert groups == [[first], [vital]]
+
+
+def test_everything_is_handed_over_at_the_end() -> None:
+    """A ledger that stops leaves no large entry behind, whatever rests."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    each = [large_entry(), large_entry(), entry(inner=False), large_entry()]
+    for one in each:
+        kept.add(one, 0)
+    kept.hand_over_all()
+    assert sorted(map(id, (one for group in groups for one in group))) == sorted(map(id, each))
+
+
+def test_a_ledger_without_a_thread_writes_large_entries_as_well() -> None:
+    """Nothing rests where nobody waits: in tests of whole hosts every record is there at once."""
+    clock, groups = Clock(), list[list[Entry]]()
+    kept = Promptly(clock, lambda entries, octets: groups.append(entries))
+    each = [large_entry(), large_entry()]
+    for one in each:
+        kept.add(one, 0)
+        kept.returned([one], lambda: None, 1.0)
+    assert groups == [[one] for one in each] and not clock.getDelayedCalls()

@@ -63,7 +63,7 @@ class Beside:
         """As another process."""
         self.other.begin()
         for each in items:
-            self.other.put_held(each)
+            self.other.put_held((each,))
         self.other.commit()
 
     def longest(self, *changes: Change) -> float:

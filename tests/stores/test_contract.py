@@ -14,7 +14,7 @@ from zope.interface.verify import verifyObject
 from agtphost.audit.verify import verify_records
 from agtphost.iagtp import IPluggableStore, IRecordReader, IRecordStore
 from agtphost.stores import MemoryStore, OffReactorRecords, Selection, SQLiteStore, open_reader, open_store
-from agtphost.stores.rows import RecordRow
+from agtphost.stores.rows import ItemRow, RecordRow
 from agtphost.testing.stores import ALICE, KEYS, DurableStoreCases, StoreCases, draft, row
 from tests.rows import each_row
 
@@ -94,8 +94,8 @@ class Forgetful(Memory):
 class Timeless(Memory):
     """Takes no notice of what has expired."""
 
-    def held_version(self, kind: str, key: str, now: int) -> int:
-        return super().held_version(kind, key, 0)
+    def expired_items(self, now: int, limit: int) -> list[ItemRow]:
+        return super().expired_items(0, limit)
 
 
 @each_row(

@@ -47,7 +47,7 @@ def test_state_items_count_as_well(tmp_path: Path) -> None:
     for number in range(24):
         store.begin()
         for key in range(10):
-            store.put_held(ItemRow("kept", f"{number}-{key}", bytes(32), 1, None, b"x" * 100_000))
+            store.put_held((ItemRow("kept", f"{number}-{key}", bytes(32), 1, None, b"x" * 100_000),))
         store.commit()
         longest = max(longest, (tmp_path / "records.sqlite3-wal").stat().st_size)
     assert len(store.held()) == 240
@@ -63,7 +63,7 @@ def test_what_is_folded_in_while_nothing_comes_holds_nobody_up(tmp_path: Path, m
     store = sqlite_store(tmp_path)
     for octets, threads in ((1_000, 0), (2 * LITTLE, 1), (1_000, 1)):
         store.begin()
-        store.put_held(ItemRow("kept", "one", bytes(32), 1, None, b"x" * octets))
+        store.put_held((ItemRow("kept", "one", bytes(32), 1, None, b"x" * octets),))
         store.commit()
         store.tidy()
         store._folding.stop()
@@ -122,3 +122,29 @@ def test_closing_waits_for_the_thread(tmp_path: Path, monkeypatch: pytest.Monkey
     fold.stop()
     assert len(folded) == 1
     connection.close()
+
+
+def test_much_that_was_committed_while_it_was_folded_in_is_left_to_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once more and not again: the commit that finds the thread through copies what is little by then."""
+    begun, folds = [], []
+    monkeypatch.setattr(LogFolding, "_fold", lambda self: begun.append(self))
+
+    class Watched:
+        def execute(self, statement: str) -> Watched:
+            folds.append(statement)
+            return self
+
+        def fetchall(self) -> list[object]:
+            return []
+
+    kept, connection = LogFolding(connect, str(tmp_path / "none")), Watched()
+    for octets, threads, copied in ((FOLD_OCTETS, 1, 0), (2 * LITTLE, 2, 0), (2 * LITTLE, 2, 1), (FOLD_OCTETS, 3, 1)):
+        kept.committed(octets, connection)  # type: ignore[arg-type]
+        if kept._thread is not None:
+            kept._thread.join()
+        assert (len(begun), len(folds)) == (threads, copied)
+    for _ in range(2):
+        kept.committed(1, connection)  # type: ignore[arg-type]
+    assert len(begun) == 3 and len(folds) == 2

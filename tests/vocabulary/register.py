@@ -195,6 +195,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "identity.kept_forms:Keeper._items",
             "identity.key_ring:KeyRing.links",
             "identity.key_ring:KeyRing.until",
+            "stores.sqlite:_find_items",
             "stores.sqlite:_insert",
             "upstream.pins:Pins._approved",
             "upstream.pins:Pins._off",
@@ -217,6 +218,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _HELD: frozenset(
         {
             "audit.host_clock:HostClock._leaps",
+            "audit.collecting:Collecting._large",
             "audit.settling:Settling._groups",
             "audit.takeover:Takeover._unsettled",
             "methods.standard.agenda:Agenda._now",

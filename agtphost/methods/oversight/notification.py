@@ -12,7 +12,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from itertools import chain
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
+from agtphost.audit.prepared_items import prepare
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
@@ -32,7 +32,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
 from agtphost.methods.oversight.sharing import is_little
-from agtphost.vocabulary import jsontext, times
+from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -128,15 +128,11 @@ def _reader(recipient: str) -> str:
 
 
 async def measured(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The same, of which nothing more has to be measured when they are committed: many long ones take a while."""
+    """The same, made ready to be stored off the reactor where they are many."""
     if len(changes) <= FEW:
         return tuple(changes)
-    found: tuple[Change, ...] = await aside(_measured, changes)
+    found: tuple[Change, ...] = await aside(prepare, changes)
     return found
-
-
-def _measured(changes: Sequence[Change]) -> tuple[Change, ...]:
-    return tuple(replace(change, octets=jsontext.kept_length(change.value)) for change in changes)
 
 
 def _kept(value: Mapping[str, Any], until: float) -> Change:
