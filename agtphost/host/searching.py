@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from agtphost.config import Config
 from agtphost.config.search import SearchSection
@@ -73,6 +75,9 @@ class Searching:
                 return engine
         engine = SearchEngine(self._run, self._reactor, embedder, self._store)
         self._made.append((config.search, name, engine))
+        if isinstance(embedder, Threaded):
+            # A production host has its 36 MiB from the start, and not when somebody searches.
+            Deferred.fromCoroutine(embedder.load()).addErrback(_cannot_load)
         return engine
 
     def keep(self, search: SearchSection) -> None:
@@ -90,8 +95,7 @@ class Searching:
 
     def _embedder(self, search: SearchSection, model: Model | None) -> IEmbedder | None:
         if model is not None:
-            threaded: IEmbedder = Threaded(model, self._run)
-            return threaded
+            return Threaded(model, self._run)
         if search.engine != "http":
             return None
         remote: IEmbedder = Remote(
@@ -105,3 +109,9 @@ class Searching:
             timeout=search.timeout,
         )
         return remote
+
+
+def _cannot_load(failure: Failure) -> None:
+    """Log it; each search says so too, and tries again."""
+    failure.trap(EmbedderError)
+    log.warn("[search] the model could not be loaded, searches go by words alone: {why}", why=str(failure.value))

@@ -116,11 +116,6 @@ class SearchEngine:
         if self._embedder is not None:
             self._embedder.close()
 
-    def warm(self, index: Index) -> None:
-        """Have what an index needs made from now on, so that its first search does not wait for that."""
-        if self._embedder is not None and index.entries and not index.width:
-            self._begun(self._embedder, index)
-
     async def _prepared(self, embedder: IEmbedder, index: Index, text: str) -> bytes:
         """
         The vector of a query, for an index that has its own.

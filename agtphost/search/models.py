@@ -61,7 +61,7 @@ class Model(Protocol):
 @implementer(IEmbedder)
 class Threaded:
     """
-    A model off the reactor, loaded when it is first needed.
+    A model off the reactor, loaded when it is first needed, or by :meth:`load`.
 
     :param run: calls a function in a thread.
     """
@@ -84,6 +84,18 @@ class Threaded:
 
     def close(self) -> None:
         """Nothing to let go of: the model goes with this."""
+
+    async def load(self) -> None:
+        """
+        Load the model now, so that the first search finds it loaded.
+
+        :raises EmbedderError: it is not what it should be; a search tries again.
+        """
+        await self._run(self._load)
+
+    def _load(self) -> None:
+        with self._lock:
+            self._model.load()
 
     def _embed(self, texts: Sequence[str]) -> list[bytes]:
         with self._lock:

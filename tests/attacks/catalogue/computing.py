@@ -31,9 +31,6 @@ PLAYED = (*costly.COMPUTED, "SEARCH", "SCAN", "SIGN")
 SERVED = ("BATCH", "FIND", "IMPORT", "LOG", "QUOTE", "REPORT", "SCAN", "SEARCH", "SIGN")
 """Methods that the host's own process carries out; each has an attack by itself."""
 
-MODEL = 37 * MIB
-"""Octets of the model of ``[search]``, which a production host loads once, with the first search in words."""
-
 SUM = {"expression": {"op": "add", "args": [1, 2]}, "inputs": {}}
 COLLECTION = """
 [[methods.collection]]
@@ -221,7 +218,6 @@ ATTACKS = (
             f"costly-method-{method.lower()}",
             f"The most expensive known inputs of {method}, on 16 connections.",
             _all(method),
-            memory=(40 * MIB + MODEL) if method == "FIND" else 40 * MIB,
         )
         for method in SERVED
     ),

@@ -1,0 +1,67 @@
+"""The model of ``[search]`` is loaded when a host starts, not when somebody searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.logger import globalLogPublisher
+
+from agtphost.config.search import SearchSection
+from agtphost.host.searching import Searching
+from agtphost.search.engine import EmbedderError
+
+
+class Counted:
+    """A model that counts how often it was loaded."""
+
+    engine, name, dimensions = "static", "counted", 1
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.loads = 0
+        self._failure = failure
+
+    def load(self) -> None:
+        self.loads += 1
+        if self._failure is not None:
+            raise self._failure
+
+    def vectors(self, texts: Any) -> Any:
+        raise NotImplementedError
+
+
+async def at_once(function: Callable[..., Any], *given: Any) -> Any:
+    """In this thread."""
+    return function(*given)
+
+
+def config(engine: str = "static") -> Any:
+    """As much of a configuration as this needs."""
+    return SimpleNamespace(search=SearchSection(engine=engine), host=SimpleNamespace(state_dir=Path()))
+
+
+def test_a_model_is_loaded_when_its_engine_is_made() -> None:
+    """Once: a configuration that says the same has the same engine."""
+    searching, first, second = Searching(Clock(), at_once), Counted(), Counted()
+    made = searching.of(config(), first, volatile=True)  # type: ignore[arg-type]
+    assert searching.of(config(), second, volatile=True) is made  # type: ignore[arg-type]
+    assert (first.loads, second.loads) == (1, 0)
+
+
+def test_a_model_that_cannot_be_loaded_is_told_of_in_the_log() -> None:
+    """The host starts all the same, and searches by words."""
+    told: list[str] = []
+
+    def observer(event: Any) -> None:
+        told.append(str(event.get("why")))
+
+    globalLogPublisher.addObserver(observer)
+    try:
+        broken: Any = Counted(EmbedderError("no such file"))
+        Searching(Clock(), at_once).of(config(), broken, volatile=True)
+    finally:
+        globalLogPublisher.removeObserver(observer)
+    assert told == ["no such file"]
