@@ -34,7 +34,11 @@ def canonical(value: Any) -> bytes:
 
 
 def _write(value: Any, put: Callable[[str], object]) -> None:
-    """What most documents are made of, in a quarter of the time; fractions and what is rare are left to rfc8785."""
+    """
+    What most documents are made of, in a quarter of the time; what is rare is left to rfc8785.
+
+    Fractions as ECMAScript writes them are what ``repr`` writes, where neither of them needs an exponent.
+    """
     kind = type(value)
     if kind is str:
         put(quoted(value))
@@ -56,6 +60,8 @@ def _write(value: Any, put: Callable[[str], object]) -> None:
         put("]" if value else "[]")
     elif kind is int and -EXACT < value < EXACT:
         put(str(value))
+    elif kind is float and 1e-4 <= abs(value) < 1e16:
+        put(repr(value).removesuffix(".0"))
     elif value is True or value is False:
         put("true" if value else "false")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import random
 
 import pytest
 import rfc8785
@@ -95,3 +96,15 @@ def test_wrong_padding_is_refused(text: str) -> None:
     """Documents of others may be padded, but only right."""
     with pytest.raises(ValueError, match=r"padding|bits"):
         encoding.decode_padded(text)
+
+
+def test_fractions_are_written_as_rfc8785_writes_them() -> None:
+    """Of every size, and on both sides of where an exponent is needed."""
+    chance = random.Random(8785)
+    bounds = (1e-4, 1e16, 1e21, 1e-6, 1e-7, 123456789.0, 2.0**53, 5e-324, 1.7976931348623157e308, 0.1, 1.0, 0.0)
+    values = [math.nextafter(bound, toward) for bound in bounds for toward in (-math.inf, bound, math.inf)]
+    values += [chance.random() * 10.0 ** chance.randint(-9, 24) for _ in range(20_000)]
+    values += [float(round(chance.random() * 10**17)) for _ in range(1_000)]
+    values = [value for value in values if math.isfinite(value)]
+    for value in (*values, *(-value for value in values)):
+        assert canonical([value]) == rfc8785.dumps([value])
