@@ -75,8 +75,8 @@ class Collecting:
 
         :param octets: of the result that is stored with it.
         """
-        stored = large_octets(entry)
-        if stored:
+        if entry.__class__ is Submission and entry.draft.changes and (stored := _large_octets(entry)):
+            entry.large = True
             self._large.append((entry, stored + octets))
             self._large_octets += stored + octets
             if not self._scheduled and not self._under_way:
@@ -129,7 +129,8 @@ class Collecting:
         :param seconds: that it took.
         """
         self._under_way -= len(entries)
-        if seconds and self._resting is None and any(map(large_octets, entries)):
+        first = entries[0]
+        if seconds and self._resting is None and first.__class__ is Submission and first.large:
             self._rest = min(REST * seconds, LONGEST_REST)
             self._go_on_resting()
         if all(map(_is_inner, entries)):
@@ -182,14 +183,13 @@ class Collecting:
             self._held_back = self._reactor.callLater(wait, self._turn_over)
 
 
-def large_octets(entry: Entry) -> int:
+def _large_octets(entry: Submission) -> int:
     """
     Octets that a large entry adds to the store; 0 of a small one.
 
     What is vital waits for nothing, however much it changes: so do transitions of agents.
     """
-    if entry.__class__ is not Submission or not (changes := entry.draft.changes):
-        return 0
+    changes = entry.draft.changes
     draft, stored = entry.draft, 0 if entry.admitted is None else entry.admitted.stored
     if draft.vital or draft.event is not None or (len(changes) < LARGE_CHANGES and stored < LARGE_OCTETS):
         return 0

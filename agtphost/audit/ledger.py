@@ -29,7 +29,7 @@ from zope.interface import implementer
 
 from agtphost.audit import opening
 from agtphost.audit.chain import RecordSigner, Seconds
-from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, Collecting, large_octets
+from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, Collecting
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.grouping import LedgerReactor
 from agtphost.audit.keyed import reservation_name
@@ -378,7 +378,7 @@ class Ledger:
             return
         self._takeover.written(entries)
         self._reactor.callFromThread(self._settle, entries, time.perf_counter() - began)
-        if len(entries) == 1 and large_octets(entries[0]):
+        if entries[0].__class__ is Submission and entries[0].large:
             release_memory()
         if self._tree is not None and self._tree.due:
             self._checkpoint(self._tree)

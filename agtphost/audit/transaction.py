@@ -61,7 +61,7 @@ _JWS: Final = int(RecordFormat.JWS)
 class Submission:
     """One draft on its way through a group."""
 
-    __slots__ = ("admitted", "deferred", "draft", "held", "items", "outcome", "state")
+    __slots__ = ("admitted", "deferred", "draft", "held", "items", "large", "outcome", "state")
 
     def __init__(self, draft: Draft, deferred: Any = None) -> None:
         self.draft = draft
@@ -71,6 +71,8 @@ class Submission:
         """With a lifecycle event: what the agent's state became."""
         self.admitted: Any = None
         """With changes: the room that was made for them."""
+        self.large = False
+        """Whether it is a transaction of its own: :mod:`agtphost.audit.collecting`."""
         self.held: tuple[ItemRow, ...] = ()
         """With changes: what the state items became."""
         self.items: list[StateItem | None] = []

@@ -113,5 +113,5 @@ class Searching:
 
 def _cannot_load(failure: Failure) -> None:
     """Log it; each search says so too, and tries again."""
-    failure.trap(EmbedderError)
+    failure.trap(EmbedderError)  # type: ignore[no-untyped-call]
     log.warn("[search] the model could not be loaded, searches go by words alone: {why}", why=str(failure.value))

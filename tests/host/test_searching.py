@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.task import Clock
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, globalLogPublisher
+from zope.interface import implementer
 
 from agtphost.config.search import SearchSection
 from agtphost.host.searching import Searching
@@ -38,16 +39,16 @@ async def at_once(function: Callable[..., Any], *given: Any) -> Any:
     return function(*given)
 
 
-def config(engine: str = "static") -> Any:
+def config() -> Any:
     """As much of a configuration as this needs."""
-    return SimpleNamespace(search=SearchSection(engine=engine), host=SimpleNamespace(state_dir=Path()))
+    return SimpleNamespace(search=SearchSection(engine="static"), host=SimpleNamespace(state_dir=Path()))
 
 
 def test_a_model_is_loaded_when_its_engine_is_made() -> None:
     """Once: a configuration that says the same has the same engine."""
     searching, first, second = Searching(Clock(), at_once), Counted(), Counted()
-    made = searching.of(config(), first, volatile=True)  # type: ignore[arg-type]
-    assert searching.of(config(), second, volatile=True) is made  # type: ignore[arg-type]
+    made = searching.of(config(), first, volatile=True)
+    assert searching.of(config(), second, volatile=True) is made
     assert (first.loads, second.loads) == (1, 0)
 
 
@@ -55,6 +56,7 @@ def test_a_model_that_cannot_be_loaded_is_told_of_in_the_log() -> None:
     """The host starts all the same, and searches by words."""
     told: list[str] = []
 
+    @implementer(ILogObserver)
     def observer(event: Any) -> None:
         told.append(str(event.get("why")))
 
