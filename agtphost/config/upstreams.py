@@ -31,6 +31,7 @@ from agtphost.config.values import (
     load_context,
 )
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import upstream_assurance
 from agtphost.vocabulary.addresses import is_loopback
 
 PYTHON = "{python}"
@@ -133,9 +134,6 @@ class UpstreamSection(Section):
     max_queue: Annotated[int, Field(ge=0, le=100_000)] = 64
     """Calls that may wait for their turn; one more is refused with 429."""
 
-    min_assurance: MinAssurance = Assurance.CERTIFICATE
-    """How surely its callers must be known, where nothing else is said of what they call."""
-
     start: Literal["eager", "lazy"] = "eager"
     """Whether the upstream is started, or asked what it is, with the host or by the first call."""
 
@@ -224,6 +222,14 @@ class MCPServerSection(UpstreamSection):
     ] = Field(default_factory=dict)
     """Added to the few variables every child gets."""
 
+    min_assurance: MinAssurance | None = None
+    """
+    How surely its callers must be known, where nothing else is said of what they call.
+
+    None: by certificate, and by ``gateway`` (a token or a certificate) for resources, prompts and tools whose
+    ``impact`` the operator calls informational. A development host on loopback takes ``gateway`` for all.
+    """
+
     approval: Literal["required", "irreversible"] | None = None
     """
     Of which tools a person approves each call: all, or those whose impact is irreversible; None: as ``[approvals]``
@@ -284,6 +290,18 @@ class MCPServerSection(UpstreamSection):
 
     tools: Table[str, ToolOverride] = Field(default_factory=dict)
     """Overrides by tool name."""
+
+    def least_assurance(self, override: Override | None, floor: Assurance, *, changes: bool) -> Assurance:
+        """
+        Return how surely a caller must be known: as the override says, the server, or the default.
+
+        :param override: what the operator says of the one thing that is called; None: nothing.
+        :param floor: what changes state takes on this host, where the operator wrote nothing.
+        :param changes: whether it counts as changing state.
+        """
+        if override is not None and override.min_assurance is not None:
+            return override.min_assurance
+        return upstream_assurance(floor, changes=changes) if self.min_assurance is None else self.min_assurance
 
     def opened_env(self) -> dict[str, str]:
         """The variables of ``env``, secrets opened: for the child process alone."""

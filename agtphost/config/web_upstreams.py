@@ -14,6 +14,7 @@ from agtphost.config.values import (
     Items,
     Line,
     Method,
+    MinAssurance,
     Scope,
     Seconds,
     SecretReference,
@@ -22,6 +23,7 @@ from agtphost.config.values import (
     Text,
     form,
 )
+from agtphost.identity.peer import Assurance
 
 
 def base_url(value: Any) -> str:
@@ -68,6 +70,9 @@ class WebUpstreamSection(UpstreamSection):
 
     refresh: Seconds = 300.0
     """After which it is asked again what it is."""
+
+    min_assurance: MinAssurance = Assurance.CERTIFICATE
+    """How surely its callers must be known."""
 
     forward_identity: bool = False
     """Tell the upstream the caller's Agent-ID, in its metadata."""

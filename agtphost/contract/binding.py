@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ class Binding:
     Who could not call the neighbour either is refused as there. None: this asks for the same. The neighbour may have
     one itself, as where a name says nothing of its server: whoever could call the first is told what this asks for.
     """
+
+    covers: Collection[Reason] | None = None
+    """Of a neighbour: the refusals that its ``missing`` is given instead of; None: of all of them."""
 
     beside: Mapping[str, Any] = field(default_factory=dict)
     """What the caller says to the handler besides the input: an approval is bound to it as well."""

@@ -16,6 +16,7 @@ from agtphost.contract.rights import told
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import reaches_stopped, refuse_stopped
 from agtphost.errors import Refusal
+from agtphost.identity import required_assurance
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.reasons import Reason
@@ -99,7 +100,7 @@ def require_assurance(exchange: Exchange, binding: Binding) -> None:
     raise Refusal(
         Reason.AGENT_UNAUTHENTICATED,
         f"The calling agent is known by {exchange.assurance.label} only; this needs {binding.min_assurance.label}.",
-        remedy="Connect with the agent's client certificate.",
+        remedy=required_assurance.remedy_of(exchange.assurance, binding.min_assurance),
         details=details,
     )
 

@@ -4,7 +4,7 @@ The composition root: the only place that knows concrete classes.
 What is built, in order:
 
 - :mod:`.loaded`: configuration in, everything loaded and checked out; from :mod:`.agents`, :mod:`.bindings` and
-  :mod:`.handler_factory`; :mod:`.unmatched` finds names that match nothing
+  :mod:`.handler_factory`; :mod:`.unmatched` finds names that match nothing, :mod:`.reach` clients that reach nothing
 - :mod:`.assembly`: what is loaded and a reactor in, services out; reads as a bill of materials
 - :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`; :mod:`.verifications`), summaries (:mod:`.refusals`)
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called; :mod:`.lasting` and

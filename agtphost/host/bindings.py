@@ -86,8 +86,9 @@ def carrying_assurance(
     """
     opened = [each.min_assurance for each in endpoints if "action" in each.details]
     opened += [tool.min_assurance for adapter in adapters for tool in adapter.tools()]
-    opened += [each.min_assurance for each in (*config.mcp.server, *config.a2a.agent, *config.acp.agent)]
+    opened += [each.min_assurance for each in (*config.a2a.agent, *config.acp.agent)]
     for server in config.mcp.server:
+        opened.append(server.least_assurance(None, floor, changes=False))
         for overrides in (server.tools, server.resources, server.prompts):
             opened += [each.min_assurance for each in overrides.values() if each.min_assurance is not None]
     return max(execution.FLOOR, min((default_assurance(floor, changes=False), *opened)))

@@ -12,14 +12,29 @@ from agtphost.config.surfaces import MCP_FRONT, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
 from agtphost.host.publication import Publication
+from agtphost.host.reach import hides_tools
 from agtphost.host.surfaces import Served
 from agtphost.http.clients import Clients
 from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import OPEN_TO_TOKENS
 from agtphost.mcp.front import FrontFacts, FrontResource
 from agtphost.mcp.in_process import Manifest
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import Aside
+
+HINT = "The operator of this host opens some tools only to clients that are known more surely than this one."
+"""Why a client may miss a tool. It is the same whatever there is, so that it tells nothing of any tool."""
+
+_REMEDIES = {
+    Assurance.GATEWAY: (
+        "A token proves who calls here. For a tool that is missing, show the agent's client certificate, or ask the "
+        f"operator for {OPEN_TO_TOKENS} in the server's entry of host.toml."
+    ),
+    Assurance.HEADER: "Nothing proves who calls here. For a tool that is missing, ask the operator for a token.",
+}
+"""What helps, by how surely a client is known."""
 
 
 def mcp_front_facts(
@@ -56,6 +71,9 @@ def mcp_front_facts(
         aside=aside,
         approval_wait=given.approval_wait,
         search=given.search,
+        hints={
+            assurance: f"{HINT} {remedy}" for assurance, remedy in _REMEDIES.items() if hides_tools(config, assurance)
+        },
         holders={f"client:{holder.name}": holder for holder in holders},
     )
 

@@ -19,6 +19,7 @@ from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
 from agtphost.host.loaded import Loaded
+from agtphost.host.reach import unreached
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.methods.standard.table import STANDARD
 
@@ -47,6 +48,7 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
     yield from _acting(loaded, zones, served)
     yield from _operators(config)
     yield from _approvers(loaded)
+    yield from unreached(loaded)
 
 
 def _renamed(loaded: Loaded, served: set[str]) -> Iterator[str]:

@@ -32,7 +32,7 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.host.supply import Order, Servers, Supply, anew
 from agtphost.iagtp import ILedger, IPayloadAdapter
-from agtphost.identity.peer import state_owners
+from agtphost.identity.peer import Assurance, state_owners
 from agtphost.upstream.cancellation import AlreadyOver, Cancellation
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.pins import Pins, Store, Submit
@@ -118,6 +118,7 @@ class Upstreaming:
             authorization=on.authorization,
             production=not config.host.development,
             irreversible=config.approvals.irreversible,
+            floor=on.floor,
             supply=order,
         )
         web = web_upstreams(self._reactor, config, self._pins, self.cancellations, on.authorization, order)
@@ -235,6 +236,7 @@ def mcp_adapter(
     authorization: Authorization,
     production: bool = True,
     irreversible: bool = False,
+    floor: Assurance = Assurance.CERTIFICATE,
     supply: Supply = anew,
 ) -> McpAdapter:
     """
@@ -243,13 +245,15 @@ def mcp_adapter(
     :param pins: where approved tool definitions are kept.
     :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
     :param irreversible: whether a person approves each call of an irreversible tool.
+    :param floor: how surely a caller of what changes state must be known, where the operator wrote nothing.
     :param supply: what has those that are there already.
     """
 
     def made(entry: MCPServerSection) -> McpServer:
         approved = partial(Pins, "mcp", entry.name, entry.pins, pins)
         return supply(
-            *("mcp", entry.name, entry), lambda: McpServer(reactor, entry, environ, calls=calls, pins=approved())
+            *("mcp", entry.name, entry),
+            lambda: McpServer(reactor, entry, environ, calls=calls, pins=approved(), floor=floor),
         )
 
     servers = [made(tool_rules(with_rules(entry, production), irreversible)) for entry in entries]

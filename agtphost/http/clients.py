@@ -21,7 +21,7 @@ from twisted.web.server import Request
 
 from agtphost.http.exchange import field_of
 from agtphost.identity.encoding import decode_padded
-from agtphost.identity.peer import Peer, PeerCertificate, Withdrawable
+from agtphost.identity.peer import Assurance, Peer, PeerCertificate, Withdrawable
 from agtphost.vocabulary import jsontext, scopes, trace_context
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
@@ -90,6 +90,13 @@ class Client:
 
     request: Any = field(default=None, repr=False, compare=False)
     """The request itself: its access line names the last record that it was answered from."""
+
+    @property
+    def assurance(self) -> Assurance:
+        """How surely its calls are known to be its agent's, if nothing is wrong with what it shows."""
+        if self.certificate is not None:
+            return Assurance.CERTIFICATE
+        return Assurance.GATEWAY if self.proven else Assurance.HEADER
 
     @property
     def headers(self) -> Fields:

@@ -6,7 +6,8 @@ no access to anything. Three rules follow, and everything that decides about ass
 
 - A binding for which the operator wrote no ``min_assurance`` takes at least :data:`BELIEVED` to call, whatever its
   impact: what only reads gives away data. What changes state takes a certificate. The profile ``development`` on a
-  loopback address relaxes both to ``header`` (:func:`default_assurance`).
+  loopback address relaxes both to ``header`` (:func:`default_assurance`), and what is behind an MCP server to
+  ``gateway`` (:func:`upstream_assurance`).
 - Where a binding is open to callers without a name, a caller known by a header alone is such a caller: its handler sees
   no caller (:func:`is_unseen`), and it has no scopes there. Lists show it besides what the operator opened to callers
   known by a header.
@@ -37,6 +38,34 @@ def default_assurance(floor: Assurance, *, changes: bool) -> Assurance:
     :param changes: whether the binding changes state.
     """
     return floor if changes else min(floor, BELIEVED)
+
+
+def upstream_assurance(floor: Assurance, *, changes: bool) -> Assurance:
+    """
+    Return the least assurance of something behind an MCP server for which the operator wrote none.
+
+    What runs there is no code of this host, so an unproven header opens none of it, in no profile.
+
+    :param floor: as of :func:`default_assurance`.
+    :param changes: whether it counts as changing state; only the operator can say that a tool does not.
+    """
+    return max(BELIEVED, default_assurance(floor, changes=changes))
+
+
+OPEN_TO_TOKENS: Final = 'min_assurance = "gateway"'
+"""The line of an entry of ``host.toml`` that opens it to callers whom a token proves."""
+
+
+def remedy_of(assurance: Assurance, least: Assurance) -> str:
+    """
+    Return what helps a caller that is not known surely enough.
+
+    :param assurance: how surely it is known.
+    :param least: what is asked of it.
+    """
+    if assurance is BELIEVED and least > BELIEVED:
+        return f"Connect with the agent's client certificate; or the operator opens this to tokens: {OPEN_TO_TOKENS}."
+    return "Connect with the agent's client certificate."
 
 
 def is_unseen(assurance: Assurance, least: Assurance, floor: Assurance, *, changes: bool) -> bool:

@@ -24,6 +24,7 @@ from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import refused, unproven
 from agtphost.iagtp import IDispatcher
+from agtphost.identity.peer import Assurance
 from agtphost.mcp import protected_resource
 from agtphost.mcp.context import Conversation
 from agtphost.mcp.in_process import SENDER, InProcess, Manifest, anything_of
@@ -81,6 +82,9 @@ class FrontFacts:
 
     search: bool = False
     """Whether two tools are shown in place of all."""
+
+    hints: Mapping[Assurance, str] = field(default_factory=dict)
+    """What clients are told that are known so surely and no more: why they may miss a tool. The same for every tool."""
 
     holders: Mapping[str, object] = field(default_factory=dict)
     """What is known of each client that has a name, by its key: one of which that changes begins anew."""
@@ -235,7 +239,8 @@ class FrontResource(Resource):
             if request.departed:
                 return
             if shown is False:
-                remedy = f"Try {self._facts.path}, where all is that you may use; more is the operator's to give."
+                more = f"Try {self._facts.path}, where all is that you may use; more is the operator's to give."
+                remedy = f"{more} {self._hint(client)}".rstrip()
                 said = f"No MCP server {server} is here that you may use."
                 answered: bytes | int = refused(request, 404, Reason.UNKNOWN_MCP_SERVER, said, remedy=remedy)
             else:
@@ -269,6 +274,7 @@ class FrontResource(Resource):
             tasks=self._tasks,
             owner=client.key,
             search=self._facts.search,
+            hint=lambda: self._hint(client),
         )
         self._facts.prepare(made)
         # Whoever makes requests on their own keeps what servers hold for a session from one to the next.
@@ -276,6 +282,10 @@ class FrontResource(Resource):
         caller = Caller(_agent_of(client), made, Conversation(session_id=f"mcp-{named}"), self._clock)
         self._callers[place] = caller
         return caller
+
+    def _hint(self, client: Client) -> str:
+        """Return why a client may miss a tool; empty where it is known as surely as any tool demands."""
+        return self._facts.hints.get(client.assurance, "")
 
     def _link(self, server: str | None) -> InProcess:
         path = "/" if server is None else f"/mcp/{server}"

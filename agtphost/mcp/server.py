@@ -54,6 +54,7 @@ class Server:
     :param endpoints: whether the host's own endpoints are shown as tools, where all servers are.
     :param catalogue: of these, which others are shown too; None: it is the only one.
     :param search: whether two tools are shown in place of all of them.
+    :param hint: tells clients, as ``instructions``, why they may miss a tool; empty: there is nothing to tell.
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class Server:
         tasks: TaskOwners | None = None,
         owner: str = "",
         search: bool = False,
+        hint: Callable[[], str] = str,
     ) -> None:
         self._link = link
+        self._hint = hint
         own = Endpoints(link, catalogue) if endpoints and server is None else None
         self.relay = Relay(link, clock, server=server, endpoints=own, search=search)
         self.changes = Changes(link, self.relay.view.addresses, clock)
@@ -153,6 +156,7 @@ class Server:
             "protocolVersion": asked if asked in HANDSHAKE else HANDSHAKE[-1],
             "capabilities": _capabilities(),
             "serverInfo": self.info,
+            **self._instructions(),
         }
 
     async def _discover(self, context: Context) -> dict[str, Any]:
@@ -160,7 +164,12 @@ class Server:
         return {
             "supportedVersions": [MODERN],
             "capabilities": {**_capabilities(), "extensions": {TASKS: {}}},
+            **self._instructions(),
         }
+
+    def _instructions(self) -> dict[str, str]:
+        hint = self._hint()
+        return {"instructions": hint} if hint else {}
 
 
 def _text(result: Mapping[str, Any]) -> bytes:

@@ -22,6 +22,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.identity.required_assurance import OPEN_TO_TOKENS
 from agtphost.upstream.offered import Offered
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import State
@@ -49,6 +50,12 @@ _KINDS = (
 _MATCHES = 3
 """Close names that a refusal suggests."""
 
+
+_LISTED = (
+    "EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called. A caller that only a token proves is "
+    f"shown those that the operator opens to tokens: {OPEN_TO_TOKENS}."
+)
+"""What helps where a tool is unknown; the same for every name and every caller, so that it tells nothing of a tool."""
 
 TRACING = frozenset({"traceparent", "tracestate", "baggage"})
 """Members of ``_meta`` that are others at each repeat of a call, and change nothing of it."""
@@ -203,6 +210,20 @@ class McpAdapter:
         return Resolution(binding=binding, input=arguments)
 
     def _find(self, tool: str, server: str | None) -> Binding:
+        """
+        Find the binding of a tool.
+
+        One that asks for something else than its neighbours is given what stands in the place of a tool that doesn't
+        exist, under the very name that the caller used.
+        """
+        found = self._named(tool, server)
+        neighbour = found.alike
+        if neighbour is None or neighbour.missing is not None:
+            return found
+        missing = self._missing(tool, self._meant(tool, server)[1])
+        return replace(found, alike=replace(neighbour, missing=missing, covers=(Reason.AGENT_UNAUTHENTICATED,)))
+
+    def _named(self, tool: str, server: str | None) -> Binding:
         prefix, dot, rest = tool.partition(".")
         if dot and prefix in self._servers and server in (None, prefix):
             found = self._in(self._servers[prefix], rest)
@@ -224,10 +245,15 @@ class McpAdapter:
                 return guard(found, bare_binding(searched, tool, self._missing(tool, searched))) if bare else found
         if bare:
             return bare_binding(searched, tool, self._missing(tool, searched))
+        return self._unknown(tool, *self._meant(tool, server))
+
+    def _meant(self, tool: str, server: str | None) -> tuple[str, Sequence[McpServer]]:
+        """Return the tool's name without its server's, and the servers that could have it."""
+        prefix, dot, rest = tool.partition(".")
         # Of a tool that names its server, what another server has not listed yet decides nothing.
-        meant = [self._servers[prefix]] if dot and prefix in self._servers and server is None else searched
-        own = dot and bool(meant) and meant[0] is self._servers.get(prefix)
-        return self._unknown(tool, rest if own else tool, meant)
+        if dot and prefix in self._servers and server in (None, prefix):
+            return rest, [self._servers[prefix]]
+        return tool, list(self._servers.values()) if server is None else [self._servers[server]]
 
     def _in(self, server: McpServer, tool: str) -> Binding | None:
         """The binding of a tool; while its server is unlisted, one that demands what the settings do."""
@@ -271,7 +297,7 @@ class McpAdapter:
             found = NamingRefusal(
                 Reason.UNKNOWN_TOOL,
                 "No hosted MCP server has a tool of that name.",
-                remedy="EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called.",
+                remedy=_LISTED,
                 among=lambda may: {"close_matches": _close(tool[:128], [each.name for each in there if may(each)])},
             )
             found.name_to(admits)

@@ -218,10 +218,8 @@ def _ruled(
 ) -> Binding:
     """What a call of a server's asks of its caller: what the operator says of this one, and else of all."""
     settings = server.settings
-    assurance = settings.min_assurance
-    if override is not None:
-        scopes = scopes if override.scopes is None else override.scopes
-        assurance = assurance if override.min_assurance is None else override.min_assurance
+    if override is not None and override.scopes is not None:
+        scopes = override.scopes
     return Binding(
         method="EXECUTE",
         path=f"/mcp/{settings.name}",
@@ -230,7 +228,7 @@ def _ruled(
         name=f"{settings.name}.{name}",
         required_scopes=scopes,
         scope_status=Status.SCOPE_VIOLATION,
-        min_assurance=assurance,
+        min_assurance=settings.least_assurance(override, server.floor, changes=state_changing),
         state_changing=state_changing,
         timeout=settings.timeout,
         extra=extra,
@@ -243,7 +241,6 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     override = settings.tools.get(tool.name)
     semantic = semantic_block(tool.definition, override)
     approval = needs_approval(settings, override, str(semantic["impact"]))
-    operator_says_harmless = override is not None and override.impact == "informational"
     return replace(
         unlisted_binding(server, tool.name),
         call=CarriedCall(
@@ -256,8 +253,6 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
         handler=ToolCall(server, tool.name, output=tool.output if settings.validate_output else None, listed=True),
         description=str(tool.definition.get("description") or ""),
         input_schema=tool.schema,
-        # Records of a tool carry an action_id unless the operator, not the server, calls it harmless.
-        state_changing=not operator_says_harmless,
         approval=approval,
         unknown=None,
         details={
@@ -280,9 +275,15 @@ def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     settings = server.settings
     extra = {"mcp_server": settings.name, "mcp_tool": tool}
     override = settings.tools.get(tool)
-    binding = _ruled(server, ToolCall(server, tool), tool, settings.scopes, override, extra=extra)
-    if override is not None and (override.scopes is not None or override.min_assurance is not None):
-        binding = replace(binding, alike=standing_in(server, tool))
+    # A tool changes state unless the operator, and not the server, says that it only reads.
+    reads = override is not None and override.impact == "informational"
+    binding = _ruled(
+        server, ToolCall(server, tool), tool, settings.scopes, override, extra=extra, state_changing=not reads
+    )
+    neighbour = standing_in(server, tool)
+    asked = (binding.required_scopes, binding.min_assurance)
+    if asked != (neighbour.required_scopes, neighbour.min_assurance):
+        binding = replace(binding, alike=neighbour)
     # Of what nothing is known, the worst is supposed.
     approval = needs_approval(settings, override, impact_of({}, override))
     return replace(binding, approval=approval, unknown=server.risen)

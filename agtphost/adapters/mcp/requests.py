@@ -14,6 +14,7 @@ from agtphost.adapters.mcp.session import Send
 from agtphost.adapters.mcp.versions import Negotiated
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.identity.peer import Assurance
 from agtphost.upstream.queue import Caller
 
 
@@ -22,6 +23,7 @@ class SendsRequests(Protocol):
 
     settings: MCPServerSection
     isolated: bool
+    floor: Assurance
     not_spoken: bool
     clock: IReactorTime
 

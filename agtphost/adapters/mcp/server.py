@@ -35,6 +35,7 @@ from agtphost.adapters.mcp.tools import Tool
 from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, NegotiationFailed, negotiate
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
+from agtphost.identity.peer import Assurance
 from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
 from agtphost.upstream.https import HTTPSClient, trust_of
 from agtphost.upstream.log import UpstreamLog
@@ -59,6 +60,7 @@ class McpServer(UpstreamService):
     :param jitter: a number from 0 to 1, anew each time.
     :param alone: whether it is the instance of one caller: see :mod:`agtphost.adapters.mcp.instances`.
     :param handshake: whether the server is spoken to in the handshake era whatever else it speaks.
+    :param floor: how surely a caller of what changes state must be known, where the operator wrote nothing.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class McpServer(UpstreamService):
         jitter: Callable[[], float] = random.random,
         alone: bool = False,
         handshake: bool = False,
+        floor: Assurance = Assurance.CERTIFICATE,
     ) -> None:
         # Whose call a server of the handshake era asks in is known by there being one call.
         at_once = 1 if alone and not settings.url else None
@@ -81,6 +84,9 @@ class McpServer(UpstreamService):
         self.settings: MCPServerSection = settings
         self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has an instance of its own."""
+
+        self.floor = floor
+        """How surely a caller of what changes state must be known, where the operator wrote nothing."""
 
         self.calls = CallTracker(reactor) if calls is None else calls
         """What is known of calls under way."""
@@ -115,6 +121,7 @@ class McpServer(UpstreamService):
                 jitter=jitter,
                 alone=True,
                 handshake=older,
+                floor=floor,
             )
             self.listeners.introduce(key[0], made.events)
             return made

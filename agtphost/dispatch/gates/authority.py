@@ -154,16 +154,17 @@ class AuthorityGate:
         try:
             for check in authority.CHECKS:
                 check(exchange, binding)
-        except Refusal:
-            self._require_alike(exchange, binding.alike)
+        except Refusal as refusal:
+            self._require_alike(exchange, binding.alike, refusal.reason)
             raise
         self._require_present(exchange, binding)
         exchange.admitted = binding
 
-    def _require_alike(self, exchange: Exchange, alike: Binding | None) -> None:
+    def _require_alike(self, exchange: Exchange, alike: Binding | None, reason: Reason) -> None:
         """
         Refuse as what doesn't exist would, unless the caller may use the neighbours of what it asked for.
 
+        :param reason: why the call itself may not be made.
         :raises Refusal: that of the last in the row that refuses, or that nothing is there.
         """
         while alike is not None:
@@ -175,7 +176,8 @@ class AuthorityGate:
                     raise
                 alike = alike.alike
             else:
-                self._require_present(exchange, alike)
+                if alike.covers is None or reason in alike.covers:
+                    self._require_present(exchange, alike)
                 break
 
     @staticmethod
