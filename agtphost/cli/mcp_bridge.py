@@ -279,7 +279,7 @@ def _print_front(client: str | None, server: str | None, where: Connection, as_j
     config = require_config(where, "the entry of its front")
     url = fronts.address_of(config, server)
     name, file = server or client_config.NAME, client_config.WHERE_HTTP[client]
-    text = client_config.http_entry(client, name, url, not config.mcp.front.anonymous, fronts.ASKS)
+    text = client_config.http_entry(client, name, url, fronts.takes_token(config), fronts.ASKS)
     _print(client, text, file, as_json)
 
 

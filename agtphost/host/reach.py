@@ -1,4 +1,4 @@
-"""Which MCP servers the configured clients of the MCP front and of the gateway reach, and what keeps them from others."""
+"""Which MCP servers the configured clients of the MCP front and of the gateway reach, and what is in their way."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _closed(assurance: Assurance) -> str:
             "tokens prove the agent, and these tools take a client certificate; "
             f"write {OPEN_TO_TOKENS} in its [[mcp.server]], or in [mcp.server.tools.NAME] for one tool"
         )
-    return 'nothing proves who calls; use a token of [[http.client]], or write min_assurance = "header" in its [[mcp.server]]'
+    return "nothing proves who calls; give clients a token of [[http.client]]"
 
 
 def _clients(loaded: Loaded, surface: str) -> Iterator[Client]:

@@ -52,8 +52,8 @@ _MATCHES = 3
 
 
 _LISTED = (
-    "EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called. A caller that only a token proves is "
-    f"shown those that the operator opens to tokens: {OPEN_TO_TOKENS}."
+    "EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called. "
+    f"A caller that a token proves is shown those that the operator opens to tokens: {OPEN_TO_TOKENS}."
 )
 """What helps where a tool is unknown; the same for every name and every caller, so that it tells nothing of a tool."""
 

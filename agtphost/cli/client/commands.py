@@ -67,12 +67,22 @@ _config = click.option("--config", type=HOST_TOML, metavar="FILE", help="The hos
 @_client
 @click.option("--as", "identity", metavar="AGENT", help="Be this agent; made if there is none of the name.")
 @click.option("--front", is_flag=True, help="By [mcp.front] of the host, with a token; needs no bridge.")
+@click.option("--token", is_flag=True, help="With --front: the place of a token, though an identity provider is set.")
+@click.option("--open", "opened", is_flag=True, help="With --front and --server: open the server to tokens.")
 @_place_options
 @_dry
 @_config
 @json_option
 def connect(
-    client: str, identity: str | None, front: bool, place: Place, dry: bool, config: Path | None, as_json: bool
+    client: str,
+    identity: str | None,
+    front: bool,
+    token: bool,
+    opened: bool,
+    place: Place,
+    dry: bool,
+    config: Path | None,
+    as_json: bool,
 ) -> None:
     """
     Write the host into a client's own configuration file.
@@ -85,8 +95,9 @@ def connect(
 
     claude is the desktop application; with --project, the .mcp.json that Claude Code reads.
 
-    With --front the entry has the address of the host's own MCP front, and the place of a token, which stays out of the
-    file; the token says which agent calls. claude is Claude Code then.
+    With --front the entry has the address of the host's own MCP front and the place of a token, which stays out of the
+    file. Where an identity provider is configured it is the address alone: the client logs in there. Tools that take a
+    client certificate are not shown to such clients: --server NAME offers the line that opens a server to them.
 
     \b
     Examples:
@@ -95,11 +106,14 @@ def connect(
       agtp client connect cursor --project . --config work
       agtp client connect cursor --front --server files
     """
+    if (token and not front) or (opened and not (front and place.server)):
+        raise WrongInput("--token is for --front, and --open for --front with --server", "`--help` shows examples.")
     settings = require_config(Connection(config=config), "a client")
     if front:
         if identity is not None:
             raise WrongInput("--as is for the bridge", "At the front the token says who calls: see [[http.client]].")
-        fronts.connect(place.read(client, started=False), place.name, settings, place.server, dry, as_json)
+        wanted = fronts.FrontEntry(name=place.name, server=place.server, token=token, opened=opened, dry=dry)
+        fronts.connect(place.read(client, started=False), settings, wanted, as_json)
         return
     file = place.read(client)
     name, entries = place.name, file.entries()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agtphost.bridge import client_config
+from agtphost.cli.client import opening
 from agtphost.cli.client.entries import ClientFile
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.output import print_json, visible
@@ -35,14 +37,37 @@ def address_of(config: Config, server: str | None) -> str:
     return given.reached(config.host.server_id) + (given.path if server is None else f"{given.path}/{server}")
 
 
-def connect(file: ClientFile, name: str, config: Config, server: str | None, dry: bool, as_json: bool) -> None:
+def takes_token(config: Config) -> bool:
     """
-    Write the entry.
+    Return whether an entry has the place of a token.
 
-    :param name: what the client calls the host.
-    :param dry: only show it.
+    A client logs in at an identity provider on its own, by what the front tells of it: its entry is the address alone.
     """
-    client, url, token = file.client, address_of(config, server), not config.mcp.front.anonymous
+    front = config.mcp.front
+    return not front.anonymous and not (front.agent and config.policies.oauth.issuer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontEntry:
+    """What is to be written for one client."""
+
+    name: str
+    """What the client calls the host."""
+
+    server: str | None
+    token: bool
+    """Whether the entry has the place of a token, whatever else the host accepts."""
+
+    opened: bool
+    """Whether the server is to be opened to clients with a token."""
+
+    dry: bool
+
+
+def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool) -> None:
+    """Write the entry of the front into a client's file."""
+    client, url, token = file.client, address_of(config, wanted.server), wanted.token or takes_token(config)
+    name = wanted.name
     present = file.entries().get(name)
     entry = client_config.url_entry(client, url, token)
     same = isinstance(present, dict) and present.get("url") == url
@@ -54,8 +79,8 @@ def connect(file: ClientFile, name: str, config: Config, server: str | None, dry
     changed = text != file.text
     holders = [each.name for each in config.http.client]
     answer: dict[str, Any] = {"client": client, "file": str(file.path), "name": name, "entry": entry}
-    answer |= {"changed": changed, "clients": holders}
-    if dry:
+    answer |= {"changed": changed, "clients": holders, "closed": opening.closed_servers(config, wanted.server)}
+    if wanted.dry:
         if as_json:
             print_json({**answer, "dry_run": True, "difference": file.difference(text)})
         else:
@@ -63,17 +88,25 @@ def connect(file: ClientFile, name: str, config: Config, server: str | None, dry
         return
     backup = file.write(text) if changed else None
     if as_json:
+        if wanted.opened and wanted.server is not None and answer["closed"]:
+            opening.write_opened(config.file, wanted.server)
+            answer["closed"] = []
         print_json({**answer, "backup": None if backup is None else str(backup)})
         return
     click.echo(f"{'wrote' if changed else 'unchanged:'} {visible(str(file.path))}: {name}")
     if backup is not None:
         click.echo(f"backup {visible(str(backup))}")
     if token:
-        click.echo(_told(client, holders))
+        click.echo(_token_source(client, holders))
+    elif not config.mcp.front.anonymous:
+        issuers = ", ".join(each.expected_issuer for each in config.policies.oauth.issuer)
+        click.echo(visible(f"The client logs in at {issuers}; --token writes the place of a token instead."))
+    if not config.mcp.front.anonymous:
+        opening.offer(config, wanted.server, write=wanted.opened)
 
 
-def _told(client: str, holders: list[str]) -> str:
-    """Where the token comes from."""
+def _token_source(client: str, holders: list[str]) -> str:
+    """Say where the token comes from."""
     variable = client_config.TOKEN_VARIABLE
     place = "VS Code asks for" if client == "vscode" else f"Put into the environment, as {variable},"
     if not holders:

@@ -12,7 +12,7 @@ from zope.interface.verify import verifyObject
 
 from agtphost.adapters.mcp import McpAdapter, McpServer
 from agtphost.adapters.mcp.adapter import LIST
-from agtphost.adapters.mcp.bindings import CALL
+from agtphost.adapters.mcp.bindings import CALL, resource_binding, unlisted_binding
 from agtphost.adapters.mcp.versions import NegotiationFailed
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from agtphost.errors import NamingRefusal, Refusal
@@ -306,3 +306,35 @@ def test_each_failure_has_its_status(failure: UpstreamFailure, status: int, retr
     assert answer.details["mcp_server"] == "fs"
     if isinstance(failure, ErrorAnswer):
         assert answer.details["result"] == {"error": failure.error}
+
+
+@each_row(
+    "floor, changing, reading",
+    [
+        (Assurance.CERTIFICATE, Assurance.CERTIFICATE, Assurance.GATEWAY),
+        (Assurance.HEADER, Assurance.GATEWAY, Assurance.GATEWAY),
+    ],
+)
+def test_what_the_operator_left_open_follows_the_rule_of_bindings(
+    floor: Assurance, changing: Assurance, reading: Assurance
+) -> None:
+    """A certificate for what changes state, a token for what the operator says only reads; a header for nothing."""
+    settings = MCPServerSection(
+        name="one",
+        command=("x",),
+        tools={"read": ToolOverride(impact="informational"), "write": ToolOverride(impact="reversible")},
+    )
+    server = McpServer(reactor, settings, {}, floor=floor)
+    adapter = McpAdapter([server])
+    for tool, least in (("read", reading), ("write", changing), ("other", changing)):
+        assert adapter.resolve(CALL, {"tool": f"one.{tool}"}, None).binding.min_assurance is least
+    resource = resource_binding(server, unlisted_binding(server, "x").handler, "resource", "file:///x", None)
+    assert resource.min_assurance is reading
+
+
+def test_the_hint_of_an_unknown_tool_is_of_no_tool() -> None:
+    """Every name that no server has is answered with one remedy, which says how tools are opened to tokens."""
+    adapter = McpAdapter([])
+    remedies = {refused(adapter, CALL, {"tool": name}).remedy for name in ("a", "b.c", "files.read_file")}
+    (remedy,) = remedies
+    assert 'min_assurance = "gateway"' in remedy
