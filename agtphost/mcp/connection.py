@@ -119,6 +119,9 @@ class ClientConnection:
         """A notification."""
         if message.method == "notifications/cancelled":
             self.cancel(message.params.get("requestId"))
+        elif message.method == "notifications/roots/list_changed":
+            self.conversation.roots = None
+            self.conversation.roots_changes += 1
         elif message.method == "notifications/initialized" and self.revision and self._leave is None:
             self._leave = self.server.subscriptions.greet(self.conversation, _Channel(self, NO_STREAM))
 

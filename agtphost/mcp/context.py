@@ -51,6 +51,12 @@ class Conversation:
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     """What a client that shook hands can do."""
 
+    roots: Mapping[str, Any] | None = None
+    """What a client that shook hands answered ``roots/list`` last; None: it was not asked, or they changed since."""
+
+    roots_changes: int = 0
+    """How often it said that they changed."""
+
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Context:

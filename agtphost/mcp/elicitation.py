@@ -89,9 +89,23 @@ async def _ask_client(context: Context, request: Any) -> Mapping[str, Any]:
     """One request of the server's to the client, its result or ``{"error": ...}``."""
     try:
         method, params = _request_of(request)
+        if method == "roots/list":
+            return await _roots_of(context)
         return await context.channel.ask(method, params)
     except Fault as fault:
         return {"error": {"code": fault.code, "message": fault.message}}
+
+
+async def _roots_of(context: Context) -> Mapping[str, Any]:
+    """The client's roots: as it said them last, until it says that they changed."""
+    conversation = context.conversation
+    if conversation.roots is not None:
+        return conversation.roots
+    changes = conversation.roots_changes
+    roots = await context.channel.ask("roots/list", {})
+    if conversation.roots_changes == changes:
+        conversation.roots = roots
+    return roots
 
 
 def _request_of(request: Any) -> tuple[str, Mapping[str, Any]]:

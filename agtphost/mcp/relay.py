@@ -24,6 +24,7 @@ from agtphost.mcp.link import Link, OnEvent, Operation
 from agtphost.mcp.messages import INVALID_PARAMS, Fault, refused, unreachable
 from agtphost.mcp.notices import Notices
 from agtphost.mcp.revisions import SERVER_INFO
+from agtphost.vocabulary.mcp_members import ROOTS
 
 _TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
 """
@@ -291,6 +292,9 @@ class Relay:
             given = {} if state is None else {"requestState": state}
         if modern and "inputResponses" in params:
             given["inputResponses"] = params["inputResponses"]
+        if not modern and context.conversation.roots is not None:
+            # A server that was told them once is told of changes before it is called.
+            given["inputResponses"] = {ROOTS: context.conversation.roots}
         meta, session_id = context.forwarded_meta(), context.conversation.session_id
         notices = Notices(context, self._clock)
 

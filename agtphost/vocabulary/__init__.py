@@ -9,6 +9,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.uris`: the six ``agtp://`` URI forms
 - :mod:`.scopes`: Authority-Scope tokens and what covers what
 - :mod:`.media_types`: the registered media types
+- :mod:`.mcp_members`: names that this host adds to members of MCP messages
 - :mod:`.jsontext`: the one strict JSON decoder
 - :mod:`.a2a_errors`: errors of A2A 1.0: codes in JSON-RPC, statuses in HTTP+JSON, reasons in an ErrorInfo
 - :mod:`.a2a_push`: what a request of A2A about a push notification configuration must name

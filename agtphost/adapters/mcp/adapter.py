@@ -12,7 +12,7 @@ from zope.interface import implementer
 from agtphost.adapters import precedence
 from agtphost.adapters.mcp.bare_names import Admits, bare_binding, guard, tell_ambiguity
 from agtphost.adapters.mcp.bindings import CALL, ToolCall, standing_in, unlisted_binding
-from agtphost.adapters.mcp.calls import CallTracker
+from agtphost.adapters.mcp.calls import AskForRoots, CallTracker
 from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated, unknown_server
 from agtphost.adapters.mcp.server import McpServer
@@ -27,6 +27,7 @@ from agtphost.upstream.offered import Offered
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import media_types
+from agtphost.vocabulary.mcp_members import ROOTS
 from agtphost.vocabulary.reasons import Reason
 
 LIST = "mcp.tools.list"
@@ -207,6 +208,10 @@ class McpAdapter:
                 handler=binding.handler.given(meta or {}, again),
                 beside={name: value for name, value in (("_meta", said), ("again", again)) if value},
             )
+            owner = self._servers[str(binding.extra["mcp_server"])]
+            said_before = "requestState" in again or ROOTS in again.get("inputResponses", {})
+            if not said_before and owner.sharing.asks_first(meta or {}):
+                binding = replace(binding, handler=AskForRoots(), approval=False, unknown=None)
         return Resolution(binding=binding, input=arguments)
 
     def _find(self, tool: str, server: str | None) -> Binding:

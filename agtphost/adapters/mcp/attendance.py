@@ -7,9 +7,9 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from agtphost.adapters.mcp.calls import configured_roots
 from agtphost.adapters.mcp.elicitation import CallContext, PendingCall, pending_of
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+from agtphost.adapters.mcp.roots import ServerRoots
 from agtphost.adapters.mcp.session import ClientSession, Send
 from agtphost.adapters.mcp.versions import ANSWERABLE
 
@@ -20,10 +20,10 @@ class Attendance:
 
     :param clock: for pending calls.
     :param alone: whether the server works for one caller, so that it is known whom it asks.
-    :param roots: what answers ``roots/list``; None: the caller.
+    :param roots: what the server is told of its caller's directories.
     """
 
-    def __init__(self, clock: IReactorTime, alone: bool, roots: tuple[str, ...] | None) -> None:
+    def __init__(self, clock: IReactorTime, alone: bool, roots: ServerRoots) -> None:
         self._clock = clock
         self._alone = alone
         self._roots = roots
@@ -73,11 +73,13 @@ class Attendance:
 
         :return: False where nobody can answer it.
         """
-        if method == "roots/list" and self._roots is not None and peer is not None:
-            peer.respond(call_id, {"result": configured_roots(self._roots)})
+        roots = self._roots if method == "roots/list" and peer is not None else None
+        if roots is not None and peer is not None and roots.answer(peer, call_id):
             return True
         pending = pending_of(self._pending_calls, within) if self._alone else None
-        return pending is not None and pending.asks(method, params, call_id)
+        if pending is not None and pending.asks(method, params, call_id):
+            return True
+        return roots is not None and peer is not None and pending is None and roots.hold(peer, call_id)
 
     async def _interruptible(self, send: Send, session: ClientSession, seconds: float, asking: CallContext) -> Any:
         pending = asking.pending

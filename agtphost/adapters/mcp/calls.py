@@ -23,6 +23,7 @@ from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
 from agtphost.adapters.mcp.requests import Call, SendsRequests
+from agtphost.adapters.mcp.roots import REQUEST, RootsNeeded, configured_roots, roots_of
 from agtphost.adapters.mcp.versions import META
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
@@ -32,6 +33,7 @@ from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.mcp_members import ROOTS
 from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -44,13 +46,10 @@ MOST_TASKS = ITEM_KINDS[TASK].per_owner
 """Tasks of one agent that are remembered; at the bound its calls create none."""
 
 MOST_LEVELS = 10_000
+_NO_RESPONSES: Mapping[str, Any] = {}
+
 ROUNDS = 8
 """Rounds in which the configuration alone answers a server; one that goes on asking is broken."""
-
-
-def configured_roots(roots: tuple[str, ...]) -> dict[str, Any]:
-    """The answer to ``roots/list`` of a server whose roots the operator named."""
-    return {"roots": [{"uri": uri, "name": uri.rstrip("/").rpartition("/")[2]} for uri in roots]}
 
 
 def streams(context: BuiltInContext) -> bool:
@@ -89,14 +88,15 @@ class CallTracker:
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
         agent_id = owner_of(context)
+        roots = roots_of(call.again.get("inputResponses") or _NO_RESPONSES)
         waiting = self._awaited(context, call, agent_id)
         streamed = streams(context)
         plain = context.task_id is None and not streamed and not call.meta and not call.again
         asking = None if plain and not server.isolated else self._asking(context, call, agent_id)
         try:
             if call.meta and waiting is None:
-                instance = await server.serving(agent_id, context.session_id, call.meta, seconds)
-            elif waiting is not None and not server.isolated:
+                instance = await server.serving(agent_id, context.session_id, call.meta, seconds, roots)
+            elif waiting is not None and (waiting.pending is not None or not server.isolated):
                 instance = waiting.instance
             else:
                 instance = server.instance_of(agent_id, context.session_id)
@@ -104,6 +104,8 @@ class CallTracker:
                 result = await call.perform(instance, context, seconds, None)
             else:
                 result = await self._attended(context, call, instance, seconds, asking, waiting)
+        except RootsNeeded:
+            return roots_asked()
         except UpstreamFailure as failure:
             raise refusal("mcp", server.settings.name, failure) from failure
         except CancelledError:
@@ -205,6 +207,7 @@ class CallTracker:
         """One round with the caller; what the configuration answers takes none."""
         responses = call.again.get("inputResponses")
         responses = responses if type(responses) is dict else {}
+        responses = {name: value for name, value in responses.items() if name != ROOTS}
         if waiting is not None and waiting.pending is not None:
             asking.pending = waiting.pending
             caller = caller_of(context)
@@ -285,6 +288,12 @@ class CallTracker:
         return Answer(status=Status.ACCEPTED, result=body, changes=(change,))
 
 
+def roots_asked() -> Answer:
+    """Ask the caller for its roots; nothing was sent, so that no state has to come back."""
+    body = {"resultType": "input_required", "inputRequests": dict(REQUEST)}
+    return Answer(status=Status.ACCEPTED, result=body)
+
+
 def again(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:
     """What a request has besides when it is repeated."""
     members: dict[str, Any] = {}
@@ -297,6 +306,17 @@ def again(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_roots(asked: object) -> bool:
     return type(asked) is dict and asked.get("method") == "roots/list"
+
+
+@implementer(IBuiltInHandler)
+class AskForRoots:
+    """Asks the caller for its roots in the place of a call: what a person approves is the call with them."""
+
+    kind = "mcp"
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """Ask."""
+        return roots_asked()
 
 
 @implementer(IBuiltInHandler)

@@ -19,12 +19,16 @@ from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.elicitation import KINDS
 from agtphost.adapters.mcp.requests import SendsRequests
-from agtphost.adapters.mcp.versions import HANDSHAKE, META, STATELESS
+from agtphost.adapters.mcp.roots import Roots, RootsNeeded, declares_roots, digest_of, keeps_session
+from agtphost.adapters.mcp.versions import META, STATELESS
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.upstream.failures import Busy, UpstreamFailure
 
-Key = tuple[str, str, bool]
-"""Agent-ID, Session-ID (empty where it does not matter), and whether it has to be of the handshake era."""
+Key = tuple[str, str, bool, str]
+"""
+Agent-ID, Session-ID (empty where it does not matter), whether it has to be of the handshake era, and the digest of the
+caller's roots (empty where they are the session's).
+"""
 
 SWEEP = 5.0
 """Seconds between two looks for idle ones, at most."""
@@ -150,11 +154,6 @@ def can_be_asked(meta: Mapping[str, Any]) -> bool:
     return type(declared) is dict and not _ASKABLE.isdisjoint(declared)
 
 
-def shakes_hands(meta: Mapping[str, Any]) -> bool:
-    """Whether a caller says in ``_meta`` that it speaks a revision of the handshake era."""
-    return meta.get(META + "protocolVersion") in HANDSHAKE
-
-
 def own_settings(server: SendsRequests, key: Key) -> tuple[MCPServerSection, bool]:
     """The settings of a caller's own process, and whether the server is spoken to in it as one of the handshake era."""
     # What it speaks is known by now: every caller's own process need not be asked again.
@@ -189,13 +188,22 @@ class Sharing(Generic[T]):
             return own or server
         return self._instances.of(self._key(agent_id, session_id, handshake=False))
 
-    async def serving(self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float) -> T:
+    async def serving(
+        self,
+        agent_id: str,
+        session_id: str | None,
+        meta: Mapping[str, Any],
+        seconds: float,
+        roots: Roots | None = None,
+    ) -> T:
         """
         What serves one request; see :meth:`known`.
 
         :param meta: the request's ``_meta``.
         :param seconds: how long it may take to start what is needed.
+        :param roots: the caller's; None: the request does not say them.
         :raises UpstreamFailure: it does not start.
+        :raises RootsNeeded: the request has to say its caller's roots.
         """
         server = self._server
         settings = server.settings
@@ -204,13 +212,51 @@ class Sharing(Generic[T]):
         if server.terms is None:
             await server.risen(seconds)
         stateless = server.terms is not None and server.terms.stateless
-        if stateless and (settings.protocol != "auto" or self._refuses_handshake or not shakes_hands(meta)):
+        if stateless and (settings.protocol != "auto" or self._refuses_handshake or not keeps_session(meta)):
             return server if not server.isolated else self._instances.of(self._key(agent_id, session_id, False))
-        if server.isolated and not stateless:
-            return self._instances.of(self._key(agent_id, session_id, False))
-        key = self._key(agent_id, session_id, handshake=True)
+        if not declares_roots(meta) or settings.roots is not None:
+            # Who has no roots says so: a server that asks for them is not kept waiting.
+            key = self._key(agent_id, session_id, stateless or not server.isolated)
+            return await self._own(key, stateless, seconds, () if settings.roots is None else None)
+        private = bool(session_id) and settings.isolation != "per-agent" and keeps_session(meta)
+        if roots is None and (server.asks_roots or not private):
+            raise RootsNeeded
+        digest = "" if private or roots is None else digest_of(roots)
+        key = self._key(agent_id, session_id, stateless or not server.isolated, digest)
+        return await self._rooted(await self._own(key, stateless, seconds, roots), roots, seconds)
+
+    def asks_first(self, meta: Mapping[str, Any]) -> bool:
+        """Return whether a caller is asked for its roots before a call, as far as ``_meta`` and the server tell it."""
+        server, settings = self._server, self._server.settings
+        if settings.roots is not None or settings.isolation == "shared" or not declares_roots(meta):
+            return False
+        if server.terms is None:
+            return False
+        if keeps_session(meta):
+            return server.asks_roots
+        return not server.terms.stateless
+
+    async def _rooted(self, own: T, roots: Roots | None, seconds: float) -> T:
+        """Wait until a process has the roots that it is to be called with."""
+        if own.terms is None:
+            await own.risen(seconds)
+        if own is not self._server:
+            if roots is None and (own.roots.wanted or own.roots.known is not None):
+                raise RootsNeeded
+            await own.roots.settle(asks=self._server.asks_roots)
+        return own
+
+    async def _own(self, key: Key, stateless: bool, seconds: float, roots: Roots | None = None) -> T:
+        """
+        Return the caller's own process, begun where it is new.
+
+        :param stateless: whether the server speaks 2026-07-28 as well, and this one may not.
+        """
+        agent_id, session_id, handshake, _ = key
         own = self._instances.of(key)
-        if stateless and own.terms is None:
+        if roots is not None:
+            own.roots.take(roots)
+        if handshake and stateless and own.terms is None:
             try:
                 await own.risen(seconds)
             except UpstreamFailure:
@@ -231,5 +277,6 @@ class Sharing(Generic[T]):
         setting = instance.post("logging/setLevel", {"level": level}, instance.settings.timeout)
         setting.addErrback(lambda failure: instance.say(f"the level is not set: {failure.value}", LogLevel.info))
 
-    def _key(self, agent_id: str, session_id: str | None, handshake: bool) -> Key:
-        return agent_id, "" if self._server.settings.isolation == "per-agent" else session_id or "", handshake
+    def _key(self, agent_id: str, session_id: str | None, handshake: bool, roots: str = "") -> Key:
+        session = "" if self._server.settings.isolation == "per-agent" else session_id or ""
+        return agent_id, session, handshake, roots

@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
+from agtphost.adapters.mcp.roots import Roots, ServerRoots
 from agtphost.adapters.mcp.session import Send
 from agtphost.adapters.mcp.versions import Negotiated
 from agtphost.config.upstreams import MCPServerSection
@@ -25,6 +26,8 @@ class SendsRequests(Protocol):
     isolated: bool
     floor: Assurance
     not_spoken: bool
+    asks_roots: bool
+    roots: ServerRoots
     clock: IReactorTime
 
     @property
@@ -63,7 +66,12 @@ class SendsRequests(Protocol):
         """What serves a caller."""
 
     async def serving(
-        self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float
+        self,
+        agent_id: str,
+        session_id: str | None,
+        meta: Mapping[str, Any],
+        seconds: float,
+        roots: Roots | None = None,
     ) -> SendsRequests:
         """What serves one request."""
 

@@ -25,6 +25,7 @@ from agtphost.adapters.mcp.instances import Instances, Key, Sharing, own_setting
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import Link, OpenLink, Receiver
 from agtphost.adapters.mcp.resources import Resources
+from agtphost.adapters.mcp.roots import Roots, ServerRoots
 from agtphost.adapters.mcp.session import ClientSession, Send
 from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
 from agtphost.adapters.mcp.stdio import StdioLink, child_environment
@@ -61,6 +62,7 @@ class McpServer(UpstreamService):
     :param alone: whether it is the instance of one caller: see :mod:`agtphost.adapters.mcp.instances`.
     :param handshake: whether the server is spoken to in the handshake era whatever else it speaks.
     :param floor: how surely a caller of what changes state must be known, where the operator wrote nothing.
+    :param noticed: called when it asks for roots outside of any call; None: it notes that itself.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class McpServer(UpstreamService):
         alone: bool = False,
         handshake: bool = False,
         floor: Assurance = Assurance.CERTIFICATE,
+        noticed: Callable[[], None] | None = None,
     ) -> None:
         # Whose call a server of the handshake era asks in is known by there being one call.
         at_once = 1 if alone and not settings.url else None
@@ -106,7 +109,11 @@ class McpServer(UpstreamService):
         self.listeners = Listeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
         if not alone:
             approved.on_approval = self._judge
-        self._attendance = Attendance(reactor, alone, settings.roots)
+        self.asks_roots = False
+        """Whether the server asks for roots outside of any call, in whichever process."""
+
+        self.roots = ServerRoots(reactor, settings.roots, alone=alone, noticed=noticed or self._note_roots)
+        self._attendance = Attendance(reactor, alone, self.roots)
         self._at_work = 0
 
         def instance(key: Key) -> McpServer:
@@ -122,6 +129,7 @@ class McpServer(UpstreamService):
                 alone=True,
                 handshake=older,
                 floor=floor,
+                noticed=self._note_roots,
             )
             self.listeners.introduce(key[0], made.events)
             return made
@@ -169,6 +177,7 @@ class McpServer(UpstreamService):
         self.catalogue.rest()
         self.resources.forget()
         self.events.lost()
+        self.roots.forget_link()
         if peer is not None:
             self._closing = peer.link.close()
 
@@ -216,10 +225,15 @@ class McpServer(UpstreamService):
         return self if self._alone else self.sharing.known(agent_id, session_id)
 
     def serving(
-        self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float
+        self,
+        agent_id: str,
+        session_id: str | None,
+        meta: Mapping[str, Any],
+        seconds: float,
+        roots: Roots | None = None,
     ) -> Coroutine[Any, Any, McpServer]:
         """What serves one request: see :class:`agtphost.adapters.mcp.instances.Sharing`."""
-        return self.sharing.serving(agent_id, session_id, meta, seconds)
+        return self.sharing.serving(agent_id, session_id, meta, seconds, roots)
 
     def call_tool(
         self,
@@ -348,6 +362,9 @@ class McpServer(UpstreamService):
             self.resources.note_change(method)
             self.events.tell(method, params)
 
+    def _note_roots(self) -> None:
+        self.asks_roots = True
+
     def _judge(self) -> None:
         """What is approved has changed, for callers' own processes too."""
         for each in (self, *self.instances.all()):
@@ -363,7 +380,9 @@ class McpServer(UpstreamService):
         """What a server of the handshake era may ask for."""
         # The process that is only listed says the same as those that are called: tools may depend on it.
         if self._alone or self.settings.isolation != "shared":
-            return ANSWERABLE
+            # Callers' roots change while their process runs.
+            changing = {"listChanged": True} if self.settings.roots is None else {}
+            return {**ANSWERABLE, "roots": changing}
         return NOTHING if self.settings.roots is None else {"roots": {}}
 
     def _asked(self, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None) -> bool:

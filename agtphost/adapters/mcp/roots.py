@@ -1,0 +1,240 @@
+"""
+Roots: the directories of a caller, which an MCP server asks for with ``roots/list``.
+
+A server of the handshake era asks once and remembers the answer, often right after the handshake, when no call is under
+way. So a process that was given roots is one caller's: they are known before it is called, and it is called by nobody
+who has others.
+
+- A caller of the handshake era has a session of its own, and so a process of its own. Where its roots change, the
+  process is told, and asks again.
+- Requests of 2026-07-28 stand for themselves: many clients may share one Session-ID. Each request says its roots, and
+  the process is the one of the agent, the session and these roots.
+
+The caller says them in ``inputResponses``, under :data:`ROOTS`; one that does not is asked, before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+from agtphost.adapters.mcp.versions import HANDSHAKE, META
+from agtphost.errors import Refusal
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.mcp_members import ROOTS
+from agtphost.vocabulary.reasons import Reason
+
+REQUEST: Mapping[str, Any] = {ROOTS: {"method": "roots/list", "params": {}}}
+
+MOST_ROOTS = 64
+LONGEST_URI = 4_096
+"""Characters of a root's URI, and of its name."""
+
+PATIENCE = 5.0
+"""Seconds that a server waits for the roots of a caller that is not known yet; then it is told that there are none."""
+
+ASKED_AGAIN = 1.0
+"""Seconds in which a server asks again that was told of a change."""
+
+SETTLING = 0.1
+"""Seconds that a server has to look at directories after it was told of them, before it is called."""
+
+MOST_HELD = 16
+"""Requests for roots that wait for an answer, of one process."""
+
+Roots = tuple[Mapping[str, str], ...]
+
+
+class RootsNeeded(Exception):
+    """A request cannot be sent before its caller has said its roots."""
+
+
+def configured_roots(uris: Sequence[str]) -> dict[str, Any]:
+    """Return the answer to ``roots/list`` of a server whose roots the operator named."""
+    return {"roots": [{"uri": uri, "name": uri.rstrip("/").rpartition("/")[2]} for uri in uris]}
+
+
+def declares_roots(meta: Mapping[str, Any]) -> bool:
+    """Return whether a caller says in ``_meta`` that it can be asked for roots."""
+    declared = meta.get(META + "clientCapabilities")
+    return type(declared) is dict and "roots" in declared
+
+
+def keeps_session(meta: Mapping[str, Any]) -> bool:
+    """Return whether a caller says in ``_meta`` that it speaks a revision with handshakes, and so with sessions."""
+    return meta.get(META + "protocolVersion") in HANDSHAKE
+
+
+def roots_of(responses: Mapping[str, Any]) -> Roots | None:
+    """
+    Return the roots that a caller says.
+
+    :param responses: its ``inputResponses``.
+    :return: None where it does not say; no roots where it answered with an error.
+    :raises Refusal: 422 for an answer that is no ListRootsResult within the limits.
+    """
+    if ROOTS not in responses:
+        return None
+    answer = responses[ROOTS]
+    if type(answer) is dict and type(answer.get("error")) is dict:
+        return ()
+    listed = answer.get("roots") if type(answer) is dict else None
+    if type(listed) is not list or len(listed) > MOST_ROOTS:
+        raise _malformed(f"is a ListRootsResult with {MOST_ROOTS} roots at most")
+    return tuple(_root(each) for each in listed)
+
+
+def _root(given: object) -> Mapping[str, str]:
+    uri = given.get("uri") if isinstance(given, dict) else None
+    name = given.get("name") if isinstance(given, dict) else None
+    if type(uri) is not str or not 0 < len(uri) <= LONGEST_URI:
+        raise _malformed(f"holds a root whose uri is no URI of {LONGEST_URI} characters at most")
+    if name is not None and (type(name) is not str or len(name) > LONGEST_URI):
+        raise _malformed(f"holds a root whose name is no text of {LONGEST_URI} characters at most")
+    return {"uri": uri} if name is None else {"uri": uri, "name": name}
+
+
+def _malformed(why: str) -> Refusal:
+    return Refusal(
+        Reason.INVALID_PAYLOAD,
+        f"inputResponses[{ROOTS!r}] {why}.",
+        remedy='Answer the request as roots/list is answered: {"roots": [{"uri": "file:///home/me/project"}]}.',
+    )
+
+
+def digest_of(roots: Roots) -> str:
+    """Return what roots are told apart by in the key of a process."""
+    return sha256(jsontext.encode([dict(root) for root in roots])).hexdigest()
+
+
+class ServerRoots:
+    """
+    What one process is told when it asks for roots.
+
+    :param configured: the operator's; they are the answer for every caller. None: the caller's are.
+    :param alone: whether the process works for one caller. One that is shared is told that there are none.
+    :param noticed: called when the process asks for roots outside of any call.
+    """
+
+    def __init__(
+        self, clock: IReactorTime, configured: Sequence[str] | None, *, alone: bool, noticed: Callable[[], None]
+    ) -> None:
+        self._clock = clock
+        self._configured = configured
+        self._alone = alone
+        self._noticed = noticed
+        self.known: Roots | None = None
+        """Those of the caller; None: it has not said."""
+
+        self._held: list[tuple[JsonRpcPeer, int | str]] = []
+        self._timers: set[IDelayedCall] = set()
+        self._peer: JsonRpcPeer | None = None
+        self._answered = 0.0
+        self._waited = False
+        self._asked_again: Deferred[None] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the process waits for roots that its caller has not said."""
+        return bool(self._held)
+
+    def answer(self, peer: JsonRpcPeer, call_id: int | str) -> bool:
+        """Answer a request for roots where the answer is known; return whether it is."""
+        if self._configured is not None:
+            peer.respond(call_id, {"result": configured_roots(self._configured)})
+        elif not self._alone:
+            self._noticed()
+            peer.respond(call_id, {"result": {"roots": []}})
+        elif self.known is not None:
+            self._noticed()
+            self._respond(peer, call_id, self.known)
+        else:
+            return False
+        return True
+
+    def hold(self, peer: JsonRpcPeer, call_id: int | str) -> bool:
+        """Keep a request that belongs to no call until the caller is known; return whether it is kept."""
+        self._noticed()
+        if len(self._held) >= MOST_HELD:
+            return False
+        self._held.append((peer, call_id))
+        timer = self._clock.callLater(PATIENCE, lambda: self._give_up(peer, call_id, timer))
+        self._timers.add(timer)
+        return True
+
+    def take(self, roots: Roots) -> None:
+        """Take the roots of the caller: waiting requests are answered, and a process that had others is told."""
+        if roots == self.known:
+            return
+        self.known = roots
+        held, self._held = self._held, []
+        for peer, call_id in held:
+            self._respond(peer, call_id, roots)
+        if not held and self._peer is not None:
+            self._asked_again = self._asked_again or Deferred()
+            self._peer.notify("notifications/roots/list_changed")
+
+    async def settle(self, *, asks: bool) -> None:
+        """
+        Wait until the process has looked at the roots that it is to be called with.
+
+        :param asks: whether the server asks for roots when it starts, so that it is waited for.
+        """
+        if self.known is None:
+            return
+        if asks and self._peer is None and not self._waited:
+            self._waited = True
+            self._asked_again = self._asked_again or Deferred()
+        if self._asked_again is not None:
+            await self._within(self._asked_again, ASKED_AGAIN)
+            self._fire()
+        left = self._answered + SETTLING - self._clock.seconds()
+        if self._peer is not None and left > 0:
+            await self._within(Deferred(), left)
+
+    def forget_link(self) -> None:
+        """The process has ended: nothing that it was told holds for the next one."""
+        self._held, self._peer, self._answered, self._waited = [], None, 0.0, False
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._fire()
+
+    def _respond(self, peer: JsonRpcPeer, call_id: int | str, roots: Roots) -> None:
+        peer.respond(call_id, {"result": {"roots": [dict(root) for root in roots]}})
+        self._peer, self._answered = peer, self._clock.seconds()
+        self._fire()
+
+    def _fire(self) -> None:
+        waiting, self._asked_again = self._asked_again, None
+        if waiting is not None and not waiting.called:
+            waiting.callback(None)
+
+    def _give_up(self, peer: JsonRpcPeer, call_id: int | str, timer: IDelayedCall) -> None:
+        self._timers.discard(timer)
+        if (peer, call_id) in self._held:
+            self._held.remove((peer, call_id))
+            self._respond(peer, call_id, ())
+
+    async def _within(self, waited: Deferred[None], seconds: float) -> None:
+        """Wait for something that others may wait for too, for so long at most."""
+        mine: Deferred[None] = Deferred()
+        late = self._clock.callLater(seconds, mine.callback, None)
+
+        def over(result: None) -> None:
+            if late.active():
+                late.cancel()
+            if not mine.called:
+                mine.callback(None)
+
+        waited.addCallback(over)
+        try:
+            await mine
+        finally:
+            if late.active():
+                late.cancel()
