@@ -75,6 +75,11 @@ class ObservedRecord(NamedTuple):
         return str(self.members.get("reason", ""))
 
     @property
+    def person(self) -> str:
+        """The person that an identity provider's token named, whom the caller acts for; empty where none did."""
+        return str(self.members.get("acting_principal_id", ""))
+
+    @property
     def caller_id(self) -> str:
         """Agent-ID of the caller; empty where there was none."""
         return str(self.members.get("caller_id", ""))

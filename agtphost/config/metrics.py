@@ -17,3 +17,9 @@ class MetricsSection(HttpSection):
 
     agents: bool = False
     """Whether calls are also counted by the label of their caller: of 200 callers, the others together."""
+
+    people: bool = False
+    """
+    Whether calls are also counted by the person whom an identity provider's token names: of 200 people, the others
+    together. These are personal data, and whoever reaches ``/metrics`` reads them.
+    """

@@ -31,8 +31,8 @@ class Issuer(Section):
     expected_audience: Items[Line] = ()
     """One of these has to be in ``aud``; without any, tokens for other services are accepted too."""
 
-    allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("EdDSA",)
-    """Algorithms that its tokens may be signed with."""
+    allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("RS256", "ES256", "PS256", "EdDSA")
+    """Algorithms that its tokens may be signed with. Providers sign with RS256 unless they were told otherwise."""
 
     principal_id_claim: Line = "sub"
     """The claim that becomes ``acting_principal_id``."""
@@ -99,7 +99,7 @@ def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[Fault]:
             sources = tuple((*location, name) for name in ("jwks", "jwks_uri", "discovery_url"))
             yield Fault(location=location, message=f"needs exactly one of {_SOURCES}", concerns=sources)
         if not issuer.allowed_algs:
-            yield Fault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["EdDSA"]')
+            yield Fault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["RS256"]')
         if not issuer.expected_audience and not development:
             yield Fault(
                 location=(*location, "expected_audience"),

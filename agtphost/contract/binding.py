@@ -89,6 +89,9 @@ class Binding:
     approval: bool = False
     """Whether a person approves each call (``[approvals]``)."""
 
+    why_approved: str = ""
+    """Why that is so, as a sentence, where the operator did not say it of this one; empty where it did."""
+
     definition: str = ""
     """SHA-256, hex, of all that it leads to, where lists do not show that."""
 

@@ -74,6 +74,12 @@ class AwaitsApproval(Refusal):
         return AwaitsApproval({**self.shown, "until": self.until}, self.explanation)
 
 
+def _waits(exchange: Exchange) -> str:
+    """Say that a call is held, and why, where the operator did not say so of what it calls."""
+    why = "" if exchange.binding is None else exchange.binding.why_approved
+    return f"The call waits for a person to approve it. {why}".rstrip()
+
+
 def patience(exchange: Exchange) -> float:
     """
     Seconds for which a caller waits for a person: none unless it asked for a stream.
@@ -165,7 +171,7 @@ class Approvals:
         value, now = item.value, self.now()
         state = self.state(item)
         if state == "pending":
-            raise AwaitsApproval(value, "The call waits for a person to approve it.")
+            raise AwaitsApproval(value, _waits(exchange))
         if state == "rejected" and value["until"] > now:
             raise Refusal(
                 Reason.APPROVAL_REJECTED,
@@ -248,7 +254,7 @@ class Approvals:
             expected=0,
             linked="proposed_audit_id",
         )
-        said = "The call waits for a person to approve it."
+        said = _waits(exchange)
         if doubt:
             said = f"The call was approved as {doubt} and cut off: whether it took effect is in doubt. {said}"
         return AwaitsApproval(value, said, (change,))

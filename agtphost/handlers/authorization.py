@@ -58,6 +58,7 @@ class Authorization:
     :param floor: how surely an agent must be known to look after its own matters.
     :param viewers: key fingerprints of those who look and do nothing: ``[admin] viewers``.
     :param addresses: people and groups of ``[notify]``.
+    :param approvers: key fingerprints of those who approve calls as operators do, where no operator is listed.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class Authorization:
         floor: Assurance = Assurance.CERTIFICATE,
         viewers: Collection[str] = (),
         addresses: Addresses | None = None,
+        approvers: Collection[str] = (),
     ) -> None:
         self._operators = frozenset(operators)
         self._viewers = frozenset(viewers)
+        self._approvers = frozenset() if operators else frozenset(approvers)
         self._directory = directory
         self._floor = floor
         self.addresses = addresses or Addresses()
@@ -178,7 +181,7 @@ class Authorization:
 
         :param by: ``[approvals] by``: ``operators``, and scopes of agents in their place.
         """
-        if OPERATORS in by and self.operates(context):
+        if OPERATORS in by and (self.operates(context) or person_of(context.peer) in self._approvers):
             return True
         return any(holds(context, scope) for scope in by if scope != OPERATORS)
 

@@ -47,6 +47,7 @@ def of_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
                     "kind": "agtp",
                     "caller": record.caller,
                     "caller_id": record.caller_id,
+                    "person": record.person[:LONGEST_PATH],
                     "method": record.method[:LONGEST_PATH],
                     "path": record.path[:LONGEST_PATH],
                     "tool": record.tool[:LONGEST_PATH],

@@ -104,16 +104,17 @@ def authorization_of(loaded: Loaded, floor: Assurance) -> Authorization:
     """Make what tells operators, registrars, people and agents of one configuration apart."""
     config = loaded.config
     addresses = Addresses(people=config.notify.people, groups=config.notify.groups)
-    return Authorization(config.audit.operators, loaded.directory, floor, _viewers(loaded), addresses)
+    registrars = _registrars(loaded) if config.host.development else ()
+    viewers = (*config.admin.viewers, *registrars)
+    return Authorization(config.audit.operators, loaded.directory, floor, viewers, addresses, registrars)
 
 
-def _viewers(loaded: Loaded) -> tuple[str, ...]:
+def _registrars(loaded: Loaded) -> tuple[str, ...]:
     """
-    Whose keys look at what operators see, and do nothing.
+    Return the keys that agents known here were issued with.
 
-    A development host has no operators until somebody lists them, and its commands tell how it is nevertheless: the
-    key that its agents were issued with lies beside it.
+    A development host has no operators until somebody lists them: until then whoever has such a key looks at what
+    operators see, and approves calls, as it reloads the host and grants what its agents may call.
     """
-    config = loaded.config
-    issuers = (agent.issuer_fingerprint for agent in loaded.directory.known()) if config.host.development else ()
-    return (*config.admin.viewers, *(each for each in dict.fromkeys(issuers) if each))
+    issuers = (agent.issuer_fingerprint for agent in loaded.directory.known())
+    return tuple(each for each in dict.fromkeys(issuers) if each)

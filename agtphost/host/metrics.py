@@ -20,6 +20,8 @@ def metrics(on: Foundation, look: Look) -> Served | None:
     given = on.config.metrics
     if given is None or given.listen is None:
         return None
-    counts = CallCounts({*on.loaded.catalog.methods, *on.loaded.policy.custom}, agents=given.agents)
+    counts = CallCounts(
+        {*on.loaded.catalog.methods, *on.loaded.policy.custom}, agents=given.agents, people=given.people
+    )
     on.evidence.ledger.watch(counts.saw)
     return Served(name=METRICS, what="what the host tells in numbers", resource=Watched(Exposition(counts, look), look))

@@ -200,6 +200,8 @@ def _approvers(loaded: Loaded) -> Iterator[str]:
         or any(server.approval for server in config.mcp.server)
         or any(tool.approval for server in config.mcp.server for tool in server.tools.values())
     )
+    if config.host.development:
+        return  # There the registrar approves, until operators are listed.
     if (needed or declared) and set(config.approvals.by) == {OPERATORS} and not config.audit.operators:
         yield (
             "[approvals] by: operators approve calls, and [audit] operators lists none, so that those calls wait in "

@@ -30,6 +30,12 @@ METHODS = 64
 AGENTS = 200
 """Callers that are told apart, where that is asked for."""
 
+PEOPLE = 200
+"""People that are told apart, where that is asked for."""
+
+LONGEST_PERSON = 64
+"""Characters of a person's name in a label; an identity provider chooses them."""
+
 CALLED = 500
 """Things that are called, and of each whether it was answered or refused, that are told apart."""
 
@@ -87,14 +93,19 @@ class CallCounts:
 
     :param methods: those of the catalog, and the host's own.
     :param agents: whether callers are told apart, too.
+    :param people: whether the people whom callers act for are told apart, too.
     """
 
-    def __init__(self, methods: Collection[str], *, agents: bool = False) -> None:
+    def __init__(self, methods: Collection[str], *, agents: bool = False, people: bool = False) -> None:
         self._methods = frozenset(methods)
         self._series: dict[tuple[str, int, str], _Series] = {}
         self._agents = agents
         self.callers: dict[str, int] = {}
         """Calls by the caller's label."""
+
+        self._people = people
+        self.people: dict[str, int] = {}
+        """Calls by the person whom the caller acts for."""
 
         self.called: dict[tuple[str, str], int] = {}
         """Calls by what was called, as lists name it, and ``answered`` or ``refused``."""
@@ -147,6 +158,8 @@ class CallCounts:
                 self._count_missing(record)
             if self._agents:
                 self._count_caller(record)
+            if self._people:
+                count_few(self.people, record.person[:LONGEST_PERSON] or NOBODY, PEOPLE)
 
     def _count_missing(self, record: ObservedRecord) -> None:
         """Scopes that an operator's entry asks for: those of contracts and of claims are the callers' own words."""
@@ -179,10 +192,14 @@ class CallCounts:
         return self.latencies.setdefault(method, Histogram(LATENCY))
 
     def _count_caller(self, record: ObservedRecord) -> None:
-        label = record.caller or NOBODY
-        if label not in self.callers and len(self.callers) >= AGENTS:
-            label = OTHER
-        self.callers[label] = self.callers.get(label, 0) + 1
+        count_few(self.callers, record.caller or NOBODY, AGENTS)
+
+
+def count_few(counts: dict[str, int], label: str, most: int) -> None:
+    """Count a label; with the others together where as many as may be told apart are there."""
+    if label not in counts and len(counts) >= most:
+        label = OTHER
+    counts[label] = counts.get(label, 0) + 1
 
 
 def keep_few(counts: dict[Any, int], key: Any, other: Any, most: int) -> None:

@@ -56,6 +56,9 @@ class HostCollector:
         if counts.callers:
             callers = ((label, count) for label, count in counts.callers.items())
             yield _counter("agtphost_agent_calls", "The same by the label of the caller.", ("agent",), callers)
+        if counts.people:
+            text = "The same by the person whom the caller acts for, as an identity provider names it."
+            yield _counter("agtphost_person_calls", text, ("person",), counts.people.items())
         yield _gauge("agtphost_calls_in_flight", "Requests over AGTP that are not answered yet.", seen.serving)
         yield _gauge("agtphost_calls_waiting", "Calls whose handler waits for something.", seen.waiting)
         yield _gauge("agtphost_connections", "Open connections at the AGTP port.", seen.connections)

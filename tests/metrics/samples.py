@@ -27,6 +27,7 @@ def record(
     label: str = "",
     scopes: Sequence[str] = (),
     durable: bool = True,
+    person: str = "",
 ) -> ObservedRecord:
     """One answer."""
     members: dict[str, Any] = {
@@ -34,6 +35,7 @@ def record(
         "status": status,
         "path": "/x",
         **({"reason": reason} if reason else {}),
+        **({"acting_principal_id": person} if person else {}),
         **({"extra": {"scopes": list(scopes)}} if scopes else {}),
     }
     return ObservedRecord(

@@ -7,7 +7,7 @@ import time
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics import parser as openmetrics
 
-from agtphost.metrics.counting import CallCounts
+from agtphost.metrics.counting import LONGEST_PERSON, PEOPLE, CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.vitals import Obstacle, obstacles
 from agtphost.vocabulary.reasons import Reason
@@ -50,6 +50,23 @@ def test_a_scrape_has_calls_and_vitals() -> None:
     states = {state: found["agtphost_upstream_state", (*files, ("state", state))] for state in ("up", "idle", "failed")}
     assert states == {"up": 1, "idle": 0, "failed": 0}
     assert found["process_resident_memory_bytes", ()] > 1_000_000
+
+
+def test_people_are_told_apart_where_the_operator_wants_it_and_only_so_many() -> None:
+    """A person of an identity provider is in no metric by default; of many, and of long names, little is kept."""
+    calls = [record(person=f"person-{number}" + "x" * 300) for number in range(PEOPLE + 5)]
+    counts = CallCounts(METHODS, people=True)
+    counts.saw(group(record(), *calls))
+    found = {
+        dict(labels)["person"]: value
+        for (name, labels), value in scraped(counts, vitals()).items()
+        if name == "agtphost_person_calls_total"
+    }
+    assert len(found) == PEOPLE + 1 and found["none"] == 1 and found["other"] == 6
+    assert max(map(len, found)) == LONGEST_PERSON
+    without = CallCounts(METHODS)
+    without.saw(group(*calls))
+    assert not any("person" in str(each) for each in scraped(without, vitals()))
 
 
 def test_what_there_is_none_of_is_not_told() -> None:

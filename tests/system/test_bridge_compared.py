@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+import tempfile
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,13 +25,18 @@ from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 
 from tests import pypi
-from tests.npm import program
+from tests.npm import document, node, program
 from tests.programmes import length
 from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
+
+PROJECT = str(Path(tempfile.mkdtemp(prefix="agtphost-project-")).resolve())
+"""What the client has open: the one root that it says."""
+
+Path(PROJECT, "note.txt").write_text("a note of this project")
 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "echo": {"message": "as it is"},
@@ -44,6 +51,23 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "trigger-sampling-request-async": {"prompt": "What is it?"},
     "trigger-url-elicitation": {"url": "https://example.com/", "message": "Look."},
     "gzip-file-as-resource": {"name": "a.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resource"},
+    "list_directory": {"path": PROJECT},
+    "list_directory_with_sizes": {"path": PROJECT},
+    "directory_tree": {"path": PROJECT},
+    "read_text_file": {"path": f"{PROJECT}/note.txt"},
+    "read_multiple_files": {"paths": [f"{PROJECT}/note.txt", "/etc/hostname"]},
+    "read_media_file": {"path": f"{PROJECT}/note.txt"},
+    "search_files": {"path": PROJECT, "pattern": "note*"},
+    "write_file": {"path": f"{PROJECT}/written.txt", "content": "twice the same"},
+    "create_directory": {"path": f"{PROJECT}/made"},
+    "sequentialthinking": {"thought": "First.", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1},
+    "open_nodes": {"names": ["nobody"]},
+    "search_nodes": {"query": "nothing"},
+    "calculate": {"expression": "2 * (3 + 4)"},
+    "read_query": {"query": "SELECT 1 AS one"},
+    "git_status": {"repo_path": PROJECT},
+    "git_log": {"repo_path": PROJECT},
+    "fetch": {"url": "http://127.0.0.1:1/"},
     "get_current_time": {"timezone": "Etc/UTC"},
     "convert_time": {"source_timezone": "Etc/UTC", "time": "12:30", "target_timezone": "Asia/Kolkata"},
 }
@@ -90,7 +114,7 @@ class Witness:
 
     async def rooted(self, _: ClientRequestContext) -> types.ListRootsResult:
         # Not noted: server-everything asks by its own clock, whatever is called then. One of its tools tells them.
-        return types.ListRootsResult(roots=[types.Root(uri="file:///srv/data")])  # type: ignore[arg-type]
+        return types.ListRootsResult(roots=[types.Root(uri=Path(PROJECT).as_uri())])  # type: ignore[arg-type]
 
     def options(self) -> dict[str, Any]:
         """For the official client."""
@@ -212,14 +236,44 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
     return told
 
 
-TIME: Mapping[str, Collection[str]] = {"time": ("prompts", "resources")}
-"""What a server has that says it without being asked: in the later revision a client may not ask."""
+OFFERED: Mapping[str, Collection[str]] = {"time": ("prompts", "resources"), "git": (), "fetch": ("prompts",)}
+"""What servers of the later revision have that say it without being asked: there a client may not ask."""
+
+NPM = ("filesystem", "memory", "sequential-thinking")
+"""Packages of ``@modelcontextprotocol/server-`` besides ``everything``."""
+
+PYPI = {
+    "time": ("mcp-server-time", "2026.10.19"),
+    "git": ("mcp-server-git", "2026.10.19"),
+    "fetch": ("mcp-server-fetch", "2026.10.24"),
+    "calculator": ("mcp-server-calculator", "0.2.1"),
+    "sqlite": ("mcp-server-sqlite", "2025.4.25"),
+}
+"""Package and version by name."""
+
+NAMES = length(("everything", "time"), ("everything", *NPM, "hello", *PYPI))
+"""Two in the suite, all ten with ``--programmes``."""
+
+WORDS: Mapping[str, Sequence[str]] = {"sqlite": ("--db-path", f"{PROJECT}/data.db")}
+"""What a server is started with besides."""
 
 
+def command_of(name: str) -> list[str]:
+    """What starts a server."""
+    if name in PYPI:
+        package, version = PYPI[name]
+        return [str(pypi.program(package, version, package)), *WORDS.get(name, ())]
+    if name == "hello":
+        return [str(node()), str(document("mcp-hello-world", "build/stdio.js", "1.1.2"))]
+    if name == "everything":
+        return [program("mcp-server-everything")]
+    return [str(node()), str(document(f"@modelcontextprotocol/server-{name}", "dist/index.js", "2026.8.31"))]
+
+
+@cache
 def commands() -> dict[str, list[str]]:
     """The servers, by the names that they have at the host."""
-    time = pypi.program("mcp-server-time", "2026.10.19", "mcp-server-time")
-    return {"everything": [program("mcp-server-everything")], "time": [str(time)]}
+    return {name: command_of(name) for name in NAMES}
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +290,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 def directly(name: str, mode: str) -> Mapping[str, Any]:
     """What a client hears of the server itself, over stdio."""
     command, *rest = commands()[name]
-    return anyio.run(everything, StdioServerParameters(command=command, args=rest), mode, TIME.get(name))
+    return anyio.run(everything, StdioServerParameters(command=command, args=rest), mode, OFFERED.get(name))
 
 
 def differences(direct: Mapping[str, Any], behind: Mapping[str, Any], mode: str) -> dict[str, Any]:
@@ -246,7 +300,7 @@ def differences(direct: Mapping[str, Any], behind: Mapping[str, Any], mode: str)
     return {name: (direct.get(name), behind.get(name)) for name in names if direct.get(name) != behind.get(name)}
 
 
-NAMES, MODES, TRANSPORTS = ("everything", "time"), ("legacy", "2026-07-28"), ("stdio", "http")
+MODES, TRANSPORTS = ("legacy", "2026-07-28"), ("stdio", "http")
 PAIRS = [(name, mode, TRANSPORTS[(at + late) % 2]) for at, name in enumerate(NAMES) for late, mode in enumerate(MODES)]
 """Shortened: each server in both eras, in each over one transport, and over both."""
 
@@ -257,14 +311,14 @@ def test_a_client_hears_behind_host_and_bridge_what_it_hears_directly(
     host: Host, name: str, mode: str, transport: str
 ) -> None:
     """Every tool with its progress and questions, every prompt, resource, template, completion, level, and errors."""
-    # The one from npm speaks no later revision than 2025-11-25.
-    direct = directly(name, mode if name == "time" else "legacy")
+    # Those that say here what they have speak the later revision, and the others none after 2025-11-25.
+    direct = directly(name, mode if name in OFFERED else "legacy")
     if transport == "stdio":
         behind = anyio.run(everything, stdio(host, "--server", name), mode, direct["offered"])
     else:
         with http_bridge(host, "--server", name) as bridge:
             behind = anyio.run(everything, bridge.url, mode, direct["offered"])
-    assert len(direct) > (40 if name == "everything" else 5)
+    assert len(direct) > (40 if name == "everything" else 4)
     assert differences(direct, behind, mode) == {}
 
 

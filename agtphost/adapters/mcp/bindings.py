@@ -254,6 +254,7 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
         description=str(tool.definition.get("description") or ""),
         input_schema=tool.schema,
         approval=approval,
+        why_approved=_why_approved(settings, override, tool) if approval else "",
         unknown=None,
         details={
             "semantic": semantic,
@@ -300,6 +301,20 @@ def needs_approval(settings: MCPServerSection, override: ToolOverride | None, im
     if settings.approval == "required" or (override is not None and override.approval is not None):
         return True
     return settings.approval == "irreversible" and impact == "irreversible"
+
+
+def _why_approved(settings: MCPServerSection, override: ToolOverride | None, tool: Tool) -> str:
+    """Say why a tool counts as irreversible that nobody calls so, and which line changes that; else empty."""
+    annotations = tool.definition.get("annotations")
+    hints: Mapping[str, Any] = annotations if isinstance(annotations, dict) else {}
+    if settings.approval == "required" or (override is not None and (override.approval or override.impact)):
+        return ""
+    if "destructiveHint" in hints:
+        return ""
+    return (
+        f"The MCP server {settings.name} does not say what this tool changes, and so it counts as irreversible: "
+        f'write impact = "reversible" or "informational" in [mcp.server.tools.{tool.name}] where it is less.'
+    )
 
 
 _CAPABILITY = {"informational": "retrieval", "reversible": "modification", "irreversible": "transaction"}

@@ -1,0 +1,24 @@
+"""What an access line of a call tells: who called, and for which person, as the record says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agtphost.host.access_log import of_calls
+from tests.metrics.samples import group, record
+
+
+def lines_of(person: str) -> Mapping[str, object]:
+    """The members of the line of one call."""
+    written: list[Mapping[str, object]] = []
+    steps = of_calls(written.append)(group(record(caller="desk", person=person)))
+    assert steps is None or list(steps) == []
+    (line,) = written
+    return line
+
+
+def test_the_line_names_the_person_whom_an_identity_provider_named() -> None:
+    """As bounded as everything that others choose; empty where no provider named one."""
+    assert lines_of("ada@example.test")["person"] == "ada@example.test"
+    assert lines_of("")["person"] == ""
+    assert len(str(lines_of("x" * 5000)["person"])) == 256
