@@ -31,7 +31,7 @@ from tests.rows import each_row
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 
-pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(length(400, 3600))]
 
 PROJECT = str(Path(tempfile.mkdtemp(prefix="agtphost-project-")).resolve())
 """What the client has open: the one root that it says."""

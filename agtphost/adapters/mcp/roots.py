@@ -118,15 +118,22 @@ class ServerRoots:
 
     :param configured: the operator's; they are the answer for every caller. None: the caller's are.
     :param alone: whether the process works for one caller. One that is shared is told that there are none.
+    :param offered: whether the process was told that it may ask.
     :param noticed: called when the process asks for roots outside of any call.
     """
 
     def __init__(
-        self, clock: IReactorTime, configured: Sequence[str] | None, *, alone: bool, noticed: Callable[[], None]
+        self,
+        clock: IReactorTime,
+        configured: Sequence[str] | None,
+        *,
+        alone: bool,
+        offered: bool,
+        noticed: Callable[[], None],
     ) -> None:
         self._clock = clock
         self._configured = configured
-        self._alone = alone
+        self._alone, self._offered = alone, offered
         self._noticed = noticed
         self.known: Roots | None = None
         """Those of the caller; None: it has not said."""
@@ -147,6 +154,8 @@ class ServerRoots:
         """Answer a request for roots where the answer is known; return whether it is."""
         if self._configured is not None:
             peer.respond(call_id, {"result": configured_roots(self._configured)})
+        elif not self._offered:
+            return False
         elif not self._alone:
             self._noticed()
             peer.respond(call_id, {"result": {"roots": []}})
@@ -159,9 +168,9 @@ class ServerRoots:
 
     def hold(self, peer: JsonRpcPeer, call_id: int | str) -> bool:
         """Keep a request that belongs to no call until the caller is known; return whether it is kept."""
-        self._noticed()
-        if len(self._held) >= MOST_HELD:
+        if not self._alone or len(self._held) >= MOST_HELD:
             return False
+        self._noticed()
         self._held.append((peer, call_id))
         timer = self._clock.callLater(PATIENCE, lambda: self._give_up(peer, call_id, timer))
         self._timers.add(timer)

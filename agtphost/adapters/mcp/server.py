@@ -112,7 +112,9 @@ class McpServer(UpstreamService):
         self.asks_roots = False
         """Whether the server asks for roots outside of any call, in whichever process."""
 
-        self.roots = ServerRoots(reactor, settings.roots, alone=alone, noticed=noticed or self._note_roots)
+        offered = alone or settings.isolation != "shared"
+        noticed = noticed or self._note_roots
+        self.roots = ServerRoots(reactor, settings.roots, alone=alone, offered=offered, noticed=noticed)
         self._attendance = Attendance(reactor, alone, self.roots)
         self._at_work = 0
 

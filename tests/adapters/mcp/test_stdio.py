@@ -246,12 +246,16 @@ async def test_an_answer_that_is_no_result_fails_its_call_now(fault: str) -> Non
 @pytest_twisted.ensureDeferred
 async def test_requests_of_a_server_are_answered() -> None:
     """
-    T-MC-10: ping is answered, sampling, roots and elicitation are refused: no such capability is offered.
+    T-MC-10: ping is answered. A process that callers share has nobody to ask, and is told that there are no roots.
     """
     async with hosted(hostile("requests")) as server:
-        ping, *others = (await call(server))["seen"]
+        ping, sampling, roots, elicitation = (await call(server))["seen"]
         assert ping == {"jsonrpc": "2.0", "id": "s0", "result": {}}
-        assert [answer["error"]["code"] for answer in others] == [-32601] * 3
+        assert [answer["error"]["code"] for answer in (sampling, elicitation)] == [-32601] * 2
+        assert roots["result"] == {"roots": []}
+    async with hosted(hostile("requests"), isolation="shared") as server:
+        _, *others = (await call(server))["seen"]
+        assert [answer["error"]["code"] for answer in others] == [-32601] * 3, "no such capability is offered"
 
 
 @pytest_twisted.ensureDeferred
