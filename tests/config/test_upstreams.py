@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
-from agtphost.identity.peer import Assurance
 from tests.rows import each_row
 
 
@@ -23,7 +22,7 @@ from tests.rows import each_row
     ],
 )
 def test_good_sections(members: dict[str, Any]) -> None:
-    """What is documented can be said; a tool is certificate-only unless the operator says otherwise."""
+    """What is documented can be said; how surely callers must be known is the default of the host."""
     section = MCPServerSection(name="a-1", **members)
     assert section.min_assurance is None
 

@@ -37,6 +37,8 @@ PROJECT = str(Path(tempfile.mkdtemp(prefix="agtphost-project-")).resolve())
 """What the client has open: the one root that it says."""
 
 Path(PROJECT, "note.txt").write_text("a note of this project")
+Path(PROJECT, "written.txt").write_text("twice the same")
+Path(PROJECT, "made").mkdir()
 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "echo": {"message": "as it is"},
@@ -90,6 +92,16 @@ OF_THE_MOMENT = re.compile(
 
 AS_TASKS = {"simulate-research-query"}
 """Tools that this client, which makes no tasks, can call behind the host alone: that is tested elsewhere."""
+
+ALLOWED = "list_allowed_directories"
+"""The tool that tells which roots its server has looked at."""
+
+OF_A_SESSION = "demo://resource/session/"
+"""
+Resources that a tool made in the client's own process.
+
+A request of the later revision that lists cannot say its client's roots, and so shows what no client has of its own.
+"""
 
 OF_THE_PROCESS = {"get-env"}
 """Tools that tell of the process, which the host gives another environment."""
@@ -177,6 +189,11 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
         told["offered"] = sorted(offered)
         tools = await pages(mcp.list_tools, "tools")
         told["tools"] = {each.name: plain(each) for each in tools}
+        if ALLOWED in told["tools"]:
+            # What is called before the server has looked at the roots is refused; a client cannot see when it has.
+            for _ in range(200):
+                if PROJECT in str(await mcp.call_tool(ALLOWED, {})):
+                    break
         for name in sorted(each.name for each in tools):
             steps: list[Any] = []
 
@@ -186,6 +203,8 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
             witness.asked.clear()
             arguments = dict(ARGUMENTS.get(name, {}))
             said = await outcome(lambda name=name, given=arguments: mcp.call_tool(name, given, progress_callback=step))  # type: ignore[misc]
+            if name not in ARGUMENTS and said.get("isError"):
+                said = "refused"  # It takes something, and host and server say in their own words that it was missing.
             told[f"call {name}"] = "told" if name in OF_THE_PROCESS | AS_TASKS else [said, steps, list(witness.asked)]
             wrong = {**WRONGLY, **OTHERWISE.get(name, {})}
             said = await outcome(lambda name=name, wrong=wrong: mcp.call_tool(name, wrong))  # type: ignore[misc]
@@ -236,7 +255,7 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
     return told
 
 
-OFFERED: Mapping[str, Collection[str]] = {"time": ("prompts", "resources"), "git": (), "fetch": ("prompts",)}
+OFFERED: Mapping[str, Collection[str]] = {"time": ("prompts", "resources"), "git": (), "web": ("prompts",)}
 """What servers of the later revision have that say it without being asked: there a client may not ask."""
 
 NPM = ("filesystem", "memory", "sequential-thinking")
@@ -245,7 +264,7 @@ NPM = ("filesystem", "memory", "sequential-thinking")
 PYPI = {
     "time": ("mcp-server-time", "2026.10.19"),
     "git": ("mcp-server-git", "2026.10.19"),
-    "fetch": ("mcp-server-fetch", "2026.10.24"),
+    "web": ("mcp-server-fetch", "2026.10.24"),
     "calculator": ("mcp-server-calculator", "0.2.1"),
     "sqlite": ("mcp-server-sqlite", "2025.4.25"),
 }
@@ -254,7 +273,9 @@ PYPI = {
 NAMES = length(("everything", "time"), ("everything", *NPM, "hello", *PYPI))
 """Two in the suite, all ten with ``--programmes``."""
 
-WORDS: Mapping[str, Sequence[str]] = {"sqlite": ("--db-path", f"{PROJECT}/data.db")}
+WORDS: Mapping[str, Sequence[str]] = {
+    "sqlite": ("--db-path", str(Path(tempfile.mkdtemp(prefix="agtphost-data-"), "data.db")))
+}
 """What a server is started with besides."""
 
 
@@ -293,9 +314,23 @@ def directly(name: str, mode: str) -> Mapping[str, Any]:
     return anyio.run(everything, StdioServerParameters(command=command, args=rest), mode, OFFERED.get(name))
 
 
+NOT_THERE = {"error": -32601}
+
+
+def without_session(said: Any) -> Any:
+    """A list without what is of a client's own process."""
+    return {name: item for name, item in said.items() if OF_A_SESSION not in name} if isinstance(said, dict) else said
+
+
 def differences(direct: Mapping[str, Any], behind: Mapping[str, Any], mode: str) -> dict[str, Any]:
     """What is not the same; in the later revision there is nothing to subscribe to, and no level to set."""
-    asked = {name for name in direct if mode == "legacy" or not name.startswith(("subscribe", "unsubscribe", "level"))}
+    watching = ("subscribe", "unsubscribe", "level")
+    if mode != "legacy":
+        direct = {name: without_session(said) for name, said in direct.items() if OF_A_SESSION not in name}
+        behind = {name: without_session(said) for name, said in behind.items()}
+    # The host takes subscriptions of servers that have none: nothing is ever told on them.
+    direct = {name: {} if name.startswith(watching) and said == NOT_THERE else said for name, said in direct.items()}
+    asked = {name for name in direct if mode == "legacy" or not name.startswith(watching)}
     names = sorted(asked | behind.keys())
     return {name: (direct.get(name), behind.get(name)) for name in names if direct.get(name) != behind.get(name)}
 

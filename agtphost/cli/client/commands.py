@@ -101,10 +101,8 @@ def connect(
 
     \b
     Examples:
-      agtp client connect vscode
       agtp client connect claude --server files --dry-run
-      agtp client connect cursor --project . --config work
-      agtp client connect cursor --front --server files
+      agtp client connect cursor --front --server files --open
     """
     if (token and not front) or (opened and not (front and place.server)):
         raise WrongInput("--token is for --front, and --open for --front with --server", "`--help` shows examples.")
@@ -145,8 +143,7 @@ def connect(
     if dry:
         _show(answer, file.difference(text), as_json)
         return
-    running = admit(settings, label)
-    if running and place.server is not None and answer["narrowed"]:
+    if (running := admit(settings, label)) and place.server is not None and answer["narrowed"]:
         agents.narrow(settings, label, place.server)
     backup = file.write(text) if present != entry else None
     former = _retired(present, settings, purpose) if present is not None and present != entry else ""
