@@ -54,6 +54,7 @@ CACHES: Final = (
             ("called", "things that are called", 501),
             ("missing", "scopes that were missing", 501),
             ("callers", "callers, where ``[metrics] agents`` is set,", 200),
+            ("people", "people, where ``[metrics] people`` is set,", 200),
         )
     ),
     _cache("dispatch.gates.limits:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
@@ -283,6 +284,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.a2a.fronted:FrontedTasks._calls",
             "adapters.a2a.fronted:FrontedTasks._withdrawn",
             "adapters.mcp.attendance:Attendance._pending_calls",
+            "adapters.mcp.roots:ServerRoots._timers",
             "adapters.mcp.calls:CallTracker._running",
             "adapters.mcp.notifications:NotificationQueue._queue",
             "upstream.bodies:Answer._unread",
