@@ -11,7 +11,7 @@ import base64
 import json
 import re
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -266,24 +266,22 @@ PYPI = {
     "git": ("mcp-server-git", "2026.10.19"),
     "web": ("mcp-server-fetch", "2026.10.24"),
     "calculator": ("mcp-server-calculator", "0.2.1"),
-    "sqlite": ("mcp-server-sqlite", "2025.4.25"),
 }
 """Package and version by name."""
 
-NAMES = length(("everything", "time"), ("everything", *NPM, "hello", *PYPI))
+NAMES = length(("everything", "time"), ("everything", *NPM, "hello", *PYPI, "sqlite"))
 """Two in the suite, all ten with ``--programmes``."""
-
-WORDS: Mapping[str, Sequence[str]] = {
-    "sqlite": ("--db-path", str(Path(tempfile.mkdtemp(prefix="agtphost-data-"), "data.db")))
-}
-"""What a server is started with besides."""
 
 
 def command_of(name: str) -> list[str]:
     """What starts a server."""
     if name in PYPI:
         package, version = PYPI[name]
-        return [str(pypi.program(package, version, package)), *WORDS.get(name, ())]
+        return [str(pypi.program(package, version, package))]
+    if name == "sqlite":
+        # It is older than the official SDK's second version, and does not say so.
+        programs = pypi.environment("mcp-server-sqlite", "mcp-server-sqlite==2025.4.25", "mcp<2")
+        return [str(programs / "mcp-server-sqlite"), "--db-path", str(Path(tempfile.mkdtemp(), "data.db"))]
     if name == "hello":
         return [str(node()), str(document("mcp-hello-world", "build/stdio.js", "1.1.2"))]
     if name == "everything":
