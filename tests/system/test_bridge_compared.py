@@ -237,7 +237,10 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
                 if mode == "legacy":
                     told[f"subscribe {uri}"] = await outcome(lambda uri=uri: mcp.subscribe_resource(uri))  # type: ignore[misc]
                     told[f"unsubscribe {uri}"] = await outcome(lambda uri=uri: mcp.unsubscribe_resource(uri))  # type: ignore[misc]
-            templates = await pages(mcp.list_resource_templates, "resource_templates")
+            try:
+                templates = await pages(mcp.list_resource_templates, "resource_templates")
+            except MCPError:
+                templates = []  # A server may have resources and not know the method; the host lists none then.
             told["templates"] = {each.uri_template: plain(each) for each in templates}
             for each in templates:
                 uri = re.sub(r"\{[^}]*\}", "1", each.uri_template)
