@@ -13,9 +13,6 @@ A server: :mod:`.server` (the service), :mod:`.snapshot`, :mod:`.requests` (what
 A call: :mod:`.adapter` is what EXECUTE asks, :mod:`.operations` its other actions, :mod:`.bindings`, :mod:`.lists`,
 :mod:`.tasks`, :mod:`.subscribers` and :mod:`.listening` what they come to, :mod:`.bare_names` what stands in for names
 that say no server. :mod:`.calls` tracks them, :mod:`.tracing` gives their requests spans,
-:mod:`.attendance` and :mod:`.elicitation` have those whose servers ask, :mod:`.request_states` those that wait for
-:mod:`.tasks`, :mod:`.subscribers` and :mod:`.listening` what they come to. :mod:`.calls` tracks them,
-:mod:`.tracing` gives their requests spans,
 :mod:`.attendance` and :mod:`.elicitation` have those whose servers ask, :mod:`.roots` has what they are told of
 directories, :mod:`.request_states` those that wait for
 input, :mod:`.notifications` what is told meanwhile.
