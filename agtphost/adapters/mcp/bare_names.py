@@ -28,7 +28,7 @@ def bare_binding(searched: Sequence[SendsRequests], name: str, missing: Callable
     :param searched: the servers that could have it, one at least.
     :param missing: makes the refusal, of what tells which bindings the caller may use.
     """
-    least = min(server.settings.min_assurance for server in searched)
+    least = min(standing_in(server, name).min_assurance for server in searched)
     return replace(standing_in(searched[0], name), required_scopes=(), min_assurance=least, missing=missing)
 
 
