@@ -16,6 +16,7 @@ from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed, StreamEvent
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.carried import ToolAddress
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
@@ -150,6 +151,21 @@ class IPayloadAdapter(Interface):
 
     def hosted() -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), with the state of each upstream."""
+
+
+class IToolAddresses(Interface):
+    """Says where the tools of its upstreams are called: what the host's own payload adapters provide besides."""
+
+    def address_of(upstream: str, tool: str) -> ToolAddress | None:
+        """
+        Say where a tool is called that a path such as ``/tools/files/read_file`` names.
+
+        It says nothing of whether there is such a tool, or for whom: :meth:`IPayloadAdapter.resolve` and the gates do.
+
+        :param upstream: the upstream's name.
+        :param tool: the tool's name there.
+        :return: None where the adapter has no upstream of that name.
+        """
 
 
 class ILedger(Interface):

@@ -93,6 +93,7 @@ def action_binding(
     confidence: float = 0.9,
     extra: Mapping[str, object],
     payload_type: str,
+    member: str,
     known: bool = True,
 ) -> Binding:
     """
@@ -102,6 +103,7 @@ def action_binding(
     :param capability: ``retrieval``, ``modification`` or ``transaction``.
     :param digest: of what defines the action.
     :param outcome: a sentence; empty: ``what``.
+    :param member: of the payload, which names the upstream.
     :param known: whether the upstream has said what it is.
     """
     settings: Any = upstream.settings
@@ -130,7 +132,7 @@ def action_binding(
         timeout=settings.timeout,
         approval=approval,
         unknown=None if known else find_out,
-        call=CarriedCall(action=action, payload_type=payload_type),
+        call=CarriedCall(action=action, payload_type=payload_type, upstream_member=member),
         extra=extra,
         details={
             **({"approval": "required"} if approval else {}),

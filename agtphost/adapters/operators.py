@@ -11,12 +11,12 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import CarriedCall
+from agtphost.contract.carried import CarriedCall, ToolAddress, upstream_of
 from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, checked_refusal
 from agtphost.handlers.function import RegisteredFunction
-from agtphost.iagtp import IPayloadAdapter
+from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 
 log = Logger()
 
@@ -72,7 +72,7 @@ def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str
     )
 
 
-@implementer(IPayloadAdapter)
+@implementer(IPayloadAdapter, IToolAddresses)
 class OperatorAdapter:
     """
     Asks a plugin.
@@ -90,6 +90,7 @@ class OperatorAdapter:
         self.payload_types = frozenset(adapter.payload_types)
         self._adapter = adapter
         self._listed: dict[int, tuple[Binding, Binding | None]] = {}
+        self._places: dict[tuple[str, str], Binding] = {}
         self._reported: set[str] = set()
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
@@ -116,7 +117,16 @@ class OperatorAdapter:
         # The adapter's binding is kept with its own: an identity is not given to another while it is.
         known = self._listed
         self._listed = {id(tool): known.get(id(tool)) or (tool, self._callable(tool)) for tool in given}
-        return [own for _, own in self._listed.values() if own is not None]
+        listed = [own for _, own in self._listed.values() if own is not None]
+        self._places = {upstream_of(own.name, own.path): own for own in reversed(listed)}
+        return listed
+
+    def address_of(self, upstream: str, tool: str) -> ToolAddress | None:
+        """See :class:`agtphost.iagtp.IToolAddresses`: the tools of a plugin are those that it lists."""
+        if (upstream, tool) not in self._places:
+            self.tools()
+        found = self._places.get((upstream, tool))
+        return None if found is None or found.call is None else ToolAddress(path=found.path, call=found.call)
 
     def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The EXECUTE of a tool; see :class:`agtphost.iagtp.IPayloadAdapter`."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.carried import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.upstream.approval import Approve, approve_binding
@@ -128,6 +130,18 @@ class WebAdapter(ABC, Generic[U]):
         """The EXECUTE of an action: its payload is the arguments, and its path names the upstream."""
         assert binding.call is not None
         return binding.call.parameters(arguments)
+
+    def address_of(self, upstream: str, tool: str) -> ToolAddress | None:
+        """
+        See :class:`agtphost.iagtp.IToolAddresses`.
+
+        The actions that lists may have are tools; those that carry a request of the protocol as it is are none.
+        """
+        if upstream not in self.by_name or tool not in self.actions:
+            return None
+        call = self._bindings(upstream)[tool].call
+        assert call is not None
+        return ToolAddress(path="/", call=replace(call, constants={call.upstream_member: upstream}))
 
     def hosted(self) -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries: AGTP-API section 8.6."""

@@ -2,7 +2,7 @@
 What a host offers and how it decides what a request means: AGTP-API.
 
 - :mod:`.binding`: one thing that can be called, and what calling it needs
-- :mod:`.carried`: the EXECUTE that calls a hosted tool, and the schema of its parameters
+- :mod:`.carried`: the EXECUTE that calls a hosted tool, and where it is sent
 - :mod:`.endpoint`, :mod:`.semantic`: the operator's endpoints
 - :mod:`.loading`, :mod:`.declaration`: endpoints from TOML, with every problem's file and line
 - :mod:`.schemas`, :mod:`.schema_rules`, :mod:`.schema_references`: JSON Schemas: what they may contain, what their

@@ -150,6 +150,9 @@ class Binding:
     call: CarriedCall | None = None
     """The EXECUTE that calls it, of a hosted tool; None where method and path call it."""
 
+    structured: Mapping[str, Any] | None = None
+    """JSON Schema of the structured content that an MCP tool says it answers with; None where it says none."""
+
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members for the binding's record, such as the MCP server and tool."""
 

@@ -1,10 +1,12 @@
-"""How a hosted tool is called: the parameters of the EXECUTE that carries its arguments, and their schema."""
+"""How a hosted tool is called: the EXECUTE that carries its arguments, and where it is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from agtphost.vocabulary import jsontext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,52 +27,54 @@ class CarriedCall:
     member: str = ""
     """The member of the payload that has the arguments; empty: they are members of the payload themselves."""
 
+    upstream_member: str = ""
+    """The member of the payload that names the upstream where the path does not; empty: none does."""
+
     def parameters(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of the EXECUTE: ``action``, ``payload_type`` and ``payload``."""
         given = {self.member: dict(arguments)} if self.member else arguments
         return {
             "action": self.action,
             "payload_type": self.payload_type,
-            "payload": {**self.constants, **given},
+            "payload": {**given, **self.constants},
         }
 
-    def arguments_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def body(self, arguments: bytes) -> bytes:
         """
-        Return the schema of what holds the arguments: the member of the payload, or the whole payload.
+        Return the body of the EXECUTE, as JSON: its parameters around the arguments as they are.
 
-        :param schema: JSON Schema of the arguments.
+        :param arguments: a JSON object; whether it is one is not looked at.
         """
-        if self.member or not self.constants:
-            return schema
-        required = dict.fromkeys((*schema.get("required", ()), *self.constants))
-        properties = {**schema.get("properties", {}), **constant_schemas(self.constants)}
-        return {**schema, "type": "object", "properties": properties, "required": [*required]}
-
-    def parameters_schema(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """
-        Return the schema of :meth:`parameters`.
-
-        :param arguments: a schema that :meth:`arguments_schema` returned, or a reference to it.
-        """
-        payload: Mapping[str, Any] = arguments
         if self.member:
-            payload = _closed({**constant_schemas(self.constants), self.member: dict(arguments)})
-        named = constant_schemas({"action": self.action, "payload_type": self.payload_type})
-        return _closed({**named, "payload": dict(payload)})
+            payload = _with_member(self.constants, self.member, arguments)
+        elif self.constants and arguments.strip()[1:-1].strip():
+            payload = jsontext.encode(self.constants)[:-1] + b"," + arguments.strip()[1:]
+        else:
+            payload = jsontext.encode(self.constants) if self.constants else arguments
+        named = {"action": self.action, "payload_type": self.payload_type}
+        return b'{"parameters":' + _with_member(named, "payload", payload) + b"}"
 
 
-def constant_schemas(constants: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of each constant by its name."""
-    return {
-        name: {"type": "string", "const": value} if isinstance(value, str) else {"const": value}
-        for name, value in constants.items()
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAddress:
+    """Where a tool of one upstream is called, over AGTP: the path of the EXECUTE, and what it carries."""
+
+    path: str
+    call: CarriedCall
 
 
-def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(properties),
-        "properties": dict(properties),
-    }
+def upstream_of(name: str, path: str) -> tuple[str, str]:
+    """
+    Return the names of a tool's upstream and of the tool there: ``files`` and ``read_file`` of ``files.read_file``.
+
+    :param name: what lists call the tool.
+    :param path: of its EXECUTE, whose last segment is the upstream where the name has no dot.
+    """
+    upstream, dot, tool = name.partition(".")
+    return (upstream, tool) if dot and upstream and tool else (path.rpartition("/")[2], name)
+
+
+def _with_member(members: Mapping[str, Any], name: str, value: bytes) -> bytes:
+    """Return a JSON object with one more member, whose value is written already."""
+    head = jsontext.encode(members)[:-1] + b"," if members else b"{"
+    return b"".join((head, jsontext.encode(name), b":", value, b"}"))

@@ -152,7 +152,9 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         admission=admission,
         bound=bound,
         front=front,
-        gateway=gateway_facts(config, loaded, admission.principal, own_documents(config, summary)),
+        gateway=gateway_facts(
+            *(config, loaded, admission.principal, own_documents(config, summary), connected.adapters)
+        ),
         registry=registry_facts(config, loaded.directory, admission.principal),
         mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.aside),
         summary=summary,

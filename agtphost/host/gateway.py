@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from agtphost.adapters.mcp.bindings import tool_address
 from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.contract.policy import MethodPolicy
@@ -13,21 +14,27 @@ from agtphost.host.loaded import Loaded
 from agtphost.host.surfaces import Served
 from agtphost.http.clients import Clients
 from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument
+from agtphost.http.tool_calls import Address, tool_addresses
 from agtphost.http.translation import Rules
-from agtphost.iagtp import IDispatcher, IGate
+from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
 from agtphost.identity.directory import AgentDirectory
 
 AGENT = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
 
 
 def gateway_facts(
-    config: Config, loaded: Loaded, oauth: IGate | None, own: Mapping[str, OwnDocument]
+    config: Config,
+    loaded: Loaded,
+    oauth: IGate | None,
+    own: Mapping[str, OwnDocument],
+    adapters: Iterable[IToolAddresses],
 ) -> GatewayFacts | None:
     """
     What the gateway goes by under a configuration; None where there is none.
 
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
     :param own: what it answers itself, by path.
+    :param adapters: say where hosted tools are called.
     :raises ConfigurationError: for agents that this host does not know.
     """
     given = config.gateway
@@ -42,19 +49,20 @@ def gateway_facts(
             principal=None if oauth is None else principal_of(oauth),
             anonymous=True,
         ),
-        rules=_rules(config, loaded, loaded.policy),
+        rules=_rules(config, loaded, loaded.policy, tool_addresses(adapters, tool_address)),
         stream=given.stream,
         own=own,
     )
 
 
-def _rules(config: Config, loaded: Loaded, policy: MethodPolicy) -> Rules:
+def _rules(config: Config, loaded: Loaded, policy: MethodPolicy, tools: Address) -> Rules:
     names = (config.host.server_id, config.manifest.domain, config.wellknown.domain)
     return Rules(
         catalog=loaded.catalog,
         forward={name.encode("ascii"): name for name in config.gateway.forward},
         namespaces=frozenset(name.lower() for name in names if name),
         aliases=policy.aliases,
+        tools=tools,
         longest_line=config.limits.request_line,
     )
 

@@ -39,5 +39,6 @@ HTTP beside AGTP.
 - :mod:`.site`: where this host speaks HTTP: one service for every such listener
 - :mod:`.translation`: between HTTP and AGTP, for the gateway: one request, one answer
 - :mod:`.status`: what an answer of AGTP is to HTTP: the one table for every surface that gives such answers
+- :mod:`.tool_calls`: ``POST /tools/SERVER/TOOL`` of the gateway: a call of one hosted tool
 - :mod:`.tls`: the TLS side of listeners that speak HTTP: from PEM files, and renewable while the listener runs
 """

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from agtphost.contract.carried import ToolAddress
+from agtphost.http import tool_calls
 from agtphost.http.status import FIELD, over_http
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -73,6 +75,9 @@ class Rules:
     aliases: Mapping[str, str] = field(default_factory=dict)
     """HTTP's verbs, and what each stands for here."""
 
+    tools: tool_calls.Address | None = None
+    """Where hosted tools are called; None where they have no paths of their own."""
+
     longest_line: int = 8192
     """Octets of the request line of AGTP, as for AGTP's own clients."""
 
@@ -123,6 +128,13 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
     if len(line) - 2 > rules.longest_line:
         most = f"This host takes at most {rules.longest_line} octets there."
         raise Unreadable(Reason.REQUEST_LINE_TOO_LARGE, most, line)
+    path, mark, query = target.partition("?")
+    tool = None
+    if verb == tool_calls.VERB and rules.tools is not None:
+        tool = tool_calls.address_of(path, rules.tools)
+        if tool is not None and mark:
+            fault = "A tool takes its arguments in the body, and has no query."
+            raise Unreadable(Reason.INVALID_QUERY, fault, line)
     fields = list(own)
     for name, spelled in (OF_CERTIFIED if certified else FORWARDED).items():
         given = values(name)
@@ -136,12 +148,26 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
             fields.append((spelled, value))
     if body:
         _say_json(fields, body)
-    path, mark, query = target.partition("?")
-    headers = Headers(fields)
-    return Asked(
-        request=Request(method=verb, path=path, query=query if mark else None, headers=headers, body=body, line=line),
-        warning=warning,
-        forwarded=forwarded,
+    if tool is not None:
+        request = _tool_request(tool, fields, body)
+    else:
+        headers = Headers(fields)
+        request = Request(method=verb, path=path, query=query if mark else None, headers=headers, body=body, line=line)
+    return Asked(request=request, warning=warning, forwarded=forwarded)
+
+
+def _tool_request(tool: ToolAddress, fields: list[tuple[str, str]], arguments: bytes) -> Request:
+    """The EXECUTE of a tool whose path was asked."""
+    body, enclosed = tool_calls.enclosed(tool.call, arguments)
+    if not arguments:
+        fields = [*(each for each in fields if each[0] != "Content-Type"), ("Content-Type", media_types.JSON)]
+    return Request(
+        method="EXECUTE",
+        path=tool.path,
+        headers=Headers(fields),
+        body=body,
+        line=f"AGTP/1.0 EXECUTE {tool.path}\r\n".encode("latin-1", "replace"),
+        enclosed=enclosed,
     )
 
 

@@ -41,6 +41,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.trace_context`: W3C Trace Context: which trace a call belongs to, as its caller says
 - :mod:`.uri_templates`: URI templates as far as it takes to see whose a URI may be
 - :mod:`.times`: times as RFC 3339 texts
+- :mod:`.tool_paths`: paths of hosted tools over HTTP: ``/tools/SERVER/TOOL``
 - :mod:`.tomltext`: TOML that knows where everything stands, and TOML written
 - :mod:`.yamltext`: the one YAML decoder for bodies from outside, where the operator asks for YAML
 """

@@ -8,10 +8,23 @@ for each call inside the host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from agtphost.wire.headers import Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """What a client sent, where a surface made the body of another request of it."""
+
+    content: bytes
+    """As the client sent it."""
+
+    enclose: Callable[[Any], Any]
+    """Puts the decoded content into the decoded body."""
 
 
 @dataclass(slots=True, kw_only=True, unsafe_hash=True)
@@ -35,6 +48,12 @@ class Request:
 
     line: bytes = b""
     """The request line as received, CRLF included: what ``request_hash`` covers besides the body."""
+
+    enclosed: Enclosed | None = field(default=None, compare=False)
+    """
+    What of the body the client sent, where a surface wrote the rest of it. Only this is decoded, so that nothing in it
+    can become a member of what is around it. None: the client sent all of the body.
+    """
 
     @property
     def two_tokens(self) -> bool:

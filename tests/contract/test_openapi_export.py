@@ -125,8 +125,23 @@ def test_references_inside_schemas_lead_to_where_the_schema_is() -> None:
     }
     made = exported(endpoint(input_schema=schema)).document
     inner = made["components"]["schemas"]["BOOK_room_input"]
-    assert inner["properties"]["room_id"]["$ref"] == "#/components/schemas/BOOK_room_input/$defs/id"
-    assert inner["$defs"]["id"]["default"] == {"$ref": "#/$defs/id"}
+    assert inner["properties"]["room_id"]["$ref"] == "#/components/schemas/BOOK_room_input.id"
+    assert "$defs" not in inner, "each is a component, which generators of clients ask for"
+    definition = made["components"]["schemas"]["BOOK_room_input.id"]
+    assert definition["default"] == {"$ref": "#/$defs/id"}, "what is no schema stays as it is"
+
+
+def test_a_reference_into_a_definition_leads_there() -> None:
+    """A place inside of a definition is no component: the definitions are where they were, too."""
+    schema = {
+        **endpoint()["input_schema"],
+        "properties": {"room_id": {"$ref": "#/$defs/room/properties/id"}},
+        "$defs": {"room": {"type": "object", "properties": {"id": {"type": "string"}}}},
+    }
+    schemas = exported(endpoint(input_schema=schema)).document["components"]["schemas"]
+    place = "#/components/schemas/BOOK_room_input/$defs/room/properties/id"
+    assert schemas["BOOK_room_input"]["properties"]["room_id"]["$ref"] == place
+    assert schemas["BOOK_room_input"]["$defs"]["room"]["properties"]["id"] == {"type": "string"}
 
 
 def test_references_to_addresses_and_anchors_are_written_as_plain_ones() -> None:
@@ -136,9 +151,9 @@ def test_references_to_addresses_and_anchors_are_written_as_plain_ones() -> None
         "properties": {"room_id": {"$ref": "#id"}},
         "$defs": {"id": {"$anchor": "id", "type": "string"}},
     }
-    inner = exported(endpoint(input_schema=schema)).document["components"]["schemas"]["BOOK_room_input"]
-    assert inner["properties"]["room_id"]["$ref"] == "#/components/schemas/BOOK_room_input/$defs/id"
-    assert inner["$defs"] == {"id": {"type": "string"}}
+    schemas = exported(endpoint(input_schema=schema)).document["components"]["schemas"]
+    assert schemas["BOOK_room_input"]["properties"]["room_id"]["$ref"] == "#/components/schemas/BOOK_room_input.id"
+    assert schemas["BOOK_room_input.id"] == {"type": "string"}
 
 
 @each_row(("method", "http"), [("BOOK", "post"), ("REPLACE", "put"), ("MODIFY", "patch"), ("REMOVE", "delete")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,8 +39,14 @@ def called(document: dict[str, Any]) -> set[str]:
         for operation in item.values():
             said = operation["x-agtp"]
             for each in said if isinstance(said, list) else [said]:
-                found.add(f"{each['method']} {path}" + (f" {each['tool']}" if "tool" in each else ""))
+                found.add(f"{each['method']} {path}")
     return found
+
+
+def placed(listed: Mapping[str, Any]) -> str:
+    """What is listed, where the document has it."""
+    tool = listed.get("tool")
+    return f"{listed['method']} " + (listed["path"] if tool is None else f"/tools/{tool.replace('.', '/')}")
 
 
 DOCUMENTS = {"FETCH /agents", "FETCH /agents/{name}", "FETCH /agents/{name}/status"}
@@ -60,12 +67,11 @@ def test_what_is_listed_is_what_can_be_called() -> None:
     endpoints = [own("BOOK", "/room"), own("QUERY", "/room", required_scopes=("vault:open",)), own("FETCH", "/room")]
     host = MethodHost(endpoints=endpoints, adapter=Toolbox(*tools))
     document = asked(host)
-    assert called(document) == {"BOOK /room", "FETCH /room", "EXECUTE /mcp/files read", *DOCUMENTS}
+    assert called(document) == {"BOOK /room", "FETCH /room", "EXECUTE /tools/files/read", *DOCUMENTS}
     listed = json.loads(host.ask("DISCOVER", "/methods", certificate=ME).body)
-    beside = {f"{each['method']} {each['path']}" for each in listed if each["tier"] != "A"}
-    assert {name.rpartition(" read")[0] or name for name in called(document) - DOCUMENTS} == beside
-    whole = {f"{each['method']} {each['path']}" for each in listed}
-    assert {name.removesuffix(" read") for name in called(asked(host, "&built_ins=true"))} == whole
+    beside = {placed(each) for each in listed if each["tier"] != "A"}
+    assert called(document) - DOCUMENTS == beside
+    assert called(asked(host, "&built_ins=true")) == {placed(each) for each in listed}
 
 
 def test_who_may_do_less_gets_less() -> None:
@@ -91,21 +97,41 @@ def test_what_one_agent_alone_offers_is_where_that_agent_is() -> None:
     assert called(asked(host)) == {"QUERY /all", *DOCUMENTS}
 
 
-def test_a_tool_is_an_execute_of_its_server() -> None:
-    """Those of one server share its path, and each has its arguments with their own references."""
+def test_a_tool_is_an_operation_with_its_own_input_and_answer() -> None:
+    """Plain arguments, and the structured content that the tool promises; references lead to their own places."""
     schema = {"type": "object", "properties": {"path": {"$ref": "#/$defs/p"}}, "$defs": {"p": {"type": "string"}}}
-    made = tool("files.read")
-    other = tool("files.list")
-    made = replace(made, details={**made.details, "input_schema": schema})
+    made, other = tool("files.read"), tool("files.list")
+    made = replace(made, structured=schema, details={**made.details, "input_schema": schema, "mcp": {"name": "read"}})
     document = asked(MethodHost(adapter=Toolbox(made, other)))
-    operation = document["paths"]["/mcp/files"]["post"]
-    bodies = operation["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
-    first = document["components"]["schemas"][bodies[0]["$ref"].rpartition("/")[2]]
-    assert first["properties"]["action"]["const"] == "mcp.tools.call"
-    assert first["properties"]["payload"]["properties"]["tool"]["const"] == "files.read"
-    arguments = document["components"]["schemas"]["EXECUTE_mcp_files_read_arguments"]
-    assert arguments["properties"]["path"]["$ref"] == "#/components/schemas/EXECUTE_mcp_files_read_arguments/$defs/p"
-    assert len(bodies) == 2 and len(operation["x-agtp"]) == 2
+    operation = document["paths"]["/tools/files/read"]["post"]
+    assert operation["operationId"] == "files_read" and operation["tags"] == ["files"]
+    schemas = document["components"]["schemas"]
+    given = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert given == {"$ref": "#/components/schemas/files_read_input"}
+    assert schemas["files_read_input"]["properties"]["path"]["$ref"] == "#/components/schemas/files_read_input.p"
+    response = schemas["files_read_output"]["properties"]["tool_response"]["properties"]
+    assert response["structuredContent"] == {"$ref": "#/components/schemas/files_read_structured"}
+    inner = schemas["files_read_structured"]["properties"]["path"]
+    assert inner["$ref"] == "#/components/schemas/files_read_structured.p"
+    assert "files_list_structured" not in schemas and "/tools/files/list" in document["paths"]
+
+
+def test_names_that_differ_in_case_and_separators_alone_are_operations_of_other_names() -> None:
+    """Generators write one file for each operation: of names that become one, the later ones get a number."""
+    names = ("files.Read", "files.read", "files.re_ad", "files.a/b", "files.a.b")
+    document = asked(MethodHost(adapter=Toolbox(*map(tool, names))))
+    called = [item["post"]["operationId"] for path, item in document["paths"].items() if path.startswith("/tools/")]
+    assert called == ["files_Read", "files_read_2", "files_re_ad_3", "files_a_b", "files_a_b_2"]
+    assert "/tools/files/a%2Fb" in document["paths"] and "/tools/files/a.b" in document["paths"]
+
+
+def test_an_endpoint_at_a_tools_path_is_named() -> None:
+    """A plain POST there calls a hosted tool; what POST stands for elsewhere is named by the fields of AGIS."""
+    host = MethodHost(endpoints=[own("CREATE", "/tools/hammers/{id}")], adapter=Toolbox(tool("hammers.id")))
+    paths = asked(host)["paths"]
+    assert "parameters" not in paths["/tools/hammers/id"]["post"]
+    named = {each["name"] for each in paths["/tools/hammers/{id}"]["post"]["parameters"]}
+    assert named >= {"X-AGIS-Method", "X-AGIS-Grammar"}
 
 
 def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:

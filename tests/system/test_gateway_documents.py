@@ -73,7 +73,7 @@ def test_every_operation_of_the_document_is_answered_as_it_says(served: tuple[Ho
     listed = ask(port, "DISCOVER", "/methods").value
     beside = {(each["method"], each["path"], each.get("tool", "")) for each in listed if each["tier"] != "A"}
     shown = {
-        (each["method"], each["path"], f"{each['path'].rpartition('/')[2]}.{each['tool']}" if "tool" in each else "")
+        (each["method"], each["path"], f"{each['server']}.{each['tool']}" if "tool" in each else "")
         for each in told
         if each["tier"] != "A"
     }

@@ -11,9 +11,11 @@ from jsonschema import Draft202012Validator
 
 from agtphost.client.sync import Client
 from agtphost.client.tools import execute_listed
+from agtphost.vocabulary.tool_paths import tool_path
 from tests.adapters.a2a.test_sdk import SCRIPT
 from tests.adapters.peers import python
-from tests.system.hosting import Host, running, sample, until
+from tests.system.gateways import ask, with_gateway
+from tests.system.hosting import Host, running, until
 
 PLUGINS = '''
 from zope.interface import implementer
@@ -165,6 +167,7 @@ name = "helper"
 url = "http://127.0.0.1:{upstream}"
 scopes = ["mcp:tools:execute"]
 timeout = 10
+min_assurance = "gateway"
 
 [registry]
 """
@@ -182,8 +185,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """The sample host with eight plugin adapters, its MCP server and an A2A agent of the official SDK."""
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, int]]:
+    """The sample host with eight plugin adapters, its MCP server, an A2A agent of the official SDK, and a gateway."""
     directory = tmp_path_factory.mktemp("listed")
     packages = directory / "packages"
     made = packages / "carriers-1.0.dist-info"
@@ -195,11 +198,17 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     (made / "entry_points.txt").write_text(f"[agtphost.plugins]\n{points}")
     adapters = "".join(f'\n[[adapter]]\nplugin = "{name}"\n' for name in names)
     with python(SCRIPT, "jsonrpc") as upstream:
-        config = sample(directory, eager=True, append=AGENT.format(upstream=upstream) + adapters)
+        edit = [("timeout = 30\n", 'timeout = 30\nmin_assurance = "gateway"\n')]
+        config, port = with_gateway(directory, eager=True, edit=edit, append=AGENT.format(upstream=upstream) + adapters)
         with running(config, environ={"PYTHONPATH": str(packages)}) as host:
             with asking(host) as client:
                 until(lambda: {"files.list_files", "helper.a2a.message.send"} <= {*tools(client, host.uri)})
-            yield host
+            yield host, port
+
+
+@pytest.fixture(scope="module")
+def host(served: tuple[Host, int]) -> Host:
+    return served[0]
 
 
 def asking(host: Host) -> Client:
@@ -261,32 +270,33 @@ def test_what_plan_writes_is_sent_verbatim(host: Host) -> None:
             succeeds(client, host, f"plan {name}", steps[0]["path"], steps[0]["parameters"])
 
 
-def test_what_openapi_describes_is_what_is_called(host: Host) -> None:
-    """A request that follows the schema of a tool is answered, and one of another tool's action does not follow it."""
+def test_what_openapi_describes_is_what_is_called(served: tuple[Host, int]) -> None:
+    """Each listed tool is one operation of the gateway: its arguments follow the schema, and so does its answer."""
+    host, port = served
+    document = ask(port, "GET", "/.well-known/openapi.json").value
     with asking(host) as client:
-        document = client.call(host.uri, "DISCOVER", "/methods", {"format": "openapi"}).body
-        document = json.loads(document) if isinstance(document, bytes) else document
         listed = tools(client, host.uri)
-        schemas = document["components"]["schemas"]
-        for name, arguments in ARGUMENTS.items():
-            entry = listed[name]
-            parameters = execute_listed(entry, arguments)
-            schema = {"$ref": f"#/components/schemas/{described(schemas, entry)}", "components": {"schemas": schemas}}
-            faults = [error.message for error in Draft202012Validator(schema).iter_errors(parameters)]
-            assert not faults, (name, faults)
-            assert not Draft202012Validator(schema).is_valid({**parameters, "action": "another.action"})
+    paths = {name: tool_path(*name.split(".", 1)) for name in listed}
+    assert {path for path in document["paths"] if path.startswith("/tools/")} == {*paths.values()}
+    for name, arguments in ARGUMENTS.items():
+        operation = document["paths"][paths[name]]["post"]
+        given = operation["requestBody"]["content"]["application/json"]["schema"]
+        checked(given, document).validate(arguments)
+        answered = ask(port, "POST", str(paths[name]), arguments)
+        assert answered.status == 200, (name, answered.body)
+        said = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        checked(said, document).validate(answered.value)
+        if "titles" in arguments:
+            assert answered.value["result"] == {"titles": ["Emma", "Persuasion"]}, name
+    refused = ask(port, "POST", "/tools/helper/a2a.message.send", {**MESSAGE, "agent": "other"})
+    assert (refused.status, refused.value["parameter"]) == (422, "agent"), "the path says which agent"
+    for path in ("/tools/helper/a2a.relay.nothing", "/tools/silent/sort", "/tools/whole/nothing"):
+        assert ask(port, "POST", path, {}).status == 404, path
 
 
-def described(schemas: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
-    """The component that describes the body which calls a listed tool."""
-    found = [
-        name
-        for name, schema in schemas.items()
-        if schema.get("properties", {}).get("action", {}).get("const") == entry["action"]
-        and ("tool" not in entry.get("payload", {}) or entry["payload"]["tool"] in json.dumps(schema))
-    ]
-    assert len(found) == 1, (entry["name"], found)
-    return found[0]
+def checked(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Draft202012Validator:
+    """What checks a value against a schema of the document."""
+    return Draft202012Validator({**schema, "components": document["components"]})
 
 
 def test_what_cards_offer_is_called_by_its_card(host: Host) -> None:

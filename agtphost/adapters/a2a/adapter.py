@@ -9,12 +9,12 @@ from zope.interface import implementer
 
 from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import CARD, A2AAgent
-from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, offered
+from agtphost.adapters.a2a.bindings import ACTIONS, MEMBER, PAYLOAD_TYPE, bindings_of, offered
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.web_adapter import WebAdapter
 from agtphost.contract.binding import Binding
-from agtphost.iagtp import IPayloadAdapter
+from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.upstream.cancellation import AlreadyOver
 from agtphost.upstream.failures import ErrorAnswer
 from agtphost.upstream.ownership import OwnedTask
@@ -22,13 +22,13 @@ from agtphost.vocabulary.a2a_errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from agtphost.vocabulary.reasons import Reason
 
 
-@implementer(IPayloadAdapter)
+@implementer(IPayloadAdapter, IToolAddresses)
 class A2AAdapter(WebAdapter[A2AAgent]):
     """Carries calls to A2A agents."""
 
     name = "a2a"
     payload_types = frozenset({PAYLOAD_TYPE})
-    member = "agent"
+    member = MEMBER
     ambiguous = Reason.AMBIGUOUS_AGENT
     unknown = Reason.UNKNOWN_A2A_AGENT
     example = '{"agent": "NAME", "message": {"parts": [{"text": "..."}]}}'

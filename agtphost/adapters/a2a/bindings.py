@@ -17,6 +17,8 @@ from agtphost.upstream.ownership import TaskOwnership
 from agtphost.vocabulary import media_types
 
 PAYLOAD_TYPE = media_types.A2A
+MEMBER = "agent"
+"""The member of a payload that names the upstream."""
 
 SEND = "a2a.message.send"
 GET = "a2a.tasks.get"
@@ -165,5 +167,6 @@ def _binding(action: str, agent: A2AAgent, links: TaskOwnership) -> Binding:
         confidence=0.7 if action == SEND else 0.9,
         extra={"a2a_agent": settings.name, "a2a_action": action},
         payload_type=PAYLOAD_TYPE,
+        member=MEMBER,
         known=card is not None,
     )

@@ -7,24 +7,24 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
+from agtphost.adapters.acp.bindings import ACTIONS, MEMBER, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.web_adapter import WebAdapter
 from agtphost.contract.binding import Binding
-from agtphost.iagtp import IPayloadAdapter
+from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.upstream.cancellation import AlreadyOver
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.ownership import OwnedTask
 from agtphost.vocabulary.reasons import Reason
 
 
-@implementer(IPayloadAdapter)
+@implementer(IPayloadAdapter, IToolAddresses)
 class ACPAdapter(WebAdapter[ACPServer]):
     """Carries calls to servers of the Agent Communication Protocol (IBM/BeeAI)."""
 
     name = "acp"
     payload_types = frozenset({PAYLOAD_TYPE})
-    member = "server"
+    member = MEMBER
     ambiguous = Reason.AMBIGUOUS_SERVER
     unknown = Reason.UNKNOWN_ACP_SERVER
     example = '{"agent_name": "NAME", "input": [{"parts": [{"content": "..."}]}]}'

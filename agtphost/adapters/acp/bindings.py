@@ -18,6 +18,8 @@ from agtphost.upstream.ownership import TaskOwnership
 from agtphost.vocabulary import media_types
 
 PAYLOAD_TYPE = media_types.ACP_RUN
+MEMBER = "server"
+"""The member of a payload that names the upstream."""
 
 CREATE = "acp.runs.create"
 
@@ -83,5 +85,6 @@ def _binding(action: str, server: ACPServer, links: TaskOwnership) -> Binding:
         confidence=0.7 if action == CREATE else 0.9,
         extra={"acp_server": settings.name, "acp_action": action},
         payload_type=PAYLOAD_TYPE,
+        member=MEMBER,
         known=bool(server.manifests),
     )

@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from agtphost.adapters import precedence
 from agtphost.adapters.mcp.bare_names import Admits, bare_binding, guard, tell_ambiguity
-from agtphost.adapters.mcp.bindings import CALL, ToolCall, standing_in, unlisted_binding
+from agtphost.adapters.mcp.bindings import CALL, ToolCall, standing_in, tool_address, unlisted_binding
 from agtphost.adapters.mcp.calls import AskForRoots, CallTracker
 from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated, unknown_server
@@ -19,9 +19,10 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import own_meta
 from agtphost.adapters.mcp.tools import defining
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.carried import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.iagtp import IPayloadAdapter
+from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
 from agtphost.upstream.offered import Offered
 from agtphost.upstream.refusals import rules_unmatched
@@ -68,7 +69,7 @@ def _malformed(explanation: str) -> Refusal:
     )
 
 
-@implementer(IPayloadAdapter)
+@implementer(IPayloadAdapter, IToolAddresses)
 class McpAdapter:
     """
     Carries MCP tool calls.
@@ -150,6 +151,10 @@ class McpAdapter:
         assert binding.call is not None
         return binding.call.parameters(arguments)
 
+    def address_of(self, upstream: str, tool: str) -> ToolAddress | None:
+        """See :class:`agtphost.iagtp.IToolAddresses`."""
+        return tool_address(upstream, tool) if upstream in self._servers else None
+
     def hosted(self) -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6): nothing that changes with every call."""
         entries = []
@@ -197,7 +202,9 @@ class McpAdapter:
         if type(arguments) is not dict or (meta is not None and type(meta) is not dict):
             raise _malformed("The payload's arguments and _meta are objects.")
         named = payload.get("server")
-        if named is not None and type(named) is str and server is None and named in self._servers:
+        if server is None and type(named) is str:
+            if named not in self._servers:
+                raise unknown_server(self._servers)
             server = named
         binding = self._find(tool, server)
         again = repeated(payload) if "inputResponses" in payload or "requestState" in payload else {}

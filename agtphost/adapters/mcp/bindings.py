@@ -17,7 +17,7 @@ from agtphost.adapters.mcp.tools import Tool
 from agtphost.adapters.mcp.tracing import linked, request_span, tool_failed
 from agtphost.config.upstreams import MCPServerSection, Override, ToolOverride
 from agtphost.contract.binding import Binding
-from agtphost.contract.carried import CarriedCall
+from agtphost.contract.carried import CarriedCall, ToolAddress
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -235,22 +235,31 @@ def _ruled(
     )
 
 
+def tool_call(server: str, tool: str) -> CarriedCall:
+    """Return the EXECUTE of a tool. It has its server's name: a tool may be called as another server is."""
+    return CarriedCall(
+        action=CALL, payload_type=media_types.MCP_TOOLS, constants={"tool": f"{server}.{tool}"}, member="arguments"
+    )
+
+
+def tool_address(server: str, tool: str) -> ToolAddress:
+    """Return where a tool of that very server is called: one of the same name elsewhere is not meant."""
+    call = tool_call(server, tool)
+    return ToolAddress(path="/", call=replace(call, constants={**call.constants, "server": server}))
+
+
 def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     """The binding of a tool whose definition is known."""
     settings = server.settings
     override = settings.tools.get(tool.name)
     semantic = semantic_block(tool.definition, override)
     approval = needs_approval(settings, override, str(semantic["impact"]))
+    output = tool.output if settings.validate_output else None
     return replace(
         unlisted_binding(server, tool.name),
-        call=CarriedCall(
-            action=CALL,
-            payload_type=media_types.MCP_TOOLS,
-            # With its server's name: a tool may be called as another server is.
-            constants={"tool": f"{settings.name}.{tool.name}"},
-            member="arguments",
-        ),
-        handler=ToolCall(server, tool.name, output=tool.output if settings.validate_output else None, listed=True),
+        call=tool_call(settings.name, tool.name),
+        handler=ToolCall(server, tool.name, output=output, listed=True),
+        structured=None if tool.output is None else tool.output.schema,
         description=str(tool.definition.get("description") or ""),
         input_schema=tool.schema,
         approval=approval,

@@ -2,6 +2,7 @@
 OpenAPI documents to endpoints, and endpoints to OpenAPI documents.
 
 - :mod:`.answers`: what is answered: the envelope of results, refusals, and what every answer has
+- :mod:`.components`: schemas as components of a document, their definitions each by itself
 - :mod:`.export`: what can be called as OpenAPI 3.1, for clients of HTTP: all of a manifest, or what one caller may call
 - :mod:`.importing`: OpenAPI 3.0 and 3.1 to endpoint declarations with external_service handlers
 - :mod:`.names`: methods and paths for the operations of an OpenAPI document

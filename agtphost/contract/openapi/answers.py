@@ -8,6 +8,8 @@ from typing import Any
 from agtphost.vocabulary import media_types
 
 REFUSAL = "Refusal"
+CONTENT = "ToolContent"
+ACCEPTED = "Accepted"
 ATTRIBUTION = "Attribution"
 
 HEADERS: Mapping[str, str] = {
@@ -40,6 +42,21 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             "explanation": {"type": "string"},
             "remedy": {"type": "string"},
             "attribution": {"$ref": f"#/components/schemas/{ATTRIBUTION}"},
+        },
+    },
+    ACCEPTED: {
+        "type": "object",
+        "description": "The call goes on, or waits for somebody's approval; there is no result yet.",
+        "required": ["status"],
+        "properties": {"status": {"type": "integer"}, "task_id": {"type": "string"}},
+    },
+    CONTENT: {
+        "type": "object",
+        "description": "One block of what a tool answers with, as MCP has it: a text, an image, a resource.",
+        "required": ["type"],
+        "properties": {
+            "type": {"type": "string"},
+            **{name: {"type": "string"} for name in ("text", "data", "mimeType", "uri", "name")},
         },
     },
 }
@@ -91,7 +108,7 @@ def responses(
         found["204"] = {"description": "It is done, and there is nothing to say."}
         found["2XX"] = {
             "description": "It was accepted, and goes on; or it waits for somebody's approval.",
-            "content": {kind: {"schema": {"type": "object"}} for kind in (media_types.AGTP_JSON, media_types.JSON)},
+            "content": {kind: {"schema": _reference(ACCEPTED)} for kind in (media_types.AGTP_JSON, media_types.JSON)},
         }
     errors = sorted({error for endpoint in endpoints for error in endpoint["errors"]})
     if errors:
@@ -111,6 +128,23 @@ def responses(
         "content": {media_types.AGTP_JSON: {"schema": _reference(REFUSAL)}, "text/plain": {}},
     }
     return found
+
+
+def tool_response(structured: Mapping[str, Any] | None) -> dict[str, Any]:
+    """
+    The schema of what a call of an MCP tool results in.
+
+    :param structured: the schema of its structured content, which is there unless the tool failed; None: none is
+        promised.
+    """
+    members: dict[str, Any] = {
+        "content": {"type": "array", "items": _reference(CONTENT)},
+        "isError": {"type": "boolean", "description": "Whether the tool failed; content says why."},
+    }
+    if structured is not None:
+        members["structuredContent"] = dict(structured)
+    response = {"type": "object", "properties": members}
+    return {"type": "object", "required": ["tool_response"], "properties": {"tool_response": response}}
 
 
 def _reference(name: str) -> dict[str, Any]:

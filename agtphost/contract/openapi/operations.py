@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.contract.carried import CarriedCall
 from agtphost.contract.openapi import answers
+from agtphost.contract.openapi.components import components
 from agtphost.contract.openapi.placing import BODILESS, Place, Verbs, naming
 from agtphost.contract.schema_rules import self_contained
 from agtphost.vocabulary import media_types
+from agtphost.vocabulary.tool_paths import tool_path
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MUTUAL_TLS = "agtpClientCertificate"
 BEARER = "bearer"
 
@@ -27,7 +27,18 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
 }
 
 PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
-OWN = ("method", "path", "tier", "semantic", "required_scopes", "min_assurance", "deprecated", "approval", "tool")
+OWN = (
+    "method",
+    "path",
+    "tier",
+    "semantic",
+    "required_scopes",
+    "min_assurance",
+    "deprecated",
+    "approval",
+    "server",
+    "tool",
+)
 """Members that ``x-agtp`` repeats: what HTTP cannot say."""
 
 
@@ -93,31 +104,40 @@ class Operations:
 
     def add_tool(self, tool: Mapping[str, Any], prefix: str = "") -> None:
         """
-        One hosted tool: those of one server share its path, and are told apart by what their payload names.
+        One hosted tool, at its own path.
 
-        :param tool: an endpoint of EXECUTE whose input is the tool's, with ``tool`` and ``call``, a
-            :class:`agtphost.contract.carried.CarriedCall`.
+        :param tool: an endpoint of EXECUTE whose input is the tool's, with ``server`` and ``tool``, its names, and
+            ``structured``, the schema of the structured content that it answers with, or None.
         """
-        path = prefix + tool["path"]
+        name = f"{tool['server']}.{tool['tool']}"
+        place = tool_path(tool["server"], tool["tool"])
+        if place is None:
+            self.losses.append(f"{name}: no path can have that name")
+            return
+        path = prefix + place
         taken = self._at.setdefault(path, {})
-        operation = taken.setdefault("post", _Operation(place=Place("post", named=True), path=path))
-        identifier = self._identifier("EXECUTE", f"{path}/{tool['tool']}")
-        arguments = f"{identifier}_arguments"
-        call: CarriedCall = tool["call"]
-        self.schemas[arguments] = moved(self_contained(call.arguments_schema(tool["input_schema"])), arguments)
-        body = call.parameters_schema({"$ref": f"#/components/schemas/{arguments}"})
-        self._join(operation, tool, identifier, body)
+        if "post" in taken:
+            self.losses.append(f"{name}: another tool has its path")
+            return
+        operation = taken["post"] = _Operation(place=Place("post", named=False), path=path)
+        identifier = self._identifier(*((prefix[1:], tool["server"]) if prefix else (tool["server"],)), tool["tool"])
+        self._join(operation, tool, identifier, titled=False)
+        if "mcp" not in tool:
+            return
+        structured = None
+        if tool["structured"] is not None:
+            content = f"{identifier}_structured"
+            self.schemas |= components(content, self_contained(tool["structured"]), titled=False)
+            structured = {"$ref": f"#/components/schemas/{content}"}
+        self.schemas[f"{identifier}_output"] = answers.tool_response(structured)
 
     def _join(
-        self, operation: _Operation, endpoint: Mapping[str, Any], identifier: str, body: dict[str, Any] | None = None
+        self, operation: _Operation, endpoint: Mapping[str, Any], identifier: str, *, titled: bool = True
     ) -> None:
-        """
-        :param body: the schema of the whole body, where that is not the endpoint's input.
-        """
         operation.endpoints.append(endpoint)
         given, answered = f"{identifier}_input", f"{identifier}_output"
-        self.schemas[given] = body or moved(self_contained(endpoint["input_schema"]), given)
-        self.schemas[answered] = moved(self_contained(endpoint["output_schema"]), answered)
+        self.schemas |= components(given, self_contained(endpoint["input_schema"]), titled=titled)
+        self.schemas |= components(answered, self_contained(endpoint["output_schema"]), titled=titled)
         operation.inputs.append(given)
         operation.outputs.append(answered)
 
@@ -128,13 +148,14 @@ class Operations:
         names = zip(PARAMETER.findall(path), PARAMETER.findall(known), strict=True)
         return known, {old: new for old, new in names if old != new}
 
-    def _identifier(self, method: str, path: str) -> str:
-        slug = re.sub(r"[^A-Za-z0-9]+", "_", path).strip("_") or "root"
-        wanted = found = f"{method}_{slug}"
+    def _identifier(self, *names: str) -> str:
+        """Return what generated clients call it: another for each, also where case and separators are dropped."""
+        slugs = [re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "root" for name in names]
+        wanted = found = "_".join(slugs)
         number = 2
-        while found in self._ids:
+        while found.replace("_", "").lower() in self._ids:
             found, number = f"{wanted}_{number}", number + 1
-        self._ids.add(found)
+        self._ids.add(found.replace("_", "").lower())
         return found
 
     # Writing
@@ -240,33 +261,12 @@ def _tag(endpoint: Mapping[str, Any]) -> str:
         return str(endpoint["namespace"])
     if endpoint.get("tier") == "A":
         return "protocol"
-    return "tools" if endpoint.get("tool") else "endpoints"
+    return str(endpoint["server"]) if endpoint.get("tool") else "endpoints"
 
 
 def _line(endpoint: Mapping[str, Any]) -> str:
-    name = endpoint.get("tool") or f"{endpoint['method']} {endpoint['path']}"
-    return f"- `{name}`: {endpoint['description']}"
+    return f"- `{endpoint['method']} {endpoint['path']}`: {endpoint['description']}"
 
 
 def _parameter(name: str, place: str, schema: Any, *, required: bool) -> dict[str, Any]:
     return {"name": name, "in": place, "required": required, "schema": schema}
-
-
-def moved(schema: Any, component: str) -> Any:
-    """A schema whose references lead to where it stands in the document."""
-    if isinstance(schema, list):
-        return [moved(item, component) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    return dict(_moved_members(schema, component))
-
-
-def _moved_members(schema: Mapping[str, Any], component: str) -> Iterator[tuple[str, Any]]:
-    for name, value in schema.items():
-        if name == "$ref" and isinstance(value, str) and value.startswith("#"):
-            yield name, f"#/components/schemas/{component}{value[1:]}"
-        elif name in ("const", "default", "enum", "examples"):
-            yield name, value
-        elif name != "$schema" or value == DIALECT:
-            # What tools of others say of older dialects means nothing inside of a document that has its own.
-            yield name, moved(value, component)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agtphost.vocabulary.tool_paths import is_tool_path
+
 VERBS = ("get", "put", "post", "delete", "patch")
 """HTTP's methods that a description of an API may have, and that stand for others here."""
 
@@ -51,6 +53,8 @@ class Verbs:
         """Where an endpoint may stand, best first; what may be sent twice by somebody on the way is told so."""
         method, plain = endpoint["method"], is_plain(endpoint["input_schema"])
         own = self.own.get(method)
+        if own == "post" and is_tool_path(endpoint["path"]):
+            own = None  # There a plain POST calls a hosted tool.
         if own is not None and (plain or own not in BODILESS):
             yield Place(own, named=False)
         if plain and self.reads(method):

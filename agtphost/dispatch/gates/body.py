@@ -221,6 +221,9 @@ class BodyGate:
             if exchange.peer.transport == INTERNAL:
                 # What this host wrote itself for a call inside another is JSON.
                 value = _decode_json(request.body, jsontext.decode_own)
+            elif request.enclosed is not None:
+                content = decode(request.enclosed.content, request.headers.get("content-type"))
+                value = request.enclosed.enclose(content)
             else:
                 value = decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
             exchange.parameters, exchange.context = unwrap(value)

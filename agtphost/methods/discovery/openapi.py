@@ -13,6 +13,7 @@ from typing import Any
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import COMMON
+from agtphost.contract.carried import upstream_of
 from agtphost.contract.manifest import project_binding
 from agtphost.contract.openapi.export import callable_openapi
 from agtphost.contract.openapi.operations import Operations
@@ -168,13 +169,25 @@ def _shortened(endpoint: dict[str, Any]) -> dict[str, Any]:
 
 
 def tool_operation(tool: Binding, catalog: Catalog) -> dict[str, Any]:
-    """A hosted tool as an endpoint of EXECUTE: its input is what goes into the payload."""
+    """A hosted tool as an endpoint of EXECUTE: its input is its arguments."""
+    server, name = upstream_of(tool.name, tool.path)
     return {
         **project_binding(tool, catalog),
-        "tool": tool.name.partition(".")[2] or tool.name,
+        "server": server,
+        "tool": name,
         "description": tool.description or tool.name,
-        "input_schema": execution.arguments_of(tool),
+        "input_schema": _arguments(tool),
         "output_schema": {"type": "object"},
-        "call": tool.call,
+        "structured": tool.structured,
+        **({"mcp": True} if "mcp" in tool.details else {}),
         **({"approval": "required"} if tool.approval else {}),
     }
+
+
+def _arguments(tool: Binding) -> Mapping[str, Any]:
+    """The schema of a tool's arguments, without the upstream's name, which stands in the path."""
+    schema = execution.arguments_of(tool)
+    member = "" if tool.call is None else tool.call.upstream_member
+    if member not in schema.get("properties", {}):
+        return schema
+    return {**schema, "properties": {name: each for name, each in schema["properties"].items() if name != member}}
