@@ -66,7 +66,10 @@ class HttpSection(Section):
     """
 
     origins: Items[Origin] = ()
-    """Origins of pages elsewhere whose requests are taken; those of all others are answered 403."""
+    """
+    Origins of pages elsewhere whose requests are taken, such as ``https://app.example.com``; those of all others are
+    answered 403. At ``[gateway]`` and ``[mcp.front]`` these pages may read the answers, too (CORS).
+    """
 
     behind_proxy: bool = False
     """Allow plain ``tcp`` on every interface, because a proxy in front of it speaks TLS; then ``hosts`` is needed."""

@@ -9,6 +9,7 @@ from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.contract.policy import MethodPolicy
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.agis import namespace_of
 from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
 from agtphost.host.loaded import Loaded
 from agtphost.host.surfaces import Served
@@ -56,7 +57,7 @@ def gateway_facts(
 
 
 def _rules(config: Config, loaded: Loaded, policy: MethodPolicy, tools: Address) -> Rules:
-    names = (config.host.server_id, config.manifest.domain, config.wellknown.domain)
+    names = (namespace_of(config), config.host.server_id, config.manifest.domain, config.wellknown.domain)
     return Rules(
         catalog=loaded.catalog,
         forward={name.encode("ascii"): name for name in config.gateway.forward},
@@ -97,4 +98,5 @@ def surface(resource: GatewayResource) -> Served:
         # The viewer's page calls what it shows.
         pages=True,
         fields=(("X-Content-Type-Options", "nosniff"),),
+        cross_origin=resource.cross_origin,
     )

@@ -106,7 +106,9 @@ def mcp_front(reactor: Any, facts: FrontFacts, dispatcher: IDispatcher) -> Front
 
 def surface(resource: FrontResource) -> Served:
     """The surface of ``[mcp.front]``."""
-    return Served(name=MCP_FRONT, what="the MCP front", resource=resource, home=True)
+    return Served(
+        name=MCP_FRONT, what="the MCP front", resource=resource, home=True, cross_origin=resource.cross_origin
+    )
 
 
 def stopping(resource: FrontResource) -> Any:

@@ -7,7 +7,8 @@ here for all of them, from :func:`agtphost.config.surfaces.surfaces`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,10 +20,12 @@ from zope.interface import implementer
 from agtphost.config import Config, problems_in
 from agtphost.config.http import Listener
 from agtphost.config.surfaces import Surface, http_faults, surfaces
+from agtphost.dispatch.gates.limits import Allowances, address_origin
 from agtphost.errors import ConfigurationError
 from agtphost.host.access_log import access_log
 from agtphost.host.listener import http_limits
 from agtphost.host.loaded import mandates
+from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin, CrossOriginRules
 from agtphost.http.mounts import Mount
 from agtphost.http.refusals import Door
 from agtphost.http.site import HttpService
@@ -48,6 +51,9 @@ class Served:
     fields: tuple[tuple[str, str], ...] = ()
     """See :class:`agtphost.http.mounts.Mount` for all of these."""
 
+    cross_origin: Callable[[], CrossOriginRules] | None = None
+    """What pages of the section's ``origins`` may send, and read; None: they read nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
@@ -55,6 +61,10 @@ class Certified:
 
     creator: IOpenSSLServerConnectionCreator
     names: frozenset[str]
+
+
+BURST = 30.0
+"""Seconds' worth of preflights that one address may send at a time."""
 
 
 def service_name(listener: Listener) -> str:
@@ -117,9 +127,23 @@ def _by_listener(config: Config) -> dict[Listener, list[Surface]]:
     return sharing
 
 
+def _cross_origin(surface: Surface, served: Served) -> CrossOrigin | None:
+    origins = frozenset(surface.section.origins)
+    if served.cross_origin is None or not origins:
+        return None
+    allowances = Allowances(PER_MINUTE, BURST)
+
+    def wait(address: str) -> float:
+        return allowances.take(address_origin(address), time.monotonic())
+
+    return CrossOrigin(origins=origins, rules=served.cross_origin, wait=wait)
+
+
 def _mounts(surface: Surface, served: Served, door: Door) -> Iterator[Mount]:
     reached = urlsplit(surface.url or "")
     origin = f"{reached.scheme}://{reached.netloc}".lower() if surface.url and served.pages else None
+    cross_origin = _cross_origin(surface, served)
+    varying = () if cross_origin is None else (("Vary", "Origin"),)
     for path in surface.paths:
         yield Mount(
             surface=surface.name,
@@ -130,7 +154,8 @@ def _mounts(surface: Surface, served: Served, door: Door) -> Iterator[Mount]:
             origins=frozenset((*surface.section.origins, *((origin,) if origin else ()))),
             pages=served.pages,
             home=served.home,
-            fields=served.fields,
+            fields=(*served.fields, *varying),
+            cross_origin=cross_origin,
             door=door,
         )
 

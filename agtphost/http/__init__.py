@@ -17,6 +17,7 @@ HTTP beside AGTP.
 - :mod:`.a2a_rest`: HTTP+JSON of the A2A front: one request read, its answers written
 - :mod:`.a2a_rpc`: JSON-RPC of the A2A front: one request read, its answers written, in A2A 1.0 and 0.3
 - :mod:`.a2a_runs`: calls of A2A clients under way: each becomes one request to the dispatcher, and its outcome a task
+- :mod:`.cross_origin`: CORS: which pages elsewhere may read the answers of a surface
 - :mod:`.event_stream`: answers that come event by event, and clients that leave before they are whole
 - :mod:`.gateway`: the HTTP gateway: any HTTP client calls every endpoint and every tool
 - :mod:`.gateway_documents`: what the gateway answers itself, below ``/.well-known/``

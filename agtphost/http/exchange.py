@@ -21,8 +21,8 @@ LONGEST_BODY = 1 << 20
 """Octets of a request's body."""
 
 
-NOWHERE = 404
-"""The one refusal by a head alone that is nobody's mischief."""
+HARMLESS = frozenset((204, 404))
+"""Statuses of what is answered by a head alone and ends no connection: a preflight, and a path that is not there."""
 
 BODIES = 64 << 20
 """Octets of all bodies that one listener holds; one more is answered 503."""
@@ -157,7 +157,7 @@ class BoundedRequest(Request):
         self.path = uri.partition(b"?")[0]
         self.arrived = self.channel.now()
         refusal: bytes | None = self.channel.site.resource.admit(self)
-        if length == 0 and (refusal is None or self.code == NOWHERE):
+        if length == 0 and (refusal is None or self.code in HARMLESS):
             self.refusal, self.content = refusal, _Body(self, 0)
             return True
         # Whoever is misled about what it asks, or whom, asks nothing more on this connection.

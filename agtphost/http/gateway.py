@@ -19,10 +19,11 @@ from twisted.web.server import NOT_DONE_YET
 from agtphost.http import translation
 from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
 from agtphost.http.conditional import unchanged
+from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.gateway_events import GatewayEvents, wanted
 from agtphost.http.refusals import refused, unproven
-from agtphost.http.translation import Asked, Rules, Unreadable
+from agtphost.http.translation import OF_CERTIFIED, Asked, Rules, Unreadable
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
@@ -40,6 +41,17 @@ HOST = "agtphost"
 TAKEN = "GET, HEAD, POST, PUT, PATCH, DELETE"
 """Of HTTP's methods, beside those of AGTP."""
 
+
+SENT = ("Authorization", "X-AGIS-Method", "X-AGIS-Grammar", "X-AGIS-Namespace", "traceparent", "tracestate")
+"""Fields that pages of listed origins may send, besides those that go on."""
+
+EXPOSED = (
+    *("AGTP-Status", "Audit-ID", "Attribution-Record", "Server-ID", "Response-ID", "Agent-ID", "Owner-ID"),
+    *("Task-ID", "Session-ID", "AGTP-API-Version", "AGTP-Endpoint-Warning", "Document-Signature", "Supported-Methods"),
+    *("Trust-Tier", "Trust-Warning", "Verification-Path", "Cost-Estimate", "ETag", "Allow", "Location", "Link"),
+    *("Retry-After", "Warning", "WWW-Authenticate"),
+)
+"""Fields of answers that they may read."""
 
 Ask = Callable[[BoundedRequest, Client, Request], int]
 """Has a request of AGTP answered in a client's name; returns ``NOT_DONE_YET``."""
@@ -123,6 +135,11 @@ class GatewayResource(Resource):
             return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
         request.admitted = document, client
         return None
+
+    def cross_origin(self) -> CrossOriginRules:
+        """What pages of listed origins may send, and read."""
+        fields = (*OF_CERTIFIED.values(), *self._facts.rules.forward.values())
+        return CrossOriginRules(fields=dict.fromkeys((*SENT, *fields)), exposed=EXPOSED)
 
     def tried(self, request: BoundedRequest) -> Tried | None:
         """Whom a request names that is refused at the door."""

@@ -11,7 +11,8 @@ In this order, all of it by the head of a request, before any of its body is tak
 - the body is as it was made (415), and nothing is expected of us but to go on (417);
 - then the surface itself decides: :class:`agtphost.http.exchange.Gatekeeper`.
 
-There is no CORS: no answer has a field that lets a page elsewhere read it.
+Pages elsewhere can read an answer only where a surface has :class:`agtphost.http.cross_origin.CrossOrigin`, and lists
+their origin; a preflight of such a page is answered here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
+from agtphost.http.cross_origin import CrossOrigin
 from agtphost.http.exchange import BoundedRequest, field_of
 from agtphost.http.heads import spelled
 from agtphost.http.refusals import Door, refused
@@ -33,6 +35,7 @@ from agtphost.vocabulary.reasons import Reason
 SINGLE = frozenset(
     (
         *("host", "content-type", "content-encoding", "content-length", "transfer-encoding", "expect"),
+        *("access-control-request-method", "access-control-request-headers", "access-control-request-private-network"),
         *("authorization", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "a2a-version"),
     )
 )
@@ -83,6 +86,9 @@ class Mount:
 
     fields: tuple[tuple[str, str], ...] = ()
     """Header fields of every answer, refusals before the surface's own included."""
+
+    cross_origin: CrossOrigin | None = None
+    """Which pages elsewhere may read its answers; None: none may."""
 
     door: Door | None = None
     """Puts on record what is refused before anything is called; None: nothing of it is."""
@@ -142,6 +148,10 @@ class Mounts(Resource):
             return refused(request, 421, Reason.NOT_ENTITLED, said, remedy=remedy)
         if mount is None:
             return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.")
+        if mount.cross_origin is not None:
+            answered = mount.cross_origin.admit(request, _said(request, "origin"))
+            if answered is not None:
+                return answered
         if mount.foreign(request, authority):
             said, remedy = "Browsers' pages are not served here.", "The operator lists pages that may ask in origins."
             return refused(request, 403, Reason.NOT_ENTITLED, said, remedy=remedy)

@@ -21,6 +21,7 @@ from twisted.web.server import NOT_DONE_YET
 from agtphost.client.mcp.endpoints import Catalogue
 from agtphost.client.requests import new_session_id
 from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
+from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import refused, unproven
 from agtphost.iagtp import IDispatcher
@@ -48,6 +49,21 @@ IDLE = 1800.0
 
 CALLERS = 1024
 """Callers whose names are remembered; of those that have nothing open the one that came last is kept longest."""
+
+CROSS_ORIGIN = CrossOriginRules(
+    fields=(
+        *("Authorization", "Content-Type", "Accept", "Last-Event-ID", "Mcp-Session-Id", "MCP-Protocol-Version"),
+        *("Mcp-Method", "Mcp-Name", "traceparent", "tracestate"),
+    ),
+    prefixes=("mcp-param-",),
+    exposed=(
+        *("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate", "Retry-After", "AGTP-Status", "Audit-ID"),
+        *("Server-ID", "ETag", "Allow"),
+    ),
+    methods="GET, POST, DELETE",
+    further=False,
+)
+"""What browsers' pages of listed origins send to the front, and read."""
 
 _SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 
@@ -195,6 +211,10 @@ class FrontResource(Resource):
             request.channel.proven()
         request.admitted = _Admitted(client=client, server=server)
         return None
+
+    def cross_origin(self) -> CrossOriginRules:
+        """What pages of listed origins may send, and read."""
+        return CROSS_ORIGIN
 
     refusal_form = staticmethod(refusal_form)
 

@@ -161,6 +161,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "registry.mcp_servers:McpServers._seen",
             "adapters.a2a.agent:A2AAgent._dialects",
             "adapters.operators:OperatorAdapter._listed",
+            "adapters.operators:OperatorAdapter._places",
             "adapters.operators:OperatorAdapter._reported",
             "adapters.acp.server:ACPServer.changed",
             "adapters.acp.server:ACPServer.manifests",
