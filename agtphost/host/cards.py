@@ -12,6 +12,7 @@ from agtphost.contract.reserved import REGISTRY
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host.a2a import card_keys
+from agtphost.host.agis import root_of
 from agtphost.host.card_calls import invoking
 from agtphost.host.card_peers import CardPeers
 from agtphost.host.foundation import Foundation
@@ -62,7 +63,10 @@ def cards_of(
     shown = ShowCards(on.aside)
     url = None if section.url is None else f"{section.url.rstrip('/')}{section.path}"
     hosted = HostedCards(
-        *(directory, endpoints, adapters, visibility, on.config.host.server_id), url=url, now=on.seconds
+        *(directory, endpoints, adapters, visibility, on.config.host.server_id),
+        url=url,
+        root=root_of(on.config),
+        now=on.seconds,
     )
     peers = CardPeers(on.lasting.delegated.links, on.config.host.server_id)
 

@@ -115,7 +115,8 @@ class RegistryResource(Resource):
         below = path.removeprefix(self._facts.path)
         if path == CARD:
             routes: Mapping[str, Route] | None = self._card()
-        elif below == DOCUMENT:
+        elif below in (DOCUMENT, "", "/"):
+            # The base is what catalogs of APIs name: it leads to what the registry says of itself.
             routes = {}
         else:
             routes = routes_of(below) if path.startswith(self._facts.path) else None

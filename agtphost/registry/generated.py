@@ -2,8 +2,8 @@
 Cards of everything hosted here (HAIDIP-011): agents, MCP servers, and agents behind them.
 
 A card is made when it is read, from what the host itself goes by, and kept for as long as that is the same object: it
-cannot say anything else than what is in force. Of its operations a caller is shown those that it may call, and of the
-cards those with such operations.
+cannot say anything else than what is in force. Of its operations a caller is shown those that it may call. Of the cards
+it is shown those with such operations, and those of agents that the operator discloses to everybody.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class Offered:
     open_to_all: bool
 
 
+NOTHING = Offered((), {}, b"[]", False)
+"""Of a card that is shown to a caller who may call nothing of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Generated:
     """A card that was made, and what it was made of."""
@@ -111,6 +115,7 @@ class HostedCards:
     :param endpoints: the operator's endpoints.
     :param adapters: what carries payloads to servers and agents behind this host.
     :param server_id: of this host.
+    :param root: the ``agtp://`` URI at which the host is reached; empty: its name, at the usual port.
     :param url: where clients reach the registry over HTTP, which is where agents are invoked then; None: nowhere.
     """
 
@@ -122,12 +127,14 @@ class HostedCards:
         visibility: Visibility,
         server_id: str,
         url: str | None = None,
+        root: str = "",
         now: Callable[[], float] = time.time,
     ) -> None:
         self._directory = directory
         self._adapters = adapters
         self._visibility = visibility
         self._server_id = server_id
+        self._root = root or f"agtp://{server_id}"
         self._url = url
         self._now = now
         self._lock = Lock()
@@ -147,7 +154,8 @@ class HostedCards:
 
     def all(self, context: BuiltInContext, after: str = "") -> Iterator[Generated]:
         """
-        Those of which the caller may call something, in the order of their ids, each made when it is asked for.
+        Those of which the caller may call something, and public agents, in the order of their ids, each made when it
+        is asked for.
 
         :param after: those with a greater id.
         """
@@ -162,17 +170,17 @@ class HostedCards:
             which = id(subject.operations)
             if which not in judged:
                 judged[which] = self._offered(subject.operations, context)
-            offered = judged[which]
+            offered = self._of_public(subject, judged[which])
             if offered is not None:
                 yield self._shown(subject, offered)
 
     def get(self, context: BuiltInContext, card_id: str) -> Generated | None:
-        """One of them; None also where the caller may call nothing of it."""
+        """One of them; None also for one that the caller may not be shown."""
         kind, _, name = card_id.partition(":")
         subjects = self._agents(context, name) if kind == AGENT else self._upstreams(context, kind, name)
         for subject in subjects:
             if subject.name == name:
-                offered = self._offered(subject.operations, context)
+                offered = self._of_public(subject, self._offered(subject.operations, context))
                 return None if offered is None else self._shown(subject, offered)
         return None
 
@@ -227,6 +235,13 @@ class HostedCards:
         with self._lock:
             return keep(self._sets, key, made, MOST_SETS)
 
+    def _of_public(self, subject: Subject, offered: Offered | None) -> Offered | None:
+        """What a caller may call of a subject: of a public agent :data:`NOTHING` where there is nothing."""
+        return NOTHING if offered is None and self._is_public(subject) else offered
+
+    def _is_public(self, subject: Subject) -> bool:
+        return subject.agent is not None and self._visibility.public
+
     def _shown(self, subject: Subject, offered: Offered) -> Generated:
         key = subject.id, subject.state, offered
         with self._lock:
@@ -274,7 +289,7 @@ class HostedCards:
             digest=digest.hexdigest(),
             number=1,
             updated=self._now(),
-            public=offered.open_to_all,
+            public=offered.open_to_all or self._is_public(subject),
             owner="" if subject.agent is None else subject.agent.agent_id,
         )
         return Generated(entry, (before, after), offered, subject.state, subject.tier, subject.agent)
@@ -282,8 +297,8 @@ class HostedCards:
     def _endpoint(self, subject: Subject) -> str:
         if self._url is not None:
             return f"{self._url.rstrip('/')}/agents/{subject.id}/invoke"
-        place = "agents" if subject.kind == AGENT else subject.kind
-        return f"agtp://{self._server_id}/{place}/{subject.name}"
+        # A URI has no path but those of agents (core v08 section 6.1): servers are called at the host itself.
+        return f"{self._root}/agents/{subject.name}" if subject.kind == AGENT else self._root
 
 
 def _admits(context: BuiltInContext, binding: Binding) -> bool:

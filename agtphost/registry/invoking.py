@@ -170,6 +170,12 @@ def _chosen(target: Target, action: str | None, given: dict[str, Any]) -> tuple[
     these names itself.
     """
     operations = target.operations
+    if not operations:
+        raise Refusal(
+            Reason.NOT_FOUND,
+            "The agent has no operation that the caller may call.",
+            remedy="Call as an agent that may; the operator of this host says which.",
+        )
     first = next(iter(operations))
     named = given.get("operation")
     alone = len(operations) == 1

@@ -59,6 +59,10 @@ class RegistryHost(GrantingHost):
         assert answer.status == 200, answer.explanation
         return [entry["id"] for entry in answer.result["agents"]]
 
+    def registered(self, caller: Any = None, **given: Any) -> list[str]:
+        """The same without the agents of the host, which are disclosed to everybody."""
+        return [card_id for card_id in self.list(caller, **given) if not card_id.startswith("agent:")]
+
     def get(self, card_id: str, caller: Any = None, **given: Any) -> Answer:
         """QUERY one."""
         return self.call("QUERY", f"/cards/{card_id}", given, caller=caller or self.translator)

@@ -25,7 +25,9 @@ def test_everything_hosted_has_a_card_for_whoever_may_call_something_of_it(host:
     """Agents, servers: listed if and only if something of them may be called, with just those operations."""
     assert host.list(host.demo) == HOSTED
     assert host.list(host.translator) == ["agent:desk"], "no scope for tools"
-    assert host.list() == []
+    assert host.list() == ["agent:desk"] == host.list(public=True), "disclosed to everybody"
+    stranger = json.loads(host.call("QUERY", "/cards/agent:desk").body)
+    assert stranger["operations"] == [] and stranger["id"] == "agent:desk", "and nothing of it to call"
     shown = json.loads(host.get("agent:desk", host.demo).body)
     assert {each["name"] for each in shown["operations"]} == {"query_words", "query_books", "reserve_desk"}
     less = json.loads(host.get("agent:desk", host.translator).body)
@@ -161,7 +163,7 @@ def test_a_card_is_withdrawn_and_says_who_follows() -> None:
     assert host.register().result["status"] == "active"
     assert host.call("WITHDRAW", where, {"remove": True}, caller=host.translator).result["removed"] is True
     assert host.get("translator").status == 404
-    assert host.call("WITHDRAW", "/cards/agent:desk", {}, caller=host.operator).status == 404
+    assert host.call("WITHDRAW", "/cards/agent:desk", {}, caller=host.operator).reason == "card-not-yours"
 
 
 def test_lists_are_narrowed_and_come_in_parts() -> None:
@@ -217,13 +219,13 @@ def test_who_is_shown_a_registered_card() -> None:
     host.register()
     assert "translator" in host.list(may) and "translator" in host.list(host.operator)
     assert "translator" not in host.list(host.demo) and host.get("translator", host.demo).status == 404
-    assert host.list() == [] and host.get("translator", may).status == 200
+    assert host.registered() == [] and host.get("translator", may).status == 200
     assert "translator" in host.list(host.translator), "its own"
     open_to_all = card(id="translator:open", endpoint="https://open.example.net/")
     asked = host.register(given=open_to_all, public=True)
-    assert (asked.status, asked.result["public_requested"]) == (200, True) and host.list() == []
+    assert (asked.status, asked.result["public_requested"]) == (200, True) and host.registered() == []
     assert host.call("APPROVE", "/cards/translator:open", {"public": True}, caller=host.operator).status == 200
-    assert host.list() == ["translator:open"] == host.list(public=True)
+    assert host.registered() == ["translator:open"] == host.registered(public=True)
     assert "translator:open" in host.list(host.demo)
     assert (
         host.call(
@@ -252,3 +254,18 @@ def test_what_was_registered_is_there_after_a_restart() -> None:
     assert (entry["version"], entry["description"], entry["lifetime"], entry["state"]) == (2, "Second.", 120, "live")
     assert again.get("translator", again.operator, version=1).body == text_of(card()).encode()
     assert again.get("translator:gone", again.operator, form="entry").result["status"] == "withdrawn"
+
+
+@pytest.mark.parametrize("disclosure", ["authenticated", "private"])
+def test_an_agent_that_is_not_public_has_no_card_for_strangers(disclosure: str) -> None:
+    """What the operator discloses decides, and not that there is a registry."""
+    host = RegistryHost(settings={"policies": {"agent_disclosure": disclosure}})
+    assert host.list() == [] and host.call("QUERY", "/cards/agent:desk").status == 404
+
+
+def test_a_public_card_without_operations_is_not_invoked() -> None:
+    """A stranger is shown the agent, and told that it may call nothing of it."""
+    host = RegistryHost()
+    for path in ("/cards/agent:desk", "/cards/agent:desk/query_words"):
+        refused = host.call("EXECUTE", path, {"parameters": {}})
+        assert refused.status in (401, 404), refused.document

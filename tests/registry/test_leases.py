@@ -149,8 +149,8 @@ def test_who_is_lost_for_long_is_forgotten_and_no_restart_delays_it() -> None:
     again.advance(0.4 * DAY)
     Deferred.fromCoroutine(maintenance.look())
     again.advance(0)
-    assert again.list(again.operator) == ["other", "third", "translator"]
+    assert again.registered(again.operator) == ["other", "third", "translator"]
     again.advance(0.2 * DAY)
     Deferred.fromCoroutine(maintenance.look())
     again.advance(0)
-    assert again.list(again.operator) == ["other", "third"]
+    assert again.registered(again.operator) == ["other", "third"]

@@ -171,7 +171,7 @@ async def test_what_is_fetched_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_p
         ):
             answered = await registered(host, wrong, host.operator)
             assert (answered.status, answered.document["parameter"]) == (422, "url"), wrong
-        assert host.list(host.operator) == [], "nothing of it is kept"
+        assert host.registered(host.operator) == [], "nothing of it is kept"
         both = await host.begin("REGISTER", "/cards", {"url": url, "card": card()}, caller=host.operator)
         assert (both.status, both.document["parameter"]) == (422, "url")
 

@@ -69,6 +69,11 @@ class Visibility:
             return True
         return holds(context, INSPECT_ALL)
 
+    @property
+    def public(self) -> bool:
+        """Whether agents are disclosed to everybody, strangers included."""
+        return self._disclosure == PUBLIC
+
     # What is shown
 
     def offered(self, agents: Iterable[Agent]) -> list[Agent]:
