@@ -147,6 +147,7 @@ def _mounts(surface: Surface, served: Served, door: Door) -> Iterator[Mount]:
     for path in surface.paths:
         yield Mount(
             surface=surface.name,
+            section=".".join(map(str, surface.location)),
             path=path,
             resource=served.resource,
             hosts=frozenset(surface.section.hosts),

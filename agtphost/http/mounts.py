@@ -44,6 +44,11 @@ SINGLE = frozenset(
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 """What a machine's own loopback addresses are called, by its own users."""
 
+LONGEST_SHOWN = 64
+"""Signs of a name that a refusal repeats."""
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.:-_[]")
+
 _AUTHORITY = re.compile(
     r"(?P<name>\[[0-9a-f:.]{2,45}\]|[a-z0-9_](?:[a-z0-9_.-]{0,252}))(?::(?P<port>[0-9]{1,5}))?", re.ASCII
 )
@@ -61,6 +66,9 @@ class Mount:
     surface: str
     path: MountPath
     resource: Any
+
+    section: str = ""
+    """The section of the configuration that it is served for, such as ``mcp.front``; empty: none is told."""
 
     hosts: frozenset[str] = frozenset()
     """``Host`` fields in lower case; one without a port stands for every port. Empty: those of the listener."""
@@ -144,8 +152,8 @@ class Mounts(Resource):
         if not authority and request.clientproto != b"HTTP/1.0":
             return refused(request, 400, Reason.INVALID_HEADER_FIELD, "Host is missing.")
         if not self._known(mount, authority, request):
-            said, remedy = "Nothing is served by this name here.", "The operator lists names in hosts."
-            return refused(request, 421, Reason.NOT_ENTITLED, said, remedy=remedy)
+            said = f"Nothing is served by the name {shown(authority)} here."
+            return refused(request, 421, Reason.NOT_ENTITLED, said, remedy=self._naming(mount))
         if mount is None:
             return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.")
         if mount.cross_origin is not None:
@@ -162,6 +170,11 @@ class Mounts(Resource):
         if _said(request, "expect") not in ("", "100-continue"):
             return refused(request, 417, Reason.INVALID_HEADER_FIELD, "Nothing but 100-continue can be expected.")
         return None
+
+    def _naming(self, mount: Mount | None) -> str:
+        """What an operator does so that a name is answered: behind a proxy, clients send the proxy's."""
+        section = "the section" if mount is None or not mount.section else f"[{mount.section}]"
+        return f"If clients reach this host by that name, the operator adds it to the key hosts of {section}."
 
     def _at(self, path: str) -> Mount | None:
         for mount in self._mounts:
@@ -219,6 +232,12 @@ class Mounts(Resource):
         answered = request.mount.resource.render(request)
         # What only the surface refuses is refused at the door as well: one request in, and nothing called.
         return NOT_DONE_YET if type(answered) is bytes and request.settled(request.complete) else answered
+
+
+def shown(authority: str) -> str:
+    """A name as a refusal shows it: bounded, and without what is not plain."""
+    text = "".join(sign if sign in _PLAIN else "?" for sign in authority[:LONGEST_SHOWN])
+    return repr(text)
 
 
 def _lines(fields: Collection[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:

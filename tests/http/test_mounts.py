@@ -244,3 +244,12 @@ def test_a_line_tells_of_who_left() -> None:
     channel.dataReceived(b"POST / HTTP/1.1\r\nHost: localhost:8080\r\nContent-Length: 10\r\n\r\nabc")
     channel.connectionLost(None)
     assert [line["status"] for line in told] == [0]
+
+
+def test_a_name_that_is_not_answered_is_said_with_the_key_that_lists_names() -> None:
+    """Behind a proxy, clients send the proxy's name: the refusal repeats it, bounded, and names section and key."""
+    mounts = Mounts([mounted(Named("a"), section="gateway", hosts=frozenset({"inside.example.com"}))])
+    status, body = asked(mounts, "Host: api.example.com")
+    assert status == 421 and "'api.example.com'" in body and "key hosts of [gateway]" in body
+    status, body = asked(mounts, f"Host: {'x' * 500}<script>")
+    assert status == 421 and len(body) < 1_000 and "<script>" not in body
