@@ -1,7 +1,7 @@
 """
 ``/.well-known/agis.json``: what a service offers, on one page, for who looks it up (AGIS v01 section 12.2).
 
-Exactly the members that the draft has, each true of this host. What nobody has said is null, such as the trade that a
+The members that the draft has, each true of this host. What nobody has said is null, such as the trade that a
 service is in. Of data classes there are the names alone: how sensitive they are is for those who are known.
 """
 
@@ -25,6 +25,7 @@ def agis_summary(
     related: Sequence[str],
     endpoints: Sequence[tuple[str, str, bool]],
     tools: bool,
+    tools_list: str | None,
     negotiable: bool,
     confirms: bool,
     data_classes: Sequence[str],
@@ -39,6 +40,7 @@ def agis_summary(
     :param related: addresses of services that belong to it.
     :param endpoints: method, capability and whether it only reads, of each endpoint of the operator's.
     :param tools: whether hosted tools are called as well.
+    :param tools_list: the URL at which an MCP client lists the tools; None where there is none, and no member says so.
     :param negotiable: whether endpoints can be negotiated.
     :param confirms: whether people approve calls.
     :param anonymous: whether callers without a name may read what the host says of itself.
@@ -50,7 +52,7 @@ def agis_summary(
         "confirm": confirms,
         "query": any(reads for _, _, reads in endpoints),
     }
-    return {
+    summary = {
         "agis": AGIS_VERSION,
         "service": service,
         "agtp": root,
@@ -65,5 +67,5 @@ def agis_summary(
         "version": version,
         "interaction_protocols": [name for name in PROTOCOLS if on[name]],
         "related_services": list(related),
-        "mcp_tools_list": f"{root}/tools",
     }
+    return summary if tools_list is None else {**summary, "mcp_tools_list": tools_list}

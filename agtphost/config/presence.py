@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from agtphost.config.http import told_base
 from agtphost.config.sections import Config
 from agtphost.vocabulary import times, uris
 from agtphost.vocabulary.uris import Form, UriError
@@ -77,6 +78,13 @@ def http_apis(config: Config) -> list[dict[str, str]]:
         told = {"name": REGISTRY, "description": described, "base_url": found}
         entries.append({**told, "openapi_url": f"{found}/openapi.json"})
     return entries
+
+
+def mcp_front_url(config: Config) -> str | None:
+    """The URL at which MCP clients reach the front, which lists the tools there; None where readers are told none."""
+    front = config.mcp.front
+    base = front.url or (told_base(front.listen, None) if config.listen.loopback else None)
+    return None if front.listen is None or base is None else f"{base}{front.path}"
 
 
 def _port(config: Config) -> int:

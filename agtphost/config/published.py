@@ -50,8 +50,8 @@ Name = Annotated[
 Listener = Annotated[
     Line,
     form(
-        r"ssl:(?:port=)?[0-9]{1,5}(?::interface=[0-9A-Za-z.:\\]+)?",
-        'must be "ssl:PORT" or "ssl:PORT:interface=ADDRESS"; certificate and key name its files',
+        r"(?:ssl|tcp):(?:port=)?[0-9]{1,5}(?::interface=[0-9A-Za-z.:\\]+)?",
+        'must be "ssl:PORT" or "ssl:PORT:interface=ADDRESS", or tcp behind a proxy; certificate and key name its files',
     ),
 ]
 
@@ -139,7 +139,10 @@ class WellKnown(HttpSection):
     """``[wellknown]``: the bootstrap document of core v08 section 6.1, at ``/.well-known/agtp`` over HTTPS."""
 
     listen: Listener | None = None
-    """A Twisted endpoint string: ``ssl:443``, ``ssl:443:interface=192.0.2.1``; None: this host serves no HTTPS."""
+    """
+    A Twisted endpoint string: ``ssl:443``, ``ssl:443:interface=192.0.2.1``; None: none is served. ``tcp`` is for
+    ``behind_proxy``, where the proxy speaks HTTPS, and for this machine's loopback addresses. It may be the gateway's.
+    """
 
     domain: Domain | None = None
     """The domain the document is for; None: ``[manifest] domain``, else ``server_id``."""

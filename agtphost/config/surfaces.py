@@ -76,7 +76,13 @@ class Surface:
 def surfaces(config: Config) -> Iterator[Surface]:
     """The surfaces of a configuration, in the order in which they are served."""
     if config.wellknown.listen is not None:
-        yield Surface(name=WELLKNOWN, location=("wellknown",), section=config.wellknown, paths=(BOOTSTRAP, AGIS))
+        yield Surface(
+            name=WELLKNOWN,
+            location=("wellknown",),
+            section=config.wellknown,
+            paths=(BOOTSTRAP, AGIS),
+            url=_of_domain(config),
+        )
     front = config.a2a.front
     if front.listen is not None:
         yield Surface(
@@ -130,6 +136,12 @@ def surfaces(config: Config) -> Iterator[Surface]:
             url=gateway.url,
             client_certificates=asks_certificates(config, gateway),
         )
+
+
+def _of_domain(config: Config) -> str | None:
+    """Where the bootstrap document of a domain is looked for; None where no domain is told."""
+    domain = config.wellknown.domain or config.manifest.domain
+    return None if domain is None else f"https://{domain}"
 
 
 def asks_certificates(config: Config, given: GatewaySection | RegistrySection | MCPFront) -> bool:

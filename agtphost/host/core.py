@@ -141,7 +141,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         connected.web.a2a,
         table.match,
     )
-    summary = summarizing(on, shown)
+    summary, hosted = summarizing(on, shown), list(loaded.directory.hosted())
     return Core(
         on=on,
         connected=connected,
@@ -153,7 +153,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         bound=bound,
         front=front,
         gateway=gateway_facts(
-            *(config, loaded, admission.principal, own_documents(config, summary), connected.adapters)
+            *(config, loaded, admission.principal, own_documents(config, summary, hosted), connected.adapters)
         ),
         registry=registry_facts(config, loaded.directory, admission.principal),
         mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.aside),

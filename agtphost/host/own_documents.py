@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agtphost.agis.endpoints import capability_of
 from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
-from agtphost.config.presence import http_apis
+from agtphost.config.presence import http_apis, mcp_front_url
 from agtphost.host.agis import namespace_of, root_of
 from agtphost.host.foundation import Foundation
 from agtphost.host.methods import Disclosure
@@ -16,16 +16,19 @@ from agtphost.http.clients import Client
 from agtphost.http.exchange import BoundedRequest
 from agtphost.http.gateway import Ask, OwnDocument
 from agtphost.http.gateway_documents import (
+    CARD,
     CATALOG,
     DESCRIBED,
     OPENAPI,
     SUMMARY,
     VIEWER,
+    AgentCard,
     ApiCatalog,
     CallableDocument,
     Ready,
 )
 from agtphost.http.viewer_files import viewer
+from agtphost.identity.agents import Agent
 from agtphost.vocabulary import jsontext
 
 Summary = Callable[[], bytes | None]
@@ -55,6 +58,7 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
                 related=config.agis.related,
                 endpoints=[(method, *_consequence(block)) for method, block in blocks],
                 tools=bool(tools),
+                tools_list=mcp_front_url(config),
                 negotiable=config.policies.synthesis_enabled,
                 confirms=any(binding.approval for binding in (*bound, *tools)),
                 data_classes=[entry.name for entry in config.data_class],
@@ -89,12 +93,18 @@ class _Summarized:
         return self._ready.answer(request, client, ask)
 
 
-def own_documents(config: Config, summary: Summary) -> Mapping[str, OwnDocument]:
-    """What the gateway answers itself, by path."""
+def own_documents(config: Config, summary: Summary, hosted: Sequence[Agent]) -> Mapping[str, OwnDocument]:
+    """
+    What the gateway answers itself, by path.
+
+    :param hosted: the agents here; where there is one alone, and a registry, its card is among the documents.
+    """
     if config.gateway.listen is None:
         return {}
     found: dict[str, OwnDocument] = {SUMMARY: _Summarized(summary)}
     told = [("service-meta", SUMMARY, "application/json")]
+    if config.registry is not None and len(hosted) == 1:
+        found[CARD] = AgentCard(f"agent:{hosted[0].name}")
     if config.gateway.openapi:
         found[OPENAPI] = CallableDocument()
         found.update(viewer())

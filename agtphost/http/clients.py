@@ -187,14 +187,7 @@ class Clients:
 
         :raises NotAdmitted: nobody who may.
         """
-        peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
-        came: dict[str, Any] = {
-            "address": str(getattr(peer, "host", self._surface)),
-            "surface": self._surface,
-            "request": request,
-            "trace": _trace(request),
-            "method": request.method.decode("ascii", "replace")[:32],
-        }
+        came = self._came(request)
         shown = field_of(request, "authorization")
         scheme, _, token = (shown or "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
@@ -210,6 +203,21 @@ class Clients:
         if not self.guarded and not self.certified:
             return Client(key="anybody", fields=self._fields, proven=False, **came)
         return self._bearer(token, came)
+
+    def stranger(self, request: Request) -> Client:
+        """Return who sent a request as one who has shown nothing: what everybody is told is asked for in that name."""
+        return Client(key="anybody", fields=(), proven=False, **self._came(request))
+
+    def _came(self, request: Request) -> dict[str, Any]:
+        """How a request came."""
+        peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
+        return {
+            "address": str(getattr(peer, "host", self._surface)),
+            "surface": self._surface,
+            "request": request,
+            "trace": _trace(request),
+            "method": request.method.decode("ascii", "replace")[:32],
+        }
 
     def tried(self, request: Request) -> Tried | None:
         """

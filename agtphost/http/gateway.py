@@ -58,7 +58,11 @@ Ask = Callable[[BoundedRequest, Client, Request], int]
 
 
 class OwnDocument(Protocol):
-    """Answers one path below ``/.well-known/``; GET and HEAD of it get here."""
+    """
+    Answers one path below ``/.well-known/``; GET and HEAD of it get here.
+
+    One with a true ``public`` is asked of the dispatcher for strangers, too.
+    """
 
     def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
         """
@@ -133,6 +137,10 @@ class GatewayResource(Resource):
         if request.method not in (b"GET", b"HEAD"):
             said = "The gateway's own documents are read by GET."
             return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
+        if client is None and getattr(document, "public", False):
+            if field_of(request, "authorization") is not None:
+                return unproven(request, "The token is of nobody here.", Reason.AGENT_UNAUTHENTICATED)
+            client = self._facts.clients.stranger(request)
         request.admitted = document, client
         return None
 

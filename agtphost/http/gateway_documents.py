@@ -26,6 +26,7 @@ OPENAPI = "/.well-known/openapi.json"
 CATALOG = "/.well-known/api-catalog"
 SUMMARY = "/.well-known/agis.json"
 VIEWER = "/.well-known/openapi"
+CARD = "/.well-known/agent-card.json"
 """Where each is."""
 
 LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
@@ -53,6 +54,20 @@ class CallableDocument:
             method="DISCOVER", path="/methods", query=query, headers=Headers(list(client.headers)), body=b"", line=line
         )
         return ask(request, client, asked)
+
+
+@dataclass(frozen=True)
+class AgentCard:
+    """The card of the one agent here, for everybody (:class:`~agtphost.http.gateway.OwnDocument`)."""
+
+    card_id: str
+    public = True
+
+    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+        assert client is not None, "who has shown nothing is a stranger"
+        path = f"/cards/{self.card_id}"
+        headers, line = Headers(list(client.headers)), f"AGTP/1.0 QUERY {path}\r\n".encode()
+        return ask(request, client, Request(method="QUERY", path=path, headers=headers, body=b"", line=line))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ FACTS: dict[str, Any] = {
     "related": (),
     "endpoints": [("BOOK", "transaction", False)],
     "tools": False,
+    "tools_list": None,
     "negotiable": False,
     "confirms": False,
     "data_classes": (),
@@ -44,4 +45,6 @@ def test_what_nobody_has_said_is_null() -> None:
     found = agis_summary(**FACTS)
     assert found["domain"] is None and found["related_services"] == []
     assert agis_summary(**{**FACTS, "domain": "hotels"})["domain"] == "hotels"
-    assert found["mcp_tools_list"] == "agtp://rooms.example/tools"
+    assert "mcp_tools_list" not in found, "AGIS-078: absent where no MCP client can list the tools"
+    front = "https://rooms.example/mcp"
+    assert agis_summary(**{**FACTS, "tools_list": front})["mcp_tools_list"] == front

@@ -25,9 +25,9 @@ OPENAPI = "/.well-known/openapi.json"
 MEMBERS = [
     *("agis", "service", "agtp", "agis_document", "methods", "domain", "namespace", "negotiable"),
     *("capability_summary", "data_classes", "pre_auth_discovery", "version", "interaction_protocols"),
-    *("related_services", "mcp_tools_list"),
+    "related_services",
 ]
-"""AGIS v01 section 12.2, in its order."""
+"""AGIS v01 section 12.2, in its order, without ``mcp_tools_list``: there is no MCP front."""
 
 DATA = """
 [[data_class]]
@@ -194,11 +194,10 @@ def test_the_summary_has_the_members_of_the_draft(served: tuple[Host, int]) -> N
     assert b"sensitivity" not in found.body and b"requires_authorization" not in found.body
     listed = ask(port, "DISCOVER", "/methods").value
     assert set(summary["methods"]) >= {each["method"] for each in listed if each["tier"] != "A"}
-    # The document that it refers to is at the root of the host, and the tools are where it says.
+    # The document that it refers to is at the root of the host.
     assert summary["agis_document"] == summary["agtp"] == f"agtp://localhost:{host.port}"
     manifest = host.agtp("manifest", "show", summary["agis_document"], "--json")
     assert manifest.returncode == 0 and '"creation"' in manifest.stdout
-    assert summary["mcp_tools_list"] == f"{summary['agtp']}/tools"
     assert host.agtp("call", summary["agtp"], "DISCOVER", "/tools", "--as", "demo").returncode == 0
 
 
