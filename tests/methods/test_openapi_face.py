@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -159,3 +160,12 @@ def test_other_formats_are_refused() -> None:
     assert host.ask("DISCOVER", "/methods", query="format=json").body == host.ask("DISCOVER", "/methods").body
     refused = host.ask("DISCOVER", "/methods", query="format=wsdl")
     assert (refused.status, body_of(refused)["parameter"]) == (422, "format")
+
+
+def test_addresses_are_as_strict_as_the_host() -> None:
+    """Names of agents have their grammar, and a text in a query has no control characters: the host refuses others."""
+    document = asked(MethodHost())
+    (name,) = [each for each in document["paths"]["/agents/{name}"]["get"]["parameters"] if each["in"] == "path"]
+    (form,) = [each for each in document["paths"]["/agents"]["get"]["parameters"] if each["in"] == "query"]
+    assert re.search(name["schema"]["pattern"], "desk") and not re.search(name["schema"]["pattern"], "a+b")
+    assert re.search(form["schema"]["pattern"], "json") and not re.search(form["schema"]["pattern"], "a\x0cb")

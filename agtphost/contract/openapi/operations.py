@@ -26,6 +26,11 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
     MUTUAL_TLS: {"type": "mutualTLS", "description": "The caller's AGTP client certificate."},
 }
 
+AGENT_NAME = "^[A-Za-z0-9_-]{1,64}$"
+"""Of agents, in paths."""
+
+QUERY_TEXT = "^[^\\u0000-\\u001f\\u007f]*$"
+
 PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
 OWN = (
     "method",
@@ -218,10 +223,15 @@ class Operations:
                 new = operation.renames.get(name, name)
                 if new not in seen:
                     seen.add(new)
-                    yield _parameter(new, "path", properties.get(name, {"type": "string"}), required=True)
+                    schema = properties.get(name, {"type": "string"})
+                    if endpoint.get("tier") == "A" and name == "name":
+                        schema = {**schema, "pattern": AGENT_NAME}
+                    yield _parameter(new, "path", schema, required=True)
             if operation.place.verb in BODILESS:
                 rest = [name for name in properties if name not in in_path]
-                yield from (_parameter(name, "query", properties[name], required=name in required) for name in rest)
+                yield from (
+                    _parameter(name, "query", _of_query(properties[name]), required=name in required) for name in rest
+                )
 
     def _body(self, operation: _Operation) -> dict[str, Any] | None:
         if operation.place.verb in BODILESS:
@@ -266,6 +276,12 @@ def _tag(endpoint: Mapping[str, Any]) -> str:
 
 def _line(endpoint: Mapping[str, Any]) -> str:
     return f"- `{endpoint['method']} {endpoint['path']}`: {endpoint['description']}"
+
+
+def _of_query(schema: Any) -> Any:
+    """A schema of a text in a query: a host reads no control characters there."""
+    free = isinstance(schema, Mapping) and schema.get("type") == "string" and not {"pattern", "enum"} & schema.keys()
+    return {**schema, "pattern": QUERY_TEXT} if free else schema
 
 
 def _parameter(name: str, place: str, schema: Any, *, required: bool) -> dict[str, Any]:
