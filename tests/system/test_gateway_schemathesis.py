@@ -3,7 +3,7 @@
 
 No answer is 5xx, none breaks the schema that it was promised by, and who leaves the token out is refused. What a
 request that follows the schema may still be answered is AGTP's: 422 for an error that the endpoint declares, 404 for an
-agent that is not there, and 400 for a number beyond what JSON holds exactly. A method that the host does not know is 459.
+agent that is not there, 400 for a number beyond what JSON holds exactly. A method that the host does not know is 459.
 """
 
 from __future__ import annotations
