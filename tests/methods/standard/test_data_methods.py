@@ -228,7 +228,7 @@ def test_a_pattern_takes_linear_time() -> None:
 # TRANSFORM, MAP
 
 FORMS: list[tuple[str, str, Any]] = [
-    ("csv", "a,b\n1,x\n", [{"a": "1", "b": "x"}]),
+    ("csv", "a,b\n1,x\n", [{"a": 1, "b": "x"}]),
     ("jsonl", '{"a":1}\n\n{"a":2}\n', [{"a": 1}, {"a": 2}]),
     ("yaml", "a: 1\nb: [x, z]\n", {"a": 1, "b": ["x", "z"]}),
     ("json", '{"a": [1]}', {"a": [1]}),

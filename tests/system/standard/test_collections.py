@@ -39,6 +39,29 @@ def test_orders_are_imported_searched_and_scanned(standard: Standard) -> None:
     assert len(seen) == len(set(seen)) == 40
 
 
+def test_purchase_orders_of_a_csv_are_chained_to_a_report(standard: Standard) -> None:
+    """METH-067: the draft's use cases of IMPORT, SEARCH and CHAIN in one call, with the right number of orders."""
+    amounts = (900, 50000, 50001, "61000.50", 70000)
+    text = "id,amount,zip\n" + "".join(f"chain-{n},{amount},0106{n}\n" for n, amount in enumerate(amounts))
+    over = {"all": [{"amount": {"gt": 50000}}, {"zip": {"starts_with": "0106"}}]}
+    steps = [
+        {"method": "IMPORT", "parameters": {"target": "orders", "source": text, "format": "csv"}},
+        {"method": "SEARCH", "parameters": {"query": over, "scope": "orders", "sort": "-amount"}, "capture": "found"},
+        {"method": "ANALYZE", "parameters": {"target": "=found.results"}, "capture": "read"},
+        {
+            "method": "REPORT",
+            "parameters": {"report_type": "orders", "recipient": "operator", "scope": {"rows": "=read.findings"}},
+        },
+    ]
+    chain = standard.result("CHAIN", {"steps": steps, "context_propagation": True})
+    imported, found, read, report = (step["result"] for step in chain["steps"])
+    assert imported["columns"] == {"id": "text", "amount": "number", "zip": "text"}
+    assert [each["data"]["amount"] for each in found["results"]] == [70000, 61000.5, 50001]
+    assert read["examined"] == {"rows": 3, "members": ["amount"]} and report["delivered"] == 1
+    told = standard.result("SEARCH", {"query": {"amount": {"gt": "50000"}}, "scope": "orders"})
+    assert told["total"] == 0 and told["warnings"][0]["member"] == "amount"
+
+
 def test_rooms_are_synchronized_with_what_has_them(standard: Standard) -> None:
     """METH-032: by an endpoint of the host, whose call is on record by itself."""
     synced = standard.result("SYNC", {"resource": "rooms", "remote": "library"})

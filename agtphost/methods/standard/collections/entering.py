@@ -17,6 +17,7 @@ from agtphost.methods.standard.collections.store import Collection, Item, is_ite
 from agtphost.methods.standard.messages.delivery import measured
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import formats
+from agtphost.methods.standard.pure.number_columns import Columns
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Slices
@@ -124,7 +125,7 @@ class Importing:
         collection.require_writing(context)
         policy = parameters.choice(given, "conflict_policy", POLICIES, POLICIES[0])
         merged = Merged(context, collection, policy)
-        rows = await self._parts.aside(merged.read, given)
+        rows, columns = await self._parts.aside(merged.read, given)
         collection.require_room(context, merged.counts["created"])
         return Answer(
             result={
@@ -133,6 +134,7 @@ class Importing:
                 **merged.counts,
                 "conflict_policy": policy,
                 "conflicts": merged.conflicts,
+                **({"columns": columns} if columns else {}),
             },
             changes=await measured(self._parts, tuple(merged.changes.values())),
             extra={"imported": {"collection": collection.name, "records": rows, **merged.counts}},
@@ -154,18 +156,20 @@ class Merged:
         self.conflicts: list[dict[str, Any]] = []
         self.counts = {"created": 0, "overwritten": 0, "merged": 0, "skipped": 0}
 
-    def read(self, given: Mapping[str, Any]) -> int:
+    def read(self, given: Mapping[str, Any]) -> tuple[int, Mapping[str, str]]:
         """
         Every row of a source: off the reactor.
 
-        :return: how many there are.
+        :return: how many there are, and the types of the columns of CSV.
         :raises Refusal: 422 for what is no source, and as :meth:`take`.
         """
-        rows, slices = _rows(given), Slices()
+        schema = self._collection.schema
+        rows, columns = _rows(given, None if schema is None else schema.schema)
+        slices = Slices()
         for number, row in enumerate(rows):
             slices.pause()
             self.take(number, row)
-        return len(rows)
+        return len(rows), columns
 
     def take(self, number: int, row: Mapping[str, Any]) -> None:
         """
@@ -208,13 +212,17 @@ class Merged:
         self.conflicts.append({"id": item_id, "resolution": resolution})
 
 
-def _rows(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _rows(
+    given: Mapping[str, Any], schema: Mapping[str, Any] | None
+) -> tuple[list[Mapping[str, Any]], Mapping[str, str]]:
     """
-    The records of a source: text of a format, or JSON as such.
+    The records of a source, text of a format or JSON as such, and the types of the columns of CSV.
 
+    :param schema: that each record has to follow.
     :raises Refusal: 422 for what is none, or too many.
     """
     source, form = given["source"], given.get("format")
+    types: Mapping[str, str] = {}
     if isinstance(source, str):
         if "://" in source[:16] and "\n" not in source:
             raise parameters.invalid(
@@ -229,4 +237,7 @@ def _rows(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         raise parameters.invalid(
             "source", f"source is not 1 to {RECORDS} records, each an object.", "Send more of them in parts."
         )
-    return rows
+    if form == "csv":
+        columns = Columns(rows, schema)
+        rows, types = [columns.convert(row) for row in rows], columns.types
+    return rows, types

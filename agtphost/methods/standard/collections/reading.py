@@ -24,6 +24,7 @@ from agtphost.methods.standard.collections.store import Collection, Item
 from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.parts import Parts
 from agtphost.methods.standard.pure import criteria, queries
+from agtphost.methods.standard.pure.comparisons import Comparisons
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
@@ -53,15 +54,18 @@ Ranks = tuple[tuple[int, Any], ...]
 """For each member that is sorted by: of which kind its value is, and the value."""
 
 
-def predicate(wanted: Any, name: str) -> Predicate:
+def predicate(wanted: Any, name: str, comparisons: Comparisons) -> Predicate:
     """
     Criteria as an object, or JMESPath of one record's data.
 
+    :param comparisons: counts comparisons of a number with a text.
     :raises Refusal: 422 for what is neither.
     """
     if wanted in ("*", {}):
         return lambda record: True
-    return queries.predicate(wanted, name) if isinstance(wanted, str) else criteria.compiled(wanted, name)
+    if isinstance(wanted, str):
+        return queries.predicate(wanted, name, comparisons)
+    return criteria.compiled(wanted, name, comparisons)
 
 
 class Order:
@@ -180,7 +184,8 @@ class Searching:
         :raises Refusal: 404 for scopes that are none of the caller's; 422 for criteria that cannot be read.
         """
         given, aside = context.input, self._parts.aside
-        holds, order = predicate(given["query"], "query"), Order(given.get("sort"))
+        comparisons = Comparisons()
+        holds, order = predicate(given["query"], "query", comparisons), Order(given.get("sort"))
         limit = parameters.count(given, "limit", LIMIT, MOST)
         offset = parameters.start(given, "offset", FURTHEST)
         names = self._scope(context)
@@ -199,6 +204,8 @@ class Searching:
         told = {"scope": names, "total": total, "offset": offset, "limit": limit, "results": results}
         if offset + len(results) < total:
             told["next_offset"] = offset + len(results)
+        if warnings := comparisons.warnings():
+            told["warnings"] = warnings
         return told
 
     def _scope(self, context: BuiltInContext) -> list[str]:
@@ -257,7 +264,8 @@ class Scan:
         bound = replace(context, input=asked)
         presented = replace(context, input={**asked, **({PARAMETER: given["cursor"]} if "cursor" in given else {})})
         size = parameters.count(given, "page_size", 100, MOST)
-        holds = predicate(given.get("filter", {}), "filter")
+        comparisons = Comparisons()
+        holds = predicate(given.get("filter", {}), "filter", comparisons)
         try:
             after = str(continuations.position(presented) or "")
         except Refusal as refusal:
@@ -266,7 +274,10 @@ class Scan:
         rows = await self._rows(context, given["collection"], after, None if given.get("filter") else size + 1)
         shown, last = await self._parts.aside(_scanned, rows, holds, size)
         cursor = None if last is None else continuations.token(bound, last)
-        return {"collection": given["collection"], "items": shown, "count": len(shown), "cursor": cursor}
+        told = {"collection": given["collection"], "items": shown, "count": len(shown), "cursor": cursor}
+        if warnings := comparisons.warnings():
+            told["warnings"] = warnings
+        return told
 
     async def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> Iterable[Any]:
         """

@@ -30,6 +30,7 @@ MOST = 65_536
 """Octets of a document."""
 
 RECORDS = "records"
+ROWS_GIVEN = "rows"
 
 Span = tuple[float | None, float | None]
 """From when on, and until when: seconds since the epoch."""
@@ -105,8 +106,10 @@ class Reporting:
         """What the report is of, in a few words, and its rows: nothing that the caller could not read itself."""
         if isinstance(scope, str):
             scope = {"collection": scope} if scope != RECORDS else {RECORDS: {}}
-        if not isinstance(scope, dict) or len(scope.keys() & {"collection", RECORDS}) != 1:
+        if not isinstance(scope, dict) or len(scope.keys() & {"collection", RECORDS, ROWS_GIVEN}) != 1:
             raise _bad_scope()
+        if ROWS_GIVEN in scope:
+            return "rows of the call", _given_rows(scope)
         span = _span(scope)
         if "collection" in scope:
             name = scope["collection"]
@@ -167,8 +170,25 @@ def _bad_scope() -> Refusal:
     return parameters.invalid(
         "scope",
         "scope names nothing that there are reports of.",
-        'Send {"collection": NAME} or {"records": {}}, and from and to as times where not everything is wanted.',
+        'Send {"collection": NAME} or {"records": {}}, and from and to as times where not everything is wanted; or '
+        '{"rows": [...]} with what an earlier step gave.',
     )
+
+
+def _given_rows(scope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """
+    The rows that the caller sent, such as the findings of an earlier step.
+
+    :raises Refusal: 422 where they are no list of objects, or too many.
+    """
+    rows = scope[ROWS_GIVEN]
+    if scope.keys() != {ROWS_GIVEN} or not isinstance(rows, list):
+        raise _bad_scope()
+    if len(rows) > ROWS:
+        raise _too_many()
+    if not all(isinstance(row, dict) for row in rows):
+        raise _bad_scope()
+    return rows
 
 
 def _span(scope: Mapping[str, Any]) -> Span:

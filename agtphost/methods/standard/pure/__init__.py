@@ -6,7 +6,9 @@ dispatcher runs them: in a worker process where they may take long.
 
 - :mod:`.material`: rows and texts of what callers send, within bounds
 - :mod:`.criteria`, :mod:`.queries`: conditions on a record, as an object and as JMESPath
-- :mod:`.formats`: JSON, JSON lines, YAML and CSV; :mod:`.dates`: dates as people write them
+- :mod:`.comparisons`: comparisons of a number with a text, counted for a warning
+- :mod:`.formats`: JSON, JSON lines, YAML and CSV; :mod:`.number_columns`: which columns of CSV are numbers
+- :mod:`.dates`: dates as people write them
 - :mod:`.languages`: BCP 47; :mod:`.currencies`: the codes of ISO 4217
 - :mod:`.filtering`: FILTER; :mod:`.ranking`: RANK; :mod:`.classifying`: CLASSIFY
 - :mod:`.statistics`: ANALYZE; :mod:`.calculating`: CALCULATE; :mod:`.scorecards`: EVALUATE; :mod:`.merging`: MERGE

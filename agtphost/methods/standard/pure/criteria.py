@@ -18,6 +18,7 @@ from typing import Any
 import re2
 
 from agtphost.handlers import parameters
+from agtphost.methods.standard.pure.comparisons import Comparisons, NoteComparison
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
 
 MAX_CONDITIONS = 64
@@ -81,20 +82,26 @@ _TEXTS = frozenset({"starts_with", "ends_with", "matches"})
 _ORDERS = frozenset({"lt", "lte", "gt", "gte"})
 
 
-def compiled(criteria: Any, name: str = "criteria") -> Predicate:
+def compiled(criteria: Any, name: str = "criteria", comparisons: Comparisons | None = None) -> Predicate:
     """
     The function that says whether a record follows them.
 
     :param name: the parameter that they are in, for refusals.
+    :param comparisons: counts comparisons of a number with a text.
     :raises Refusal: 422 for what are no criteria, or too many.
     """
-    return _Compiler(name).all_of(criteria, 1)
+    return _Compiler(name, comparisons or Comparisons()).all_of(criteria, 1)
 
 
 class _Compiler:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, comparisons: Comparisons) -> None:
         self._name = name
         self._count = 0
+        self._note: Mapping[str, NoteComparison] = {
+            **dict.fromkeys(_ORDERS, comparisons.note_order),
+            **dict.fromkeys(("eq", "ne"), comparisons.note_equality),
+            **dict.fromkeys(_LISTS, comparisons.note_membership),
+        }
 
     def _wrong(self, what: str, remedy: str = "") -> Exception:
         example = 'Criteria are written as {"price": {"lt": 200}, "in_stock": true}.'
@@ -144,9 +151,12 @@ class _Compiler:
             raise self._wrong(f"the operator {word} cannot be used with that value")
         operand = self._pattern(wanted) if word == "matches" else wanted
         absent = word in ("ne", "not_in", "exists")
+        note = self._note.get(word)
 
         def check(record: Any) -> bool:
             value = at(record, place)
+            if note is not None:
+                note(place, value, operand)
             return (absent or value is not MISSING) and holds(value, operand)
 
         return check

@@ -7,6 +7,7 @@ from typing import Any
 
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import criteria, formats, material, queries
+from agtphost.methods.standard.pure.comparisons import Comparisons
 
 OUTPUTS = ("json", "jsonl", "csv", "yaml", "indexes")
 
@@ -22,8 +23,17 @@ def filtered(call: Mapping[str, Any]) -> dict[str, Any]:
     records = formats.records(call, "data")
     wanted = material.given(call, "criteria")
     form = parameters.choice(call, "output_format", OUTPUTS, "json")
-    holds = queries.predicate(wanted, "criteria") if isinstance(wanted, str) else criteria.compiled(wanted)
+    comparisons = Comparisons()
+    holds = (
+        queries.predicate(wanted, "criteria", comparisons)
+        if isinstance(wanted, str)
+        else criteria.compiled(wanted, comparisons=comparisons)
+    )
     found = [index for index, record in enumerate(records) if holds(record)]
+    if form == "csv" and isinstance(data := call["data"], str) and formats.guessed(data) == "csv":
+        records = formats.read(data, "csv", "data")  # Every cell as it is written: 1.50, not 1.5.
     result: dict[str, Any] = {"count": len(found), "of": len(records), "output_format": form}
     result["data"] = found if form == "indexes" else formats.written([records[index] for index in found], form, "data")
+    if warnings := comparisons.warnings():
+        result["warnings"] = warnings
     return result

@@ -15,6 +15,7 @@ from agtphost import extras
 from agtphost.contract.recipes.expression import Expression, ExpressionError
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
+from agtphost.methods.standard.pure.comparisons import Comparisons
 from agtphost.vocabulary.reasons import Reason
 
 MAX_STEPS = 1_000_000
@@ -35,10 +36,11 @@ class Query:
 
     :param text: JMESPath.
     :param name: the parameter that it is in, for refusals.
+    :param comparisons: counts comparisons of a number with a text.
     :raises Refusal: 422 for what is no JMESPath, or could grow; 503 where JMESPath is not installed.
     """
 
-    def __init__(self, text: str, name: str, steps: int = MAX_STEPS) -> None:
+    def __init__(self, text: str, name: str, steps: int = MAX_STEPS, comparisons: Comparisons | None = None) -> None:
         if not extras.installed("jmespath"):
             raise Refusal(Reason.PROVIDER_MISSING, f"JMESPath needs a package: {extras.missing('jmespath')}.")
         self._name = name
@@ -58,7 +60,7 @@ class Query:
                     f"Leave out [a, b] and {{a: b}}, and the functions {', '.join(sorted(_GROWING))}.",
                 )
         self._tree = tree
-        self._interpreter = _interpreter(self._count)
+        self._interpreter = _interpreter(self._count, comparisons or Comparisons())
 
     def _count(self) -> None:
         self._left -= 1
@@ -89,16 +91,17 @@ class Query:
         return found is not None and found is not False and found not in ("", [], {})
 
 
-def predicate(text: str, name: str) -> Callable[[Any], bool]:
+def predicate(text: str, name: str, comparisons: Comparisons | None = None) -> Callable[[Any], bool]:
     """
     A condition on one record: ``price < `200```, or the filter of a list, ``[?price < `200`]``.
 
+    :param comparisons: counts comparisons of a number with a text.
     :raises Refusal: see :class:`Query`.
     """
     text = text.strip()
     if text.startswith("[?") and text.endswith("]"):
         text = text[2:-1]
-    return Query(text, name).holds
+    return Query(text, name, comparisons=comparisons).holds
 
 
 def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -109,13 +112,38 @@ def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         waiting.extend(child for child in node["children"] if isinstance(child, Mapping))
 
 
-def _interpreter(count: Callable[[], None]) -> Any:
+def _place_of(node: Mapping[str, Any]) -> str:
+    """The member that a part of an expression names; the kind of the part where it names none."""
+    if node["type"] == "subexpression":
+        return ".".join(map(_place_of, node["children"]))
+    return str(node["value"] if node["type"] == "field" else node["type"])
+
+
+def _has_order(value: Any) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+def _interpreter(count: Callable[[], None], comparisons: Comparisons) -> Any:
     from jmespath.visitor import TreeInterpreter
 
     class Counting(TreeInterpreter):  # type: ignore[misc]
         def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
             count()
             return super().visit(node, *args, **kwargs)
+
+        def visit_comparator(self, node: Any, value: Any) -> Any:
+            left, right = (self.visit(child, value) for child in node["children"])
+            ordering = node["value"] not in self._EQUALITY_OPS
+            note = comparisons.note_order if ordering else comparisons.note_equality
+            first, second = node["children"]
+            if second["type"] != "literal" and first["type"] == "literal":
+                mixed = note(_place_of(second), right, left)
+            else:
+                mixed = note(_place_of(first), left, right)
+            # A number with a text has no order: null, as the specification of JMESPath says of other types.
+            if ordering and (mixed or not (_has_order(left) and _has_order(right))):
+                return None
+            return self.COMPARATOR_FUNC[node["value"]](left, right)
 
         def visit_flatten(self, node: Any, value: Any) -> Any:
             base = self.visit(node["children"][0], value)

@@ -54,7 +54,7 @@ def analyzed(call: Mapping[str, Any]) -> dict[str, Any]:
     kinds = [parameters.choice(call, "analysis_type", TYPES)] if call.get("analysis_type") is not None else list(TYPES)
     sensitivity = material.share(call, "sensitivity", SENSITIVITY)
     explain = material.flag(call, "explain")
-    records = formats.records(call, "target", least=1)
+    records = [_data_of(record) for record in formats.records(call, "target", least=1)]
     kept = _within(records, call)
     series = _series(records, kept)
     if not series:
@@ -85,6 +85,15 @@ def analyzed(call: Mapping[str, Any]) -> dict[str, Any]:
     if len(findings) > MAX_FINDINGS:
         result["left_out"] = len(findings) - MAX_FINDINGS
     return result
+
+
+_ITEM = frozenset({"collection", "id", "version", "owner", "created_at", "updated_at", "data"})
+"""The members of an item as SEARCH, SCAN and PULL answer with it."""
+
+
+def _data_of(record: Any) -> Any:
+    """The data of an item of a collection; what is no such item, itself."""
+    return record["data"] if isinstance(record, Mapping) and record.keys() == _ITEM else record
 
 
 def _moment(value: Any) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.contract.schemas import MAX_FAULTS, CompiledSchema, SchemaError, TooCostly, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.methods.standard.pure import formats, mapping, material
+from agtphost.methods.standard.pure import formats, mapping, material, number_columns
 from agtphost.vocabulary.reasons import Reason
 
 _PARTS = 4
@@ -44,6 +44,9 @@ def transformed(call: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(value, list)
             else mapping.converted(value, plan)
         )
+    elif found == "csv" and form != "csv" and not isinstance(target, Mapping):
+        # A mapping or a schema states the types; from CSV to CSV every cell stays as it is written.
+        value = number_columns.convert(value)
     if isinstance(target, Mapping):
         value = _following(value, target)
     return {
