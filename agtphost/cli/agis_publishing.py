@@ -185,7 +185,8 @@ def _of_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         raise WrongInput(f"{config.file} declares no endpoints", "Without one there is no AGIS document.")
     try:
         found = own(
-            service_of(config, root_of(config), UNPUBLISHED), [exported(each.projection()) for each in endpoints]
+            service_of(config, root_of(config), UNPUBLISHED, endpoints=endpoints),
+            [exported(each.projection()) for each in endpoints],
         )
     except Unpublishable as error:
         raise WrongInput(f"no AGIS document can be made: {error}", "agtp agis publish --check tells more.") from None

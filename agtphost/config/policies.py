@@ -161,6 +161,12 @@ class Synthesis(Section):
     max_impact: Literal["informational", "reversible", "irreversible"] = "reversible"
     """The gravest impact that a synthesized endpoint may have."""
 
+    unclassified: bool = False
+    """
+    Whether endpoints that declare no ``data_classes`` are negotiated too. ``false``: only what works with data of
+    ``[[data_class]]`` is (AGIS v01 section 8.3).
+    """
+
     rate_limit_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 10
     """Proposals of one agent."""
 

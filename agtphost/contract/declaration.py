@@ -32,7 +32,7 @@ REQUIRED = (
 
 OPTIONAL = (
     *("namespace", "required_scopes", "deprecated"),
-    *("min_assurance", "timeout", "strict_output", "agents", "cost", "action", "approval"),
+    *("min_assurance", "timeout", "strict_output", "agents", "cost", "action", "approval", "data_classes"),
 )
 """AGTP-API section 6.3, then our own."""
 
@@ -128,6 +128,7 @@ class Declaration:
             "timeout": self._timeout(),
             "cost": self._cost(),
             "action": self._action(method, path),
+            "data_classes": self._names("data_classes", is_statement, "the name of a data class"),
         }
         found["approval"] = self._approval(impact, found["min_assurance"] is Assurance.NONE)
         if self._wrong or block is None or taken is None or given is None:

@@ -134,6 +134,9 @@ class Endpoint:
     definition: str = ""
     """SHA-256, hex, of what it is and leads to; an approval is bound to it. Empty where none is needed."""
 
+    data_classes: tuple[str, ...] = ()
+    """Names of ``[[data_class]]``: the data that it works with, as far as negotiation is concerned."""
+
     action: str = ""
     """What ``EXECUTE /`` calls it by, besides its own path; empty: it has no such name (core v08 section 7.2.8)."""
 

@@ -121,7 +121,10 @@ class Surface:
     """What the payload adapters say of their upstreams."""
 
     data_classes: Sequence[Mapping[str, Any]] = ()
-    """The entries of ``data_manifest.available_data`` (AGIS v01 section 8.3); without any the member is left out."""
+    """The entries of ``data_manifest.available_data`` (AGIS v01 section 8.3)."""
+
+    negotiable: bool = False
+    """Whether endpoints can be negotiated; without it and without data classes there is no ``data_manifest``."""
 
     negotiated: Sequence[Mapping[str, Any]] = ()
     """Definitions of endpoints that were negotiated to stay (AGTP-API section 10.8)."""
@@ -185,11 +188,11 @@ def build_manifest(
         "policies": policies.document(),
         "directory": [{"path": path, "tier": "A"} for path in surface.directory],
     }
-    if surface.data_classes:
+    if surface.data_classes or surface.negotiable:
         manifest["data_manifest"] = {
             "available_data": [dict(entry) for entry in surface.data_classes],
             "pre_auth_discovery": policies.anonymous_discovery,
-            "negotiable": policies.synthesis_enabled,
+            "negotiable": surface.negotiable,
         }
     manifest[SIGNATURE] = None
     return manifest

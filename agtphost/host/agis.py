@@ -12,6 +12,7 @@ from agtphost.config.agis import AgisSection
 from agtphost.config.presence import public_authority
 from agtphost.contract.endpoint import Endpoint
 from agtphost.errors import Problem
+from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary.uris import DEFAULT_PORT, SCHEME
 
 if TYPE_CHECKING:
@@ -33,7 +34,13 @@ def root_of(config: Config) -> str:
 
 
 def service_of(
-    config: Config, root: str, version: str, known: bool = True, about: Mapping[str, Any] | None = None
+    config: Config,
+    root: str,
+    version: str,
+    known: bool = True,
+    about: Mapping[str, Any] | None = None,
+    *,
+    endpoints: Sequence[Endpoint],
 ) -> Service:
     """
     What a document says of the host.
@@ -42,6 +49,7 @@ def service_of(
     :param version: of what it offers.
     :param known: whether it is certain who reads: only then data classes are told in full (AGIS v01 section 14).
     :param about: whose document it is.
+    :param endpoints: the operator's.
     """
     # It is needed where AGIS is asked for, and reads a dictionary of verbs.
     from agtphost.agis.service import Service
@@ -55,7 +63,7 @@ def service_of(
         version=version,
         domain=given.domain,
         namespace=namespace_of(config),
-        negotiable=config.policies.synthesis_enabled,
+        negotiable=is_negotiable(config, endpoints),
         data_classes=[entry.document() if known else entry.public() for entry in config.data_class],
         anonymous=config.policies.anonymous_discovery,
         about={} if about is None else about,
@@ -101,7 +109,7 @@ def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[i
     from agtphost.agis.service import examined
 
     by_name = {endpoint.name: endpoint for endpoint in endpoints}
-    service = service_of(config, root_of(config), "1")
+    service = service_of(config, root_of(config), "1", endpoints=endpoints)
     for finding in examined(service, [exported(endpoint.projection()) for endpoint in endpoints]):
         if finding.severity is Severity.NOTE:
             continue

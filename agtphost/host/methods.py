@@ -122,7 +122,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         publisher=DocumentPublisher(config.host.server_id, signer, public),
         adapters=adapters,
         agis=AgisFace(
-            partial(service_of, config, root_of(config)),
+            partial(service_of, config, root_of(config), endpoints=loaded.endpoints),
             *(loaded.catalog, on.registry.admitted, adapters, loaded.directory, visibility, on.aside),
             version=publication.current_version,
         ),

@@ -29,6 +29,7 @@ from agtphost.http.gateway_documents import (
 )
 from agtphost.http.viewer_files import viewer
 from agtphost.identity.agents import Agent
+from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import jsontext
 
 Summary = Callable[[], bytes | None]
@@ -59,7 +60,7 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
                 endpoints=[(method, *_consequence(block)) for method, block in blocks],
                 tools=bool(tools),
                 tools_list=mcp_front_url(config),
-                negotiable=config.policies.synthesis_enabled,
+                negotiable=is_negotiable(config, on.loaded.endpoints),
                 confirms=any(binding.approval for binding in (*bound, *tools)),
                 data_classes=[entry.name for entry in config.data_class],
                 anonymous=True,

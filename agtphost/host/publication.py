@@ -30,6 +30,7 @@ from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import signing
 from agtphost.methods.execution import called_by
+from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
@@ -331,6 +332,7 @@ class Publication:
                 apis=http_apis(config),
                 hosted_protocols=self._shown,
                 data_classes=[entry.document() if known else entry.public() for entry in config.data_class],
+                negotiable=is_negotiable(config, self._endpoints),
                 directory=DISCOVERY,
             ),
             signing_keys=() if self._key is None else (self._key.public,),

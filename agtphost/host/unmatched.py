@@ -22,6 +22,7 @@ from agtphost.host.loaded import Loaded
 from agtphost.host.reach import unreached
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.methods.standard.table import STANDARD
+from agtphost.negotiation.data_classes import is_negotiable
 
 
 def unmatched(loaded: Loaded) -> Iterator[str]:
@@ -36,6 +37,7 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
             if other != "*" and other not in zones:
                 yield f"[policies.zones] {zone} may look into {other}, and no agent known here is of that zone"
     yield from _collections(loaded)
+    yield from _negotiable(loaded)
     methods = config.policies.methods
     served = {endpoint.method for endpoint in loaded.endpoints}
     for key, names in (("allow", methods.allow), ("disallow", methods.disallow), ("custom", methods.custom)):
@@ -49,6 +51,29 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
     yield from _operators(config)
     yield from _approvers(loaded)
     yield from unreached(loaded)
+
+
+def _negotiable(loaded: Loaded) -> Iterator[str]:
+    """Negotiation that is on and approves nothing, and data classes of endpoints that are not declared."""
+    config = loaded.config
+    if not config.policies.synthesis_enabled:
+        return
+    if not is_negotiable(config, loaded.endpoints):
+        yield (
+            "[policies] synthesis_enabled is true, and no endpoint has data_classes of [[data_class]]: every proposal "
+            "is refused as out-of-scope; add data_classes to the endpoints that may be negotiated, or write "
+            "[policies.synthesis] unclassified = true"
+        )
+    declared = sorted(entry.name for entry in config.data_class)
+    for endpoint in loaded.endpoints:
+        for name in endpoint.data_classes:
+            if name not in declared:
+                near = difflib.get_close_matches(name, declared, 1)
+                meant = f" (did you mean {near[0]!r}?)" if near else ""
+                yield (
+                    f"{endpoint.name}: data_classes has {name!r}, which is no [[data_class]]{meant}, and so the "
+                    "endpoint is not negotiated"
+                )
 
 
 def _renamed(loaded: Loaded, served: set[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ operator, and ``termination`` ends contracts.
 
 - :mod:`.failed_attempts`: failed attempts, for whoever wants to know why: ``RCNS-Attempt-Id`` and INSPECT
 - :mod:`.compiling`: the schemas of proposals and contracts, compiled while others wait for the reactor
+- :mod:`.data_classes`: which data may be negotiated: what the operator declares
 - :mod:`.durations`: requested durations: ISO 8601 (``PT24H``) and the drafts' own short form (``24h``, ``7d``)
 - :mod:`.fields`: which fields of one schema can feed which fields of another
 - :mod:`.patterns`: what this host would synthesize: DISCOVER /patterns

@@ -19,6 +19,7 @@ from agtphost.contract.recipes.graph import Needs
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
+from agtphost.negotiation.data_classes import is_open, require_within
 from agtphost.negotiation.graph import NoWay
 from agtphost.negotiation.proposal import Proposal, ProposalReader, data_classes_of
 from agtphost.negotiation.settings import GRAVITY, Settings
@@ -92,6 +93,7 @@ class Evaluation:
         proposal = self._reader.read(given)
         self._authority(proposal.required_scopes, context)
         synthesis = self._capability(proposal, context)
+        self._data(synthesis, context)
         self._authority(synthesis.needs.required_scopes, context)
         self._permitted(proposal, synthesis)
         return Accepted(proposal=proposal, synthesis=_demanding(synthesis, proposal))
@@ -105,12 +107,21 @@ class Evaluation:
             raise Refusal(Reason.OUT_OF_SCOPE, details={"data_classes": sorted(known)})
         if named and all(known[name].open for name in named):
             return
+        self._require_credentials(context)
+
+    def _require_credentials(self, context: BuiltInContext) -> None:
         if context.assurance < self._settings.min_assurance:
             raise Refusal(
                 Reason.CREDENTIALS_MISSING,
                 details={"required_assurance": self._settings.min_assurance.label, "mechanism": "AGTP-CERT"},
                 scopes=(),
             )
+
+    def _data(self, synthesis: Synthesis, context: BuiltInContext) -> None:
+        """Declared data alone; what the steps declare decides who needs credentials, not what the proposal names."""
+        require_within(synthesis.needs, self._settings)
+        if not is_open(synthesis.needs, self._settings):
+            self._require_credentials(context)
 
     @staticmethod
     def _authority(required: Collection[str], context: BuiltInContext) -> None:
@@ -139,6 +150,9 @@ class Evaluation:
             floor = Assurance.NONE if context.caller is None else self._settings.min_assurance
             return self._synthesizer.for_proposal(proposal, usable, floor)
         except Impossible as error:
+            if error.needs is not None:
+                # A counter-proposal is something that this host would accept.
+                require_within(error.needs, self._settings)
             near = self._synthesizer.similar(proposal, usable)
             raise Refusal(
                 Reason.COMPOSITION_IMPOSSIBLE,

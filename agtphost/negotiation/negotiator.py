@@ -26,6 +26,7 @@ from agtphost.iagtp import INegotiator
 from agtphost.identity.peer import Peer
 from agtphost.negotiation.contract import Contract, Origin, Scope
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts
+from agtphost.negotiation.data_classes import is_within
 from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import Accepted, Evaluation
 from agtphost.negotiation.failed_attempts import Attempts
@@ -369,7 +370,11 @@ class Negotiator:
         """The document of DISCOVER /patterns (AGTP-API section 5.8.6)."""
         return {
             "rcns_enabled": self._settings.policies.rcns.enabled,
-            "patterns": patterns_of(self._synthesizer.offered()),
+            "patterns": patterns_of(
+                (recipe, endpoint)
+                for recipe, endpoint in self._synthesizer.offered()
+                if is_within(self._synthesizer.book.needs(recipe), self._settings)
+            ),
         }
 
     def contracts(self, context: BuiltInContext) -> list[dict[str, Any]]:

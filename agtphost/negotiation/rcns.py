@@ -23,6 +23,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, 
 from agtphost.handlers.interface import IHandler
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
+from agtphost.negotiation.data_classes import is_within
 from agtphost.negotiation.failed_attempts import Attempts
 from agtphost.negotiation.rate import Ceiling, Seen
 from agtphost.negotiation.settings import GRAVITY, Settings
@@ -256,6 +257,13 @@ class NegotiationLocks:
         if found is None:
             raise self._refused(
                 exchange, Reason.COMPOSITION_IMPOSSIBLE, "No pattern of this host fits the request.", None
+            )
+        if not is_within(found.needs, self._settings):
+            raise self._refused(
+                exchange,
+                Reason.COMPOSITION_IMPOSSIBLE,
+                "What would answer the request works with data that no data class of this host covers.",
+                None,
             )
         if GRAVITY[found.needs.impact.value] > GRAVITY[self._settings.policies.synthesis.max_impact]:
             impact = found.needs.impact.value

@@ -57,11 +57,13 @@ class Impossible(Exception):
     Nothing here can answer a proposal; the message says why.
 
     :param counter: an endpoint definition that the host would accept, if there is one.
+    :param needs: what the steps of the counter-proposal need.
     """
 
-    def __init__(self, explanation: str, *, counter: Any = None) -> None:
+    def __init__(self, explanation: str, *, counter: Any = None, needs: Needs | None = None) -> None:
         super().__init__(explanation)
         self.counter = counter
+        self.needs = needs
 
 
 class Synthesizer:
@@ -165,11 +167,11 @@ class Synthesizer:
         """The recipe must take what the agent wants to send, give what it wants to get, and do no more than it says."""
         counter = _definition(endpoint, needs)
         if SEVERITY.index(needs.impact) > SEVERITY.index(proposal.semantic.impact):
-            raise Impossible(f"What answers that endpoint here is {needs.impact.value}.", counter=counter)
+            raise Impossible(f"What answers that endpoint here is {needs.impact.value}.", counter=counter, needs=needs)
         if proposal.input_schema is not None and not _takes(endpoint.input_schema, proposal.input_schema):
-            raise Impossible("The endpoint's input is another one here.", counter=counter)
+            raise Impossible("The endpoint's input is another one here.", counter=counter, needs=needs)
         if proposal.output_schema is not None and not _gives(endpoint.output_schema, proposal.output_schema):
-            raise Impossible("The endpoint's output is another one here.", counter=counter)
+            raise Impossible("The endpoint's output is another one here.", counter=counter, needs=needs)
 
     # Endpoints
 
@@ -178,6 +180,8 @@ class Synthesizer:
         for endpoint in way.endpoints:
             needs = needs.with_(
                 Needs(
+                    data_classes=frozenset(endpoint.data_classes),
+                    unclassified=not endpoint.data_classes,
                     required_scopes=endpoint.required_scopes,
                     min_assurance=endpoint.min_assurance,
                     impact=endpoint.semantic.impact,

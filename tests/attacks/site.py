@@ -102,6 +102,9 @@ def made(folder: Path) -> Path:
     for name in ("endpoints", "handlers", "mcp", "proposals", "recipes.toml"):
         _copy(ETC / name, place / name)
     recipes = '\n[recipes]\nfile = "recipes.toml"\n\n[policies]\nsynthesis_enabled = true\n'
+    recipes += "".join(
+        f'\n[[data_class]]\nname = "{name}"\n' for name in ("library-books", "room-reservations", "plain-texts")
+    )
     config = place / "host.toml"
     config.write_text(config.read_text() + recipes)
     for name in CALLERS:

@@ -148,7 +148,7 @@ class Keeping(MemoryHost):
                     "requests_per_minute_per_principal": most,
                     "anonymous_requests_per_minute": most,
                 },
-                "policies": {"synthesis_enabled": True},
+                "policies": {"synthesis_enabled": True, "synthesis": {"unclassified": True}},
                 "approvals": {"irreversible": True},
                 "registry": {},
                 "methods": {

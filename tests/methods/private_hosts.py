@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, Any] = {
     "policies": {
         "synthesis_enabled": True,
         "agent_disclosure": "private",
-        "synthesis": {"approval": "operator"},
+        "synthesis": {"approval": "operator", "unclassified": True},
         "rcns": {"enabled": True, "mode": "confirm-first", "min_trust_tier": 2},
     },
     "methods": {

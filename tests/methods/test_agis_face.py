@@ -100,7 +100,7 @@ CLASSES = {
             "requires_authorization": True,
         }
     ],
-    "policies": {"synthesis_enabled": True},
+    "policies": {"synthesis_enabled": True, "synthesis": {"unclassified": True}},
     "agis": {"service": "Ward", "description": "Beds of the ward.", "domain": "healthcare", "namespace": "ward-3"},
 }
 

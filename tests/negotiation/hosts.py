@@ -189,6 +189,7 @@ class NegotiatingHost(OpenHost):
     :param recipes: TOML.
     :param ledger: of an earlier host, to play a restart.
     :param catalog: perhaps another than at that time.
+    :param unclassified: whether endpoints that declare no data classes are negotiated.
     """
 
     def __init__(
@@ -205,7 +206,9 @@ class NegotiatingHost(OpenHost):
         answers: Mapping[str, Callable[[EndpointContext], Any]] | None = None,
         catalog: Catalog = CATALOG,
         data_classes: Sequence[DataClass] = (),
+        unclassified: bool = True,
     ) -> None:
+        policies = but(policies, synthesis=but(policies.synthesis, unclassified=unclassified))
         read, problems = read_recipes(recipes, "recipes.toml", RecipeRules(catalog=catalog, never=NEVER))
         assert not problems, problems
         self.alice = self._agent(ALICE, "alice", scopes, tier)

@@ -309,7 +309,9 @@ def test_proposals_have_a_rate() -> None:
 def test_sensitive_data_needs_credentials() -> None:
     """AGTP-064, AGTP-067, AGTP-263: anonymous 262 credentials-missing with a Negotiation-ID that goes on."""
     classes = [DataClass(name="rooms", sensitivity="high", requires_authorization=True)]
-    table = NegotiatingHost(data_classes=classes)
+    table = NegotiatingHost(
+        data_classes=classes, endpoints=(replace(BOOKING, data_classes=("rooms",)),), unclassified=False
+    )
     for options in ({"who": None}, {"sure": False}):
         answer = table.propose(BOOK_ROOM, beside={"data_class": "rooms"}, **options)
         body = body_of(answer)
@@ -332,11 +334,13 @@ def test_open_data_is_negotiated_without_credentials() -> None:
             schema({"departures": "string"}),
         ),
         min_assurance=Assurance.NONE,
+        data_classes=("timetable",),
     )
     classes = [DataClass(name="timetable")]
     table = NegotiatingHost(
         data_classes=classes,
         endpoints=(public, BOOKING),
+        unclassified=False,
         answers={"FETCH": lambda context: {"departures": "9:00"}},
     )
     wanted = {

@@ -39,6 +39,12 @@ class Needs:
     approval: bool = False
     """Whether a person approves the call: as a whole, before its first step."""
 
+    data_classes: frozenset[str] = frozenset()
+    """The classes of data that its steps declare."""
+
+    unclassified: bool = False
+    """Whether a step declares none."""
+
     depth: int = 0
     """Compositions inside each other, the recipe itself included."""
 
@@ -50,6 +56,8 @@ class Needs:
             impact=max(self.impact, other.impact, key=SEVERITY.index),
             idempotent=self.idempotent and other.idempotent,
             approval=self.approval or other.approval,
+            data_classes=self.data_classes | other.data_classes,
+            unclassified=self.unclassified or other.unclassified,
             depth=max(self.depth, other.depth),
         )
 
@@ -231,15 +239,18 @@ class RecipeGraph:
     def _target_needs(self, endpoint: Endpoint | None, method: str) -> Needs:
         if endpoint is None:
             # What an EXECUTE does is known only once its input is; the gates decide then.
-            return Needs(idempotent=method != "EXECUTE")
+            return Needs(idempotent=method != "EXECUTE", unclassified=True)
+        inner = self.find(endpoint.handler.recipe) if endpoint.handler.recipe else None
         own = Needs(
             required_scopes=endpoint.required_scopes,
             min_assurance=endpoint.min_assurance,
             impact=endpoint.semantic.impact,
             idempotent=endpoint.semantic.is_idempotent,
             approval=endpoint.approval,
+            data_classes=frozenset(endpoint.data_classes),
+            # The classes of a composition are those of its steps, and its own.
+            unclassified=not endpoint.data_classes and inner is None,
         )
-        inner = self.find(endpoint.handler.recipe) if endpoint.handler.recipe else None
         return own if inner is None else own.with_(self.needs(inner))
 
 
