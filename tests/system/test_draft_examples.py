@@ -263,7 +263,11 @@ def test_the_scope_and_schema_of_an_action_hold(host: Host, client: Client) -> N
     assert (short.status, short.json()["missing_scopes"]) == (455, ["booking:flight"])
     bad = send(client, host, "EXECUTE", RESERVE.replace("time_slot", "slot"), "t-2", scopes=None)
     assert (bad.status, bad.json()["reason"]) == (422, "invalid-input")
-    assert send(client, host, "EXECUTE", RESERVE.replace("reserve-", "steal-"), "t-3", scopes=None).status == 422
+    unknown = RESERVE.replace("reserve-", "steal-")
+    refused = send(client, host, "EXECUTE", unknown, "t-3", scopes=None)
+    assert (refused.status, refused.json()["reason"]) == (422, "unknown-action")
+    assert refused.json()["supported_actions"] == ["reserve-flight"], "AGTP-337: what the caller may use"
+    assert send(client, host, "EXECUTE", unknown, "t-4", scopes=["calendar:book"]).json()["supported_actions"] == []
 
 
 def test_an_action_is_listed_for_who_may_call_it(host: Host, client: Client) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.declaration import FRAMEWORKS
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import NamingRefusal, Refusal
@@ -76,6 +78,12 @@ MODALITIES: Mapping[str, Modality] = {
     ),
 }
 """``modality`` of QUERY: the read that it stands for (core v08 section 8.4, adapters section 1)."""
+
+MAX_NAMED = 64
+"""Actions that the refusal of an undeclared one names."""
+
+MAX_LOOKED_AT = 1_000
+"""Actions that are looked at for it."""
 
 _INPUT = ("inputResponses", "requestState")
 
@@ -203,16 +211,34 @@ class ActionGate:
     def _resolve(self, exchange: Exchange) -> None:
         """Have the exchange be for the action that its body names."""
         action = parameters.required(exchange.parameters, "action")
-        own = self._actions.get(action)
-        if own is not None and exchange.path == "/" and not _framework(exchange):
+        declared = exchange.path == "/" and not _framework(exchange)
+        own = self._actions.get(action) if declared else None
+        if own is not None:
             exchange.binding = own
             exchange.input = _own_input(exchange.parameters)
+        elif declared and action.partition(".")[0] not in FRAMEWORKS:
+            raise self._undeclared(exchange, action)
         else:
             adapter = self._adapter(exchange)
             payload = _with_input(exchange.parameters)
             resolution = _resolved(exchange, adapter, action, payload, self._server(exchange))
             exchange.binding = resolution.binding
             exchange.input = resolution.input
+
+    def _undeclared(self, exchange: Exchange, action: str) -> Refusal:
+        """The refusal of an action that no endpoint declares: it names those that the caller may use, and no others."""
+        looked_at = islice(sorted(self._actions.items()), MAX_LOOKED_AT)
+        usable = [name for name, binding in looked_at if authority.admits(exchange.listed, binding)][:MAX_NAMED]
+        if usable:
+            remedy = f"Use one of {', '.join(usable[:8])}; DISCOVER /methods has what each takes."
+        else:
+            remedy = "DISCOVER /methods and DISCOVER /tools list what the caller may use."
+        return Refusal(
+            Reason.UNKNOWN_ACTION,
+            f"No endpoint of this host declares the action {action[:64]!r}, and the request names no payload_type.",
+            remedy=remedy,
+            details={"supported_actions": usable, "supported_payload_types": sorted(self._by_type)},
+        )
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """What the method and the path say is called, is called."""

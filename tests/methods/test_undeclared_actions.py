@@ -1,0 +1,74 @@
+"""EXECUTE of an action that no endpoint declares: the refusal names those that the caller may use (AGTP-337)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from agtphost.identity.peer import Assurance
+from tests.identity.issued import CALLER, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MCP, MethodHost
+from tests.methods.test_agis_face import own
+
+ALL = of_agent(CALLER.agent_id, commitment=("*:*",))
+
+
+def action(name: str, **options: Any) -> Any:
+    """An EXECUTE endpoint of the operator's that declares an action."""
+    made = own("EXECUTE", f"/actions/{name}", "Do it.", **options)
+    return replace(made, details={**made.details, "action": name})
+
+
+def refused(host: MethodHost, name: str = "steal-flight", **options: Any) -> dict[str, Any]:
+    """The body of the refusal of an action."""
+    response = host.ask("EXECUTE", "/", {"action": name, "parameters": {}}, **{"certificate": ALL, **options})
+    body: dict[str, Any] = body_of(response)
+    assert (response.status, body["reason"]) == (422, "unknown-action"), body
+    return body
+
+
+def test_the_refusal_names_the_actions_that_the_caller_may_use() -> None:
+    """Listed if and only if callable: by scope, by assurance, by agent; and each of them can be called."""
+    host = MethodHost(
+        endpoints=[
+            action("reserve-flight"),
+            action("open-vault", required_scopes=("vault:open",)),
+            action("of-another", agents=("f" * 64,)),
+            action("cancel-flight"),
+        ]
+    )
+    body = refused(host)
+    assert body["supported_actions"] == ["cancel-flight", "reserve-flight"]
+    assert "vault" not in str(body) and "steal-flight" in body["explanation"]
+    for name in body["supported_actions"]:
+        answer = host.ask("EXECUTE", "/", {"action": name, "parameters": {}}, certificate=ALL)
+        assert answer.status == 200, answer.body
+
+
+def test_who_may_use_none_is_told_of_none() -> None:
+    """A caller without the scope; a caller without a name learns nothing of actions at all."""
+    host = MethodHost(endpoints=[action("open-vault", required_scopes=("vault:open",))])
+    body = refused(host)
+    assert body["supported_actions"] == [] and "vault" not in str(body)
+    stranger = host.ask("EXECUTE", "/", {"action": "steal-flight"}, certificate=None)
+    assert stranger.status == 401 and "supported_actions" not in body_of(stranger)
+    closed = MethodHost(endpoints=[action("open-flight", min_assurance=Assurance.CERTIFICATE)])
+    named = closed.ask(
+        "EXECUTE", "/", {"action": "steal-flight"}, certificate=None, headers={"Agent-ID": CALLER.agent_id}
+    )
+    assert named.status == 401 and "open-flight" not in str(body_of(named))
+
+
+def test_the_list_is_bounded() -> None:
+    """As many as a refusal names, whatever is declared."""
+    host = MethodHost(endpoints=[action(f"act-{number:03}") for number in range(70)])
+    assert refused(host)["supported_actions"] == [f"act-{number:03}" for number in range(64)]
+
+
+def test_an_action_of_a_framework_without_its_payload_type_is_told_so() -> None:
+    """``mcp.tools.call`` without ``payload_type`` is refused for the missing type, as before."""
+    response = MethodHost().ask("EXECUTE", "/", {"action": "mcp.tools.call"}, certificate=ALL)
+    body = body_of(response)
+    assert (response.status, body["reason"]) == (422, "unsupported-payload-type")
+    assert MCP in body["supported_payload_types"]
