@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from agtphost.config.faults import Fault
 from agtphost.config.sending import PLACE, ConnectSection, SendSection
+from agtphost.config.signing_keys import SigningKeySection, signing_key_faults
 from agtphost.config.values import Items, Line, Scope, Section, Table, form
 from agtphost.vocabulary import formulas
 from agtphost.vocabulary.catalog import Catalog
@@ -165,6 +166,9 @@ class MethodsSection(Section):
     collection: Items[CollectionSection] = ()
     """``[[methods.collection]]``: JSON documents that agents keep here, for FETCH, SEARCH, REGISTER and others."""
 
+    signing_key: Items[SigningKeySection] = ()
+    """``[[methods.signing_key]]``: keys of a principal or an organization that SIGN signs with."""
+
     send: Items[SendSection] = ()
     """``[[methods.send]]``: the channels of SEND and BROADCAST that leave AGTP."""
 
@@ -208,6 +212,7 @@ def methods_faults(section: MethodsSection, *, development: bool = False) -> Ite
     """Find what no key tells alone."""
     if not development:
         yield from _access_faults(section)
+    yield from signing_key_faults(section.signing_key)
     seen: set[str] = set()
     for number, each in enumerate(section.collection):
         at = ("methods", "collection", number)

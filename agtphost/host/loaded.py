@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from twisted.logger import Logger
 
 from agtphost.config import Config
+from agtphost.config.reading import line_of
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import causes, lasting
@@ -71,6 +72,9 @@ class Loaded:
 
     key: SigningKey | None
     tls: ServerTLS
+    signing_keys: Mapping[str, SigningKey] = field(default_factory=dict)
+    """The keys of ``[[methods.signing_key]]``, by name."""
+
     volatile: bool = False
     """Whether nothing is kept in files, and all of it is gone with the process: for tests."""
 
@@ -101,6 +105,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
     "plugins": frozenset({"gate", "adapter", "observer", "audit", "store"}),
     "query": frozenset({"query"}),
     "search": frozenset({"search"}),
+    "methods": frozenset({"methods"}),
     "audit": frozenset({"audit", "host"}),
     "tls": frozenset({"tls", "host", "identity"}),
 }
@@ -201,6 +206,7 @@ def combine(
     model = model_of(config, parts["search"])
     parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
     parts["endpoints"].extend(table_problems(config.methods, endpoints))
+    keys = organization_keys(config, parts["methods"])
     key, tls = identity()
     if any(parts.values()) or tls is None:
         return None
@@ -218,6 +224,7 @@ def combine(
         model=model,
         key=key,
         tls=tls,
+        signing_keys=keys,
         volatile=volatile,
     )
 
@@ -351,6 +358,31 @@ def _key(config: Config, problems: list[Problem]) -> SigningKey | None:
     except (KeyFormatError, OSError) as error:
         problems.append(Problem(message=str(error)))
     return None
+
+
+def organization_keys(config: Config, problems: list[Problem]) -> dict[str, SigningKey]:
+    """
+    Read the keys of ``[[methods.signing_key]]``, by name.
+
+    :param problems: takes what is wrong.
+    """
+    found: dict[str, SigningKey] = {}
+    for number, each in enumerate(config.methods.signing_key):
+        line = line_of(config.file, ("methods", "signing_key", number, "key"))
+        where = f'[[methods.signing_key]] "{each.name}"'
+        message, hint = "", ""
+        try:
+            if exposed(each.key):
+                message, hint = f"others can read its key: {each.key}", f"chmod 600 {each.key}"
+            else:
+                found[each.name] = SigningKey.load(each.key)
+        except FileNotFoundError:
+            message, hint = f"its key is missing: {each.key}", f"run `agtp key new {each.key}`"
+        except (KeyFormatError, OSError) as error:
+            message, hint = str(error), "Ed25519, PKCS#8, PEM, as `agtp key new` writes it"
+        if message:
+            problems.append(Problem(message=f"{where}: {message}", file=str(config.file), line=line, hint=hint))
+    return found
 
 
 def mandates(config: Config) -> Sequence[Mandate]:

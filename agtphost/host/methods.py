@@ -271,6 +271,7 @@ def _parts(on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor
         access=RecordAccess(ReadACL(config.audit.read_acl), on.authorization),
         ledger=evidence.ledger,
         key=loaded.key,
+        signing_keys=loaded.signing_keys,
         collections=Collections(config.methods.collection, on.lasting.stocks, on.seconds),
         approvals=on.lasting.approvals,
         sessions=floor.sessions,

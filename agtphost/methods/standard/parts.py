@@ -96,6 +96,9 @@ class Parts:
     key: SigningKey | None
     """Signs records; None where the host signs nothing."""
 
+    signing_keys: Mapping[str, SigningKey]
+    """Keys of principals and organizations, by the names of ``[[methods.signing_key]]``."""
+
     collections: Collections
     """JSON documents that agents keep here."""
 

@@ -1,20 +1,23 @@
 """
 SIGN: a signature over what the caller sends (methods v01 section 5.8).
 
-Whose: the caller's own key, where this host keeps it, as it does of agents that it hosts; else the host's attestation
-that this caller asked for it. Neither key signs octets that a caller chose: the payload is a member of a document that
-says what it is, for whom and when, under a JWS type that nothing but this signs. So no record, token, card, manifest or
-checkpoint of the host can be had by it, whatever the payload is.
+Whose: the caller's own key, where this host keeps it, as it does of agents that it hosts; a key of a principal or an
+organization that the operator lets this caller use; else the host's attestation that this caller asked for it. No key
+signs octets that a caller chose: the payload is a member of a document that says what it is, for whom and when, under a
+JWS type that nothing but this signs. So no record, token, card, manifest or checkpoint of the host can be had by it,
+whatever the payload is.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.config.signing_keys import SigningKeySection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -26,7 +29,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.provisioning import HOSTED
 from agtphost.methods.standard.parts import Parts
-from agtphost.vocabulary import jsontext, times
+from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.reasons import Reason
 
 TYPE = "agtp-signed-artifact+jws"
@@ -39,7 +42,20 @@ MOST = 65_536
 DEEPEST = jsontext.SIGNED_DEPTH - 1
 """Likewise of arrays and objects inside each other: whoever verifies the document reads no more."""
 
-OWN, ATTESTED = "agent", "host"
+OWN, ATTESTED, ORGANIZATION = "agent", "host", "organization"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """A key that signs for a caller."""
+
+    key: SigningKey
+    capacity: str
+    name: str
+    """In whose name it signs."""
+
+    key_name: str = ""
+    """The name of ``[[methods.signing_key]]``; empty for other keys."""
 
 
 @implementer(IBuiltInHandler)
@@ -60,15 +76,19 @@ class Signing:
             )
         document = await self._parts.aside(self._document, context, caller)
         proven = context.assurance is Assurance.CERTIFICATE
-        key, by = await self._key(caller, proven, parameters.text(given, "key_id"))
-        document["signer"] = caller.agent_id if by == OWN else self._parts.server_id
-        document["capacity"] = by
+        signer = await self._signer(context, caller, proven, parameters.text(given, "key_id"))
+        key = signer.key
+        document["signer"] = signer.name
+        document["capacity"] = signer.capacity
+        if signer.key_name:
+            document["attested_by"] = self._parts.server_id
         signed = await self._parts.aside(_signed, key, document)
         metadata = {
             "key_id": key.kid,
             "algorithm": ALGORITHM,
             "signer": document["signer"],
-            "capacity": by,
+            "capacity": signer.capacity,
+            **({"key_name": signer.key_name} if signer.key_name else {}),
             "signed_at": document["signed_at"],
             "payload_sha256": document["payload_sha256"],
         }
@@ -98,20 +118,43 @@ class Signing:
             **({"payload": payload} if whole else {"payload_octets": len(octets)}),
         }
 
-    async def _key(self, caller: Agent, proven: bool, wanted: str | None) -> tuple[SigningKey, str]:
-        """The key that signs for the caller, and in which capacity: an agent's own for who proved to be that agent."""
+    async def _signer(self, context: BuiltInContext, caller: Agent, proven: bool, wanted: str | None) -> Signer:
+        """
+        The key that signs for the caller: an agent's own for who proved to be that agent.
+
+        :raises Refusal: 403 ``key-not-own`` for keys that there are not, and for those that others may use, alike.
+        """
+        if wanted is not None and (named := self._organization(context, caller, proven, wanted)) is not None:
+            return named
         own = None
         if caller.hosted and proven:
             own = await self._parts.aside(_own_key, self._parts.config.host.state_dir, caller)
-        for key, by in ((own, OWN), (self._parts.key, ATTESTED)):
+        for key, by, name in ((own, OWN, caller.agent_id), (self._parts.key, ATTESTED, self._parts.server_id)):
             if key is not None and (wanted is None or wanted in (key.kid, key.public.fingerprint)):
-                return key, by
+                return Signer(key=key, capacity=by, name=name)
         if wanted is not None:
             raise Refusal(
                 Reason.KEY_NOT_OWN,
                 details={"key_id": wanted[:128]},
             )
         raise Refusal(Reason.PROVIDER_MISSING, "This host has no key to sign with.")
+
+    def _organization(self, context: BuiltInContext, caller: Agent, proven: bool, wanted: str) -> Signer | None:
+        """The key of a principal or an organization that has that name or identifier, if the caller may use it."""
+        for section in self._parts.config.methods.signing_key:
+            key = self._parts.signing_keys.get(section.name)
+            if key is None or wanted not in (section.name, key.kid, key.public.fingerprint):
+                continue
+            if proven and _may_sign(section, context, caller):
+                name = section.signer or section.name
+                return Signer(key=key, capacity=ORGANIZATION, name=name, key_name=section.name)
+        return None
+
+
+def _may_sign(section: SigningKeySection, context: BuiltInContext, caller: Agent) -> bool:
+    """Whether the operator lets a caller that has proven who it is sign with a key."""
+    listed = not section.agents or caller.agent_id in section.agents
+    return listed and all(scopes.covers(context.scopes, token) for token in section.scopes)
 
 
 def _signed(key: SigningKey, document: dict[str, Any]) -> str:
