@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field
 
 from agtphost.config.faults import Fault
+from agtphost.config.prices import PriceSection, price_faults
 from agtphost.config.sending import PLACE, ConnectSection, SendSection
 from agtphost.config.signing_keys import SigningKeySection, signing_key_faults
 from agtphost.config.values import Items, Line, Scope, Section, Table, form
@@ -169,6 +170,9 @@ class MethodsSection(Section):
     signing_key: Items[SigningKeySection] = ()
     """``[[methods.signing_key]]``: keys of a principal or an organization that SIGN signs with."""
 
+    price: Items[PriceSection] = ()
+    """``[[methods.price]]``: what calls take, for QUOTE and ``Budget-Limit``."""
+
     send: Items[SendSection] = ()
     """``[[methods.send]]``: the channels of SEND and BROADCAST that leave AGTP."""
 
@@ -213,6 +217,7 @@ def methods_faults(section: MethodsSection, *, development: bool = False) -> Ite
     if not development:
         yield from _access_faults(section)
     yield from signing_key_faults(section.signing_key)
+    yield from price_faults(section.price)
     seen: set[str] = set()
     for number, each in enumerate(section.collection):
         at = ("methods", "collection", number)

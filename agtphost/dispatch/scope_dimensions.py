@@ -15,6 +15,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.config.bounds import ScopeDimensionSection
+from agtphost.contract.prices import PriceList
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
@@ -81,12 +82,17 @@ class BudgetGate:
 
     The header is never required, and is read only where an endpoint says what
     a call of it costs (spec reading 23).
+
+    :param prices: of the operator; None: what endpoints declare.
     """
 
     name = "budget"
 
+    def __init__(self, prices: PriceList | None = None) -> None:
+        self._prices = prices or PriceList()
+
     def check(self, exchange: Exchange) -> None:
-        cost = exchange.binding.cost if exchange.binding is not None else None
+        cost = self._prices.limit_of(exchange.binding) if exchange.binding is not None else None
         if cost is None:
             return
         limit = budget_limit(exchange)

@@ -9,6 +9,7 @@ from agtphost.config import Config
 from agtphost.config.faults import Fault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
+from agtphost.contract.prices import PriceList
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.decision import Decider, Objecting
@@ -74,12 +75,14 @@ def admitting(
     purchase: PurchaseFeature,
     negotiating: Negotiator,
     bound: Sequence[Binding],
+    prices: PriceList,
 ) -> Admission:
     """
     Put the gates in order, and the dispatcher behind them.
 
     :param table: everything that can be called.
     :param bound: the operator's endpoints.
+    :param prices: of the operator.
     :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
@@ -105,7 +108,7 @@ def admitting(
             action=ActionGate(methods.carrier, upstreams.adapters, bound, on.floor),
             principal=principals.gate,
             rate=rate,
-            bounds=(*bounds(config, bound), *methods.delegating.gates, *_procedures(table, on)),
+            bounds=(*bounds(config, bound, prices), *methods.delegating.gates, *_procedures(table, on)),
             sessions=methods.floor.gate,
             merchant=purchase.gate,
             ledger=evidence.ledger,
@@ -157,12 +160,16 @@ def _procedures(table: EndpointTable, on: Foundation) -> Sequence[IGate]:
     return found
 
 
-def bounds(config: Config, endpoints: Iterable[Binding]) -> Sequence[IGate]:
-    """The gates for scope dimensions and budgets, where there is anything for them to do."""
+def bounds(config: Config, endpoints: Iterable[Binding], prices: PriceList) -> Sequence[IGate]:
+    """
+    The gates for scope dimensions and budgets, where there is anything for them to do.
+
+    :param prices: of the operator.
+    """
     rules = config.policies.scope_dimensions
     found: list[IGate] = [ScopeDimensionGate(rules)] if rules else []
-    if any(binding.cost is not None for binding in endpoints):
-        found.append(BudgetGate())
+    if prices or any(binding.cost is not None for binding in endpoints):
+        found.append(BudgetGate(prices))
     return found
 
 

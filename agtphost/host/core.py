@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.prices import PriceList
 from agtphost.host.a2a_front import front_facts
 from agtphost.host.admission import Admission, admitting
 from agtphost.host.foundation import Foundation
@@ -26,6 +27,7 @@ from agtphost.http.a2a_front import FrontFacts
 from agtphost.http.gateway import GatewayFacts
 from agtphost.http.registry import RegistryFacts
 from agtphost.mcp.front import FrontFacts as McpFrontFacts
+from agtphost.methods.merchant import Carried
 from agtphost.negotiation.negotiator import Negotiator
 
 
@@ -113,21 +115,23 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
         on.seconds,
+        Carried(connected.adapters, on.registry.admitted),
     )
+    prices = PriceList(config.methods.price)
     yield
     ready: list[Binding] = []
     for prepared in loaded.bound:
         ready.append(prepared.bind(factory))
         if not len(ready) % STEP:
             yield
-    bound = governed(config.methods, purchase.quoting(ready), on.aside, on.seconds)
+    bound = governed(config.methods, purchase.quoting(list(map(prices.apply, ready))), on.aside, on.seconds)
     yield
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     yield
-    table = on.registry.freeze(methods.bindings, bound)
+    table = on.registry.freeze(map(prices.apply, methods.bindings), bound)
     yield
     configure_grants(on, connected)
-    admission = admitting(on, table, methods, connected, purchase, negotiating, bound)
+    admission = admitting(on, table, methods, connected, purchase, negotiating, bound, prices)
     # The manifest names those agents alone that can be called.
     evidence.states.watch(lambda agent_id, state: shown.publication.renew())
     if methods.access is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
+from agtphost.contract.prices import PriceList
 from agtphost.contract.table import Match
 from agtphost.dispatch.gates.identity import States
 from agtphost.dispatch.gates.purchase import MerchantGate
@@ -18,7 +19,7 @@ from agtphost.identity.bearer import TokenIssuer
 from agtphost.identity.intent import IntentAssertions
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods.merchant import QUOTE, Estimates, Quotation, quoting
+from agtphost.methods.merchant import QUOTE, Carried, Estimates, Quotation, quoting
 from agtphost.vocabulary.catalog import Catalog
 
 
@@ -40,6 +41,7 @@ class PurchaseFeature:
         find: Callable[[str, str], Match | None],
         serve: Serve,
         now: Callable[[], float],
+        carried: Carried,
     ) -> None:
         given = config.merchant
         production = not config.host.development
@@ -65,7 +67,7 @@ class PurchaseFeature:
             production=production,
         )
         self._states = states
-        self._estimates = Estimates(find)
+        self._estimates = Estimates(find, PriceList(config.methods.price), carried)
         self._quotes = Quotes(held)
         self._key = key
         self._now = now

@@ -11,7 +11,7 @@ bound to, signed and durable.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, cast
@@ -19,7 +19,8 @@ from typing import Any, cast
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.contract.binding import Binding
+from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.prices import COST_ESTIMATE, Price, PriceList, declared
 from agtphost.contract.schemas import TooCostly
 from agtphost.contract.table import Match
 from agtphost.dispatch.merchants import MERCHANT
@@ -30,17 +31,17 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
+from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.keys import SigningKey
-from agtphost.vocabulary import budget, money, times
+from agtphost.vocabulary import budget, media_types, money, times
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.money import MoneyError
 from agtphost.vocabulary.reasons import Reason
 
 QUOTE = "QUOTE"
-COST_ESTIMATE = "Cost-Estimate"
 
 QUOTE_SECONDS = 900.0
 """How long a quote is good for unless the operator says otherwise."""
@@ -49,15 +50,60 @@ QUOTE_SECONDS = 900.0
 # What a call costs
 
 
+class Carried:
+    """
+    What an EXECUTE on ``/`` or at a server's path would call.
+
+    :param adapters: one per framework.
+    :param listed: everything that can be called.
+    """
+
+    def __init__(
+        self, adapters: Sequence[IPayloadAdapter] = (), listed: Callable[[], Iterable[Binding]] = tuple
+    ) -> None:
+        self._by_type = {kind: adapter for adapter in adapters for kind in adapter.payload_types}
+        self._listed = listed
+
+    def find(self, given: Mapping[str, Any], server: str | None) -> Resolution | None:
+        """
+        Find the binding that the parameters of an EXECUTE name; None where there is none.
+
+        :param given: ``action``, and ``payload_type`` with ``payload``, or ``parameters``.
+        :param server: the upstream that the path names.
+        """
+        action, kind = given.get("action"), given.get("payload_type")
+        if not isinstance(action, str):
+            return None
+        if kind is None:
+            named = (each for each in self._listed() if each.method == "EXECUTE" and "action" in each.details)
+            own = next((each for each in named if each.details["action"] == action), None)
+            taken = given.get("parameters", {})
+            return None if own is None or not isinstance(taken, Mapping) else Resolution(binding=own, input=taken)
+        adapter = self._by_type.get(media_types.essence(kind)) if isinstance(kind, str) else None
+        if adapter is None:
+            return None
+        try:
+            return adapter.resolve(action, given.get("payload"), server)
+        except Refusal:
+            # Which tools there are is not for everybody who may QUOTE.
+            return None
+
+
 class Estimates:
     """
-    Costs of calls, as their endpoints declare them.
+    Costs of calls, as their endpoints declare them and the operator estimates them.
 
     :param find: what a method on a path is bound to.
+    :param prices: of the operator.
+    :param carried: what an EXECUTE would call.
     """
 
-    def __init__(self, find: Callable[[str, str], Match | None]) -> None:
+    def __init__(
+        self, find: Callable[[str, str], Match | None], prices: PriceList | None = None, carried: Carried | None = None
+    ) -> None:
         self._find = find
+        self._prices = prices or PriceList()
+        self._carried = carried or Carried()
 
     def answer(self, context: BuiltInContext) -> Answer:
         """
@@ -77,31 +123,61 @@ class Estimates:
                 missing="parameters" not in given,
             )
         path = parameters.text(given, "path") or "/"
-        match = self._match(method, path)
-        if match is None or not context.admits(match.binding):
+        called = self._called(method, path, would_be)
+        if called is None or not context.admits(called.binding):
             raise Refusal(
                 Reason.NOT_FOUND,
                 "The caller can call no such method on that path.",
                 remedy="DISCOVER /methods lists what can be called; path says where, / by default.",
                 details={"method": method, "path": path},
             )
-        cost = _cost(match, would_be)
+        price = self._price(called)
+        cost = price.expected
         chosen = _units(given, cost)
         if not chosen:
             raise Refusal(
                 Reason.COST_NOT_DECLARED,
                 "The operator did not declare what that call takes" + (" in these units." if cost else "."),
-                remedy="Leave budget_units out." if cost else "Bound the call by Budget-Limit where it is declared.",
+                remedy="Leave budget_units out."
+                if cost
+                else "The operator declares it: cost of the endpoint, or [[methods.price]].",
                 details={"method": method, "path": path, "declared_units": list(cost)},
             )
         result = {
             "method": method,
             "path": path,
-            "estimated_cost": {unit.replace("-", "_"): _range(unit, amount) for unit, amount in chosen.items()},
-            # Declared, and not measured: the amount is what Budget-Limit is held to.
-            "confidence": 1.0,
+            "estimated_cost": {unit.replace("-", "_"): _range(unit, price) for unit in chosen},
+            # Declared, and not measured: max is what Budget-Limit is held to.
+            "confidence": price.confidence,
         }
         return Answer(result=result, headers=((COST_ESTIMATE, budget.render(chosen)),))
+
+    def _called(self, method: str, path: str, would_be: Mapping[str, Any]) -> Resolution | None:
+        """The binding that the call would reach, and its input."""
+        match = self._match(method, path)
+        if match is None:
+            return None
+        if method == "EXECUTE" and match.binding.tier == "A":
+            return self._carried.find(would_be, match.path_parameters.get("server"))
+        return Resolution(binding=match.binding, input={**would_be, **match.path_parameters})
+
+    def _price(self, called: Resolution) -> Price:
+        """
+        What a call takes; that of a PURCHASE also has its amount.
+
+        :raises Refusal: 422 for parameters that the call would not accept.
+        """
+        binding, whole = called.binding, called.input
+        _require_valid(binding, whole)
+        price = self._prices.of(binding) or declared({})
+        if binding.method == "PURCHASE" and whole.get("amount") is not None:
+            try:
+                amount = money.parse(whole["amount"])
+            except MoneyError as error:
+                raise parameters.invalid("parameters", f"parameters.amount {error}.", "Correct the amount.") from None
+            if amount.currency in budget.MONEY:
+                return _with_amount(price, amount.currency, amount.value)
+        return price
 
     def _match(self, method: str, path: str) -> Match | None:
         try:
@@ -110,11 +186,9 @@ class Estimates:
             return None
 
 
-def _cost(match: Match, would_be: Mapping[str, Any]) -> dict[str, Decimal]:
-    """The declared cost; that of a PURCHASE also has its amount."""
-    binding = match.binding
+def _require_valid(binding: Binding, whole: Mapping[str, Any]) -> None:
+    """:raises Refusal: 422 for parameters that do not follow the input schema."""
     schema = binding.input_schema
-    whole = {**would_be, **match.path_parameters}
     try:
         valid = schema is None or schema.is_valid(whole)
     except TooCostly as error:
@@ -125,15 +199,13 @@ def _cost(match: Match, would_be: Mapping[str, Any]) -> dict[str, Decimal]:
             "The parameters do not follow the input schema of the call.",
             details={"faults": schema.faults(whole)},
         )
-    cost = dict(binding.cost or {})
-    if binding.method == "PURCHASE" and whole.get("amount") is not None:
-        try:
-            amount = money.parse(whole["amount"])
-        except MoneyError as error:
-            raise parameters.invalid("parameters", f"parameters.amount {error}.", "Correct the amount.") from None
-        if amount.currency in budget.MONEY:
-            cost[amount.currency] = cost.get(amount.currency, Decimal(0)) + amount.value
-    return cost
+
+
+def _with_amount(price: Price, unit: str, amount: Decimal) -> Price:
+    def added(cost: Mapping[str, Decimal]) -> dict[str, Decimal]:
+        return {**cost, unit: cost.get(unit, Decimal(0)) + amount}
+
+    return replace(price, minimum=added(price.minimum), expected=added(price.expected), maximum=added(price.maximum))
 
 
 def _units(given: Mapping[str, Any], cost: Mapping[str, Decimal]) -> dict[str, Decimal]:
@@ -149,10 +221,14 @@ def _units(given: Mapping[str, Any], cost: Mapping[str, Decimal]) -> dict[str, D
     return {unit: amount for unit, amount in cost.items() if unit in listed}
 
 
-def _range(unit: str, amount: Decimal) -> dict[str, Any]:
-    """Declared costs have no spread. Money is text, so that nobody rounds it."""
-    value: Any = f"{amount:.2f}" if unit in budget.MONEY else int(amount) if amount == int(amount) else float(amount)
-    return {"min": value, "expected": value, "max": value}
+def _range(unit: str, price: Price) -> dict[str, Any]:
+    """The least, the expected and the most of one unit. Money is text, so that nobody rounds it."""
+    parts = {"min": price.minimum, "expected": price.expected, "max": price.maximum}
+    return {name: _amount(unit, cost[unit]) for name, cost in parts.items()}
+
+
+def _amount(unit: str, amount: Decimal) -> Any:
+    return f"{amount:.2f}" if unit in budget.MONEY else int(amount) if amount == int(amount) else float(amount)
 
 
 # What a cart comes to

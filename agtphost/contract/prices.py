@@ -1,0 +1,78 @@
+"""What calls take: as their endpoints declare it, and as the operator estimates it (methods v01 section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from agtphost.config.prices import PriceSection
+from agtphost.contract.binding import Binding
+from agtphost.contract.rights import Narrowing, names_of
+from agtphost.vocabulary import budget
+
+COST_ESTIMATE = "Cost-Estimate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a call takes, by budget unit; the three have the same units."""
+
+    minimum: Mapping[str, Decimal]
+    expected: Mapping[str, Decimal]
+    maximum: Mapping[str, Decimal]
+    """What Budget-Limit is held to."""
+
+    confidence: float = 1.0
+
+
+def declared(cost: Mapping[str, Decimal]) -> Price:
+    """The price of an endpoint that declares its cost: it has no spread."""
+    return Price(minimum=cost, expected=cost, maximum=cost)
+
+
+class PriceList:
+    """
+    The prices of the operator.
+
+    :param sections: in the order of the file; the first that names a call counts.
+    """
+
+    def __init__(self, sections: Sequence[PriceSection] = ()) -> None:
+        self._entries = [
+            (
+                Narrowing(agent_id="", grants=frozenset({each.call})),
+                Price(
+                    minimum={**each.expected, **each.min},
+                    expected=each.expected,
+                    maximum={**each.expected, **each.max},
+                    confidence=each.confidence,
+                ),
+            )
+            for each in sections
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def of(self, binding: Binding) -> Price | None:
+        """The price of a call: the operator's estimate, else what its endpoint declares; None where nothing is said."""
+        if self._entries:
+            names = names_of(binding)
+            for named, price in self._entries:
+                if named.names(names):
+                    return price
+        return None if not binding.cost else declared(binding.cost)
+
+    def limit_of(self, binding: Binding) -> Mapping[str, Decimal] | None:
+        """What a Budget-Limit has to allow for a call; None where nothing is said."""
+        price = self.of(binding)
+        return None if price is None else price.maximum
+
+    def apply(self, binding: Binding) -> Binding:
+        """A binding with its price as its cost, which every answer then states."""
+        price = self.of(binding) if self._entries else None
+        if price is None:
+            return binding
+        fields = tuple(field for field in binding.headers if field[0] != COST_ESTIMATE)
+        return replace(binding, cost=price.maximum, headers=(*fields, (COST_ESTIMATE, budget.render(price.expected))))
