@@ -143,6 +143,20 @@ def test_a_maintenance_window_reaches_a_zone_a_group_and_a_list() -> None:
     host.close()
 
 
+def test_a_broadcast_reaches_the_known_zones_and_names_the_unknown_ones() -> None:
+    """The draft's three zones, of which the host knows one: its agents have the message, the others are named."""
+    host = Transacting()
+    zone = host.desk.agent.governance_zone
+    sent = host.done("BROADCAST", audience=["zone:north", zone, "zone:south", "on-call"], content="Sunday")
+    assert (sent["delivered"], sent["unknown"], sent["status"]) == (3, ["zone:north", "zone:south"], "sent")
+    assert len(host.inbox(host.desk)) == 1
+    late = host.done("BROADCAST", audience=["zone:north", zone], content=1, expiry=within(host, -60))
+    assert (late["delivered"], late["unknown"]) == (0, ["zone:north"])
+    none = host.ask("BROADCAST", audience=["zone:north", "nobody"], content="Sunday")
+    assert (none.status, none.document["parameter"]) == (422, "audience")
+    host.close()
+
+
 def test_a_reply_is_in_the_thread_of_what_was_asked(host: Transacting) -> None:
     """The draft's use case: an escalation is answered, a notification, a QUERY's task; nothing else (METH-039)."""
     judge = host.agent("judge", scopes=("escalation:confirm",))

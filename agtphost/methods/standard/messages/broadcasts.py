@@ -61,9 +61,9 @@ class Broadcasting:
             count, failed = (0, []) if late else await self._sending.to_all(context, channel, named, content)
             told = {"delivered": count, "undelivered": failed, "status": "expired" if late else "sent"}
             return Answer(result={**shown, **told}, extra={"broadcast": {**shown, "delivered": count}})
-        audience = self._audience(named, sender)
+        audience, unknown = self._audience(named, sender)
         if until is not None and until <= now:
-            told = {"delivered": 0, "undelivered": [], "status": "expired"}
+            told = {"delivered": 0, "undelivered": [], "unknown": unknown, "status": "expired"}
             return Answer(result={**shown, **told}, extra={"broadcast": {**shown, "delivered": 0}})
         body = {"message_id": message_id, "content": content}
         found = Delivered()
@@ -83,16 +83,35 @@ class Broadcasting:
                     task_id=context.task_id,
                 )
             )
-        told = {"delivered": len(found.reached), "undelivered": found.full, "status": "sent"}
+        told = {
+            "delivered": len(found.reached),
+            "undelivered": found.full,
+            "unknown": unknown,
+            "status": "sent",
+        }
         return Answer(
             result={**shown, **told},
             changes=await measured(self._parts, found.changes),
-            extra={"broadcast": {**shown, "delivered": len(found.reached), "undelivered": len(found.full)}},
+            extra={
+                "broadcast": {
+                    **shown,
+                    "delivered": len(found.reached),
+                    "undelivered": len(found.full),
+                    "unknown": len(unknown),
+                }
+            },
         )
 
-    def _audience(self, named: list[str], sender: str) -> list[str]:
-        """Whose inboxes they are: of agents, people and groups by name, and of all agents of a zone."""
+    def _audience(self, named: list[str], sender: str) -> tuple[list[str], list[str]]:
+        """
+        The inboxes of an audience, and the names in it that this host does not know.
+
+        A name stands for an agent, a person or a group, or with ``zone:`` for all agents of a zone.
+
+        :raises Refusal: 422 where it knows none of them, or too many are meant.
+        """
         found: dict[str, None] = {}
+        unknown: list[str] = []
         for each in named:
             if each.startswith(ZONE):
                 inboxes = [agent.agent_id for agent in self._parts.directory.known() if agent.governance_zone == each]
@@ -102,14 +121,15 @@ class Broadcasting:
                 except Refusal:
                     inboxes = []
             if not inboxes:
-                raise parameters.invalid(
-                    "audience", f"{each[:64]} of audience is nobody that this host knows.", "Name others."
-                )
+                unknown.append(each)
             found |= dict.fromkeys(inboxes)
+        if not found:
+            names = ", ".join(each[:64] for each in unknown[:4])
+            raise parameters.invalid("audience", f"This host knows nobody of the audience: {names}.", "Name others.")
         found.pop(sender, None)
         if len(found) > MOST:
             raise parameters.invalid("audience", f"audience has more than {MOST} members.", "Send to fewer at once.")
-        return list(found)
+        return list(found), unknown
 
 
 def _named(given: Mapping[str, Any]) -> list[str]:
