@@ -130,6 +130,12 @@ class CollectionSection(Section):
     in nobody else's hands that one agent may hold by PULL. 1: one agent may have everything.
     """
 
+    versions: Annotated[int, Field(ge=0, le=20)] = 5
+    """
+    Former versions of an item at most, which FETCH returns by ``version``; the items of a queue have none. They count
+    for the memory of the host as items do.
+    """
+
     queue: bool = False
     """
     Whether it is a queue: SUBMIT puts items in, PULL hides them from others for a while, and CONFIRM takes them out.

@@ -64,6 +64,9 @@ CLOCK_LEAP: Final = "clock-leap"
 COLLECTION_ITEM: Final = "collection-item"
 """The kind of what agents keep in collections: see :mod:`agtphost.methods.standard.collections`."""
 
+COLLECTION_VERSION: Final = "collection-version"
+"""The kind of their former versions."""
+
 _AGAIN = "Try again later."
 _PINS = "Remove upstreams, or their tools, that are used no more."
 
@@ -390,6 +393,17 @@ _KINDS: Final = (
         brief=("collection", "id", "owner", "work", "share"),
         reason=Reason.TOO_MANY_ITEMS,
         remedy="Keep less here, or tell the operator.",
+    ),
+    _of_agents(
+        COLLECTION_VERSION,
+        "a former version of such an item, for FETCH; ``versions`` of an item, 5 unless its collection says otherwise",
+        50_000,
+        in_all=200_000,
+        octets_per_owner=32 * MIB,
+        octets_in_all=128 * MIB,
+        unproven=100,
+        lives=None,
+        finished=ANY,
     ),
     # What follows from the operator's own doing and configuration
     _of_the_host("retained-agent", "what stays of a revoked or deprecated agent", 1_000_000, indexed=("label",)),

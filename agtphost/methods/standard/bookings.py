@@ -38,9 +38,9 @@ def cancel_booking(parts: Parts) -> Source:
         if data.get("status") == "cancelled":
             raise cancelled_before(target_id, "cancelled")
         collection.require_writing(context)
-        _, change = collection.put(context, item_id, {**data, "status": "cancelled"}, known=item)
+        changes = collection.replace(context, item, {**data, "status": "cancelled"})
         paid = next((data[name] for name in PAID if data.get(name) not in (None, 0)), None)
-        return Cancelling(kind="booking", changes=(change,), parties=_concerned(parts, data), paid=paid)
+        return Cancelling(kind="booking", changes=changes, parties=_concerned(parts, data), paid=paid)
 
     return source
 

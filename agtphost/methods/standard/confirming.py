@@ -62,8 +62,8 @@ def confirm_item(parts: Parts) -> Confirmable:
         becomes = DECIDED.get(said["status"]) if status in HELD and _is_owner(context, item) else None
         if becomes is not None:
             collection.require_writing(context)
-            value, change = collection.put(context, item.id, {**data, "status": becomes}, known=item)
-            changes = (change,)
+            changes = collection.replace(context, item, {**data, "status": becomes})
+            value = changes[0].value or value
         elif status is not None and _is_owner(context, item):
             _require_undecided(said["status"], status, target_id)
         digest = await _digest(parts, value["data"], item.held.octets)

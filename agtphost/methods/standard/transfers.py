@@ -86,7 +86,7 @@ class Transferring:
                 "version": change.value["version"],
                 "ownership_chain": chain,
             },
-            changes=(change,),
+            changes=(change, *collection.keep_version(item)),
             extra={
                 **parties,
                 "transfer": {

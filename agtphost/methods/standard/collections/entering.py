@@ -136,7 +136,7 @@ class Importing:
                 "conflicts": merged.conflicts,
                 **({"columns": columns} if columns else {}),
             },
-            changes=await measured(self._parts, tuple(merged.changes.values())),
+            changes=await measured(self._parts, (*merged.changes.values(), *merged.former)),
             extra={"imported": {"collection": collection.name, "records": rows, **merged.counts}},
         )
 
@@ -153,6 +153,7 @@ class Merged:
         # New items lie side by side in the store: it writes a third less than where each has a place of its own.
         self._prefix = secrets.token_hex(12)
         self.changes: dict[str, Change] = {}
+        self.former: list[Change] = []
         self.conflicts: list[dict[str, Any]] = []
         self.counts = {"created": 0, "overwritten": 0, "merged": 0, "skipped": 0}
 
@@ -207,7 +208,8 @@ class Merged:
         else:
             resolution = "overwritten" if self._policy == "overwrite" else "merged"
             whole = {**data, **row} if resolution == "merged" and isinstance(data, Mapping) else dict(row)
-            _, self.changes[item_id] = self._collection.put(self._context, item_id, whole, known=known)
+            self.changes[item_id], *former = self._collection.replace(self._context, known, whole)
+            self.former += former
             self.counts[resolution] += 1
         self.conflicts.append({"id": item_id, "resolution": resolution})
 

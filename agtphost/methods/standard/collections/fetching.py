@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -26,6 +27,8 @@ JSON: Final = ("json", "application/json")
 
 FEW = 64
 """What is embedded in one item, up to which it is not worth a thread."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 NAMESPACE, STATUS = "/agents", "/status"
 
@@ -93,11 +96,11 @@ class Fetch:
         return {"resource_id": identifier, "modified": True, **found}
 
     async def _item(self, context: BuiltInContext, item: Item) -> Mapping[str, Any]:
-        value = item.value
-        self._require_version(context, value["version"])
+        value = self._version_of(context, item)
         told = {
             "resource_id": f"{value['collection']}/{value['id']}",
             "version": value["version"],
+            "latest_version": item.value["version"],
             "owner": value["owner"],
             "owners": value["owners"],
             "created_at": value["created_at"],
@@ -109,6 +112,23 @@ class Fetch:
         embedded = await self._bound(context, f"{value['collection']}/{value['id']}")
         beside = {"embedded": embedded} if embedded else {}
         return {**told, "modified": True, "content_type": "application/json", "content": value["data"], **beside}
+
+    def _version_of(self, context: BuiltInContext, item: Item) -> Mapping[str, Any]:
+        """
+        The value of an item in the version that the caller asks for; the last one where it asks for none.
+
+        :raises Refusal: 404 for a version that there is not, or that is kept no longer.
+        """
+        current, wanted = item.value, str(context.input.get("version", item.value["version"]))
+        if wanted == str(current["version"]):
+            return current
+        collection = self._resources.parts.collections.find(current["collection"])
+        number = int(wanted) if _NUMBER.fullmatch(wanted) else 0
+        former = None if collection is None else collection.former(item, number)
+        if former is None:
+            self._require_version(context, current["version"])
+        assert former is not None
+        return former
 
     @property
     def _bindings(self) -> Collection:

@@ -27,7 +27,7 @@ from agtphost.methods.oversight import sharing
 from agtphost.methods.standard.collections.index import OWN, Holder, Stocks
 from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.bounds import share_of_free, share_together
-from agtphost.vocabulary.holdings import COLLECTION_ITEM
+from agtphost.vocabulary.holdings import COLLECTION_ITEM, COLLECTION_VERSION
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
 
@@ -220,6 +220,38 @@ class Collection:
             return value, self._change(value, context.owner, 0)
         value = {**known.value, "version": known.value["version"] + 1, "updated_at": stamp, "data": data}
         return value, self._change(value, known.held.owner, known.held.version)
+
+    def replace(self, context: BuiltInContext, item: Item, data: Any) -> tuple[Change, ...]:
+        """
+        The changes that give an item other data, and keep the version before.
+
+        :raises Refusal: 422 for data that is too long or does not follow the schema.
+        """
+        _, change = self.put(context, item.id, data, known=item)
+        return (change, *self.keep_version(item))
+
+    def keep_version(self, item: Item) -> tuple[Change, ...]:
+        """The change that keeps an item as its former version; none where the collection keeps no versions."""
+        if self.own or self.section.queue or not self.section.versions:
+            return ()
+        key = self._version_key(item.id, item.value["version"])
+        return (Change(kind=COLLECTION_VERSION, key=key, value=item.value, owner=item.held.owner),)
+
+    def former(self, item: Item, number: int) -> Mapping[str, Any] | None:
+        """
+        A former version of an item that the caller may read.
+
+        :return: its value; None where it is not kept.
+        """
+        if not 0 < number < item.value["version"] or not self.section.versions:
+            return None
+        held = self._held.get(COLLECTION_VERSION, self._version_key(item.id, number))
+        value = None if held is None else held.value
+        return value if value is not None and value["version"] == number else None
+
+    def _version_key(self, item_id: str, number: int) -> str:
+        """Where a version is kept: in the place of the one that is ``versions`` before it."""
+        return f"{number % self.section.versions} {self.name}/{item_id}"
 
     def require_room(self, context: BuiltInContext, further: int, *, taken: bool = True) -> None:
         """

@@ -193,7 +193,9 @@ class Plan:
         """
         made = []
         for item_id, data, known in self._take:
-            _, change = self._collection.put(self._context, item_id, data, known=known)
-            made.append(change)
+            if known is None:
+                made.append(self._collection.put(self._context, item_id, data)[1])
+            else:
+                made += self._collection.replace(self._context, known, data)
             self.counts["created" if known is None else "updated"] += 1
         return tuple(made)
