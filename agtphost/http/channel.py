@@ -42,7 +42,18 @@ from agtphost.protocols.limits import (
 from agtphost.protocols.reading import Reading
 from agtphost.vocabulary.reasons import Reason
 
-SPELLED = {b"Agtp-Status": b"AGTP-Status", b"Audit-Id": b"Audit-ID"}
+SPELLED = {
+    name.title(): name
+    for name in (
+        b"AGTP-Status",
+        b"AGTP-API-Version",
+        b"Audit-ID",
+        b"Agent-ID",
+        b"Response-ID",
+        b"Server-ID",
+        b"Task-ID",
+    )
+}
 """Names of fields, by how Twisted writes them."""
 
 FORGOTTEN = 4 << 20

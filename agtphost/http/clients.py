@@ -219,11 +219,12 @@ class Clients:
             "method": request.method.decode("ascii", "replace")[:32],
         }
 
-    def tried(self, request: Request) -> Tried | None:
+    def tried(self, request: Request, *, strangers: bool = False) -> Tried | None:
         """
         Whom a request names that is refused at the door.
 
-        :return: None for one that shows nothing.
+        :param strangers: whether a request that shows nothing is put on record too, by its address.
+        :return: None for one that shows nothing, without ``strangers``.
         """
         try:
             client = self.of(request)
@@ -232,14 +233,18 @@ class Clients:
             address = str(getattr(peer, "host", self._surface))
             certificate = self._certificate(request, address)
             shown = field_of(request, "authorization")
-            if certificate is None and shown is None:
+            nothing = certificate is None and shown is None
+            if nothing and not strangers:
                 return None
             said = {"surface": self._surface, "client": "", "method": request.method.decode("ascii", "replace")[:32]}
             named = _claimed(shown or "")
             http = {**said, "claimed": named} if named else said
-            cause = "token-invalid" if error.reason is Reason.OAUTH_INVALID else "token-unknown"
+            if nothing:
+                cause = ""
+            else:
+                cause = "token-invalid" if error.reason is Reason.OAUTH_INVALID else "token-unknown"
             return Tried(peer=Peer(address=address, transport="http", certificate=certificate, http=http), cause=cause)
-        if not client.proven:
+        if not client.proven and not strangers:
             return None
         known = tuple(each for each in client.fields if each[0] != "Authorization")
         return Tried(peer=client.peer(), fields=known)

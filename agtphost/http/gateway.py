@@ -150,8 +150,8 @@ class GatewayResource(Resource):
         return CrossOriginRules(fields=dict.fromkeys((*SENT, *fields)), exposed=EXPOSED)
 
     def tried(self, request: BoundedRequest) -> Tried | None:
-        """Whom a request names that is refused at the door."""
-        return self._facts.clients.tried(request)
+        """Who sent a request that is refused at the door: over the gateway each refusal is sealed, as over AGTP."""
+        return self._facts.clients.tried(request, strangers=True)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """One request of HTTP."""

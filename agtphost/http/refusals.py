@@ -3,7 +3,8 @@ What a surface refuses at its door, before anything is called: one shape for all
 
 Whoever has shown something that names somebody is refused on record, as at AGTP's own door: a certificate, a token
 that is known here, and one that is not any more (security invariant 1). The refusal is answered once that record is
-durable; so it is after the body is turned down, and nothing of it is read. Who has shown nothing leaves an access line.
+durable; so it is after the body is turned down, and nothing of it is read. A request that shows nothing leaves an
+access line; over the gateway, where every answer has a record, it has one too.
 """
 
 from __future__ import annotations

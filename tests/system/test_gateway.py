@@ -424,7 +424,9 @@ def test_who_shows_nothing_is_refused_before_anything_is_called(served: Served, 
         found = served.ask("ECHO", "/text", {"text": "hello"}, token=token, context=trust)
         assert (found.status, found.fields["AGTP-Status"]) == (401, "401 Unauthorized")
         assert found.fields["WWW-Authenticate"] == ("Bearer" if token is None else 'Bearer error="invalid_token"')
-        assert ("Attribution-Record" in found.fields) == (token is not None)
+        payload = served.payload(found.fields["Attribution-Record"])
+        assert (payload["status"], payload["caller_id"]) == (401, "")
+        assert found.fields["Server-ID"] == "localhost" and len(found.fields["Audit-ID"]) == 64
         assert found.value["reason"] == "agent-unauthenticated" and "token" in found.value["remedy"]
 
 
