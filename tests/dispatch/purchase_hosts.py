@@ -14,6 +14,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OKPKey
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.agents import Agent
@@ -82,6 +83,7 @@ class PurchaseHost(DispatchHost):
     :param shop: who sells.
     :param offer: what the QUOTE endpoint does.
     :param scopes: the buyer's.
+    :param schema: of the input of PURCHASE; None: it declares none.
     :param intent_required: whether every purchase needs an Intent-Assertion.
     :param options: see :class:`tests.dispatch.hosts.DispatchHost`.
     """
@@ -96,6 +98,7 @@ class PurchaseHost(DispatchHost):
         scopes: frozenset[str] = frozenset({"payments:purchase", "documents:query"}),
         intent_required: bool = False,
         bindings: Iterable[Binding] = (),
+        schema: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.seller = Recorder(answer or (lambda context: {"order": "o-1"}))
@@ -107,7 +110,12 @@ class PurchaseHost(DispatchHost):
             caller=agent(CALLER, "buyer", hosted=False, scopes=scopes),
             bindings=(
                 Binding(
-                    method="PURCHASE", path="/goods", handler=self.seller, tier="B", errors=frozenset({"sold_out"})
+                    method="PURCHASE",
+                    path="/goods",
+                    handler=self.seller,
+                    tier="B",
+                    errors=frozenset({"sold_out"}),
+                    input_schema=None if schema is None else compile_schema(schema, role="input"),
                 ),
                 Binding(method="QUOTE", path="/cart", handler=self.pricer, tier="B", state_changing=False),
                 *bindings,

@@ -225,6 +225,20 @@ def test_parameters_say_what_is_bought(change: dict[str, Any], name: str, reason
     assert refused(market, market.buy(change), 422, reason)["parameter"] == name
 
 
+def test_a_hold_is_refused_where_the_merchant_does_not_know_it() -> None:
+    """``confirm_immediately: false`` is never taken for a purchase; true and nothing are one, as ever."""
+    market = PurchaseHost()
+    body = refused(market, market.buy({"confirm_immediately": False}), 422, "invalid-parameter")
+    assert body["parameter"] == "confirm_immediately" and not market.seller.calls
+    refused(market, market.buy({"confirm_immediately": "no"}), 422, "invalid-parameter")
+    assert market.buy({"confirm_immediately": True}).status == 200
+    names = {name: {"type": "string"} for name in ("item", "principal_id", "amount")}
+    properties = {**names, "confirm_immediately": {"type": "boolean"}}
+    holding = PurchaseHost(schema={"type": "object", "additionalProperties": False, "properties": properties})
+    assert holding.buy({"confirm_immediately": False}).status == 200
+    assert holding.seller.calls[-1].input["confirm_immediately"] is False
+
+
 # Intent-Assertions
 
 MUTATIONS: list[tuple[str, dict[str, Any], str, str]] = [

@@ -42,6 +42,9 @@ METHOD = "PURCHASE"
 MAX_PARAMETER = 256
 """Characters of ``principal_id``: it goes into the record."""
 
+HOLD = "confirm_immediately"
+"""False: the item is held, and bought when it is confirmed (methods v01 section 5.7)."""
+
 _NAME_CART = "Send Cart-Digest or cart_quote_id of the QUOTE that the assertion was made for."
 
 log = Logger()
@@ -177,6 +180,7 @@ class MerchantGate:
         given = exchange.input
         if given.get("item") is None and given.get("cart_quote_id") is None:
             raise _parameter("item", "Neither item nor cart_quote_id says what is bought.", missing=True)
+        _require_hold(exchange)
         principal = given.get("principal_id")
         if principal is None:
             raise _parameter("principal_id", "The parameter principal_id is missing.", missing=True)
@@ -326,6 +330,26 @@ def _missing(reason: Reason, header: str, what: str) -> Refusal:
         retryable=True,
         header=header,
     )
+
+
+def _require_hold(exchange: Exchange) -> None:
+    """
+    Refuse a hold at a merchant whose endpoint does not declare it: what is only to be held would be bought at once.
+
+    :raises Refusal: 422 naming ``confirm_immediately``.
+    """
+    value = exchange.input.get(HOLD)
+    if value is None or value is True:
+        return
+    if value is not False:
+        raise _parameter(HOLD, f"{HOLD} is neither true nor false.")
+    schema = exchange.binding.input_schema if exchange.binding is not None else None
+    if schema is None or HOLD not in schema.schema.get("properties", {}):
+        raise parameters.invalid(
+            HOLD,
+            "This merchant holds nothing: its PURCHASE does not declare confirm_immediately.",
+            "Leave confirm_immediately out to buy now, or buy where the input schema of PURCHASE declares it.",
+        )
 
 
 def _parameter(name: str, explanation: str, *, missing: bool = False) -> Refusal:
