@@ -33,6 +33,9 @@ SHORTEST, USUAL, LONGEST = 5.0, 60.0, 86_400.0
 """Seconds between two looks at what tells nobody that it has changed."""
 
 OWN, SELF = "own", "self"
+MOST_TARGETS: Final = 100
+"""Agents, upstreams and items of one subscription."""
+
 INBOX: Final = "inbox"
 
 
@@ -129,7 +132,10 @@ class Monitoring:
         return float(min(max(value, SHORTEST), LONGEST))
 
     def _aim(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
-        named = dict(target) if isinstance(target, Mapping) else _text(target)
+        if isinstance(target, list):
+            named = _several(target)
+        else:
+            named = dict(target) if isinstance(target, Mapping) else _text(target)
         metric = named.pop("metric", None)
         if observing.METRIC in value["events"]:
             if metric not in observing.METRICS:
@@ -142,27 +148,29 @@ class Monitoring:
         upstream, item = named.pop("upstream", None), named.pop("id", None)
         if named:
             raise parameters.invalid("target", f"target has the member {next(iter(named))[:40]!r}.", "Leave it out.")
-        self._require_aim(context, value, upstream)
-        if upstream is not None:
-            value["about"] = upstream
-        elif item is not None:
-            value["about"] = self._item(context, item, value["events"])
+        upstreams, keys = _listed(upstream), _listed(item)
+        self._require_aim(context, value, upstreams)
+        own = [OWN] if isinstance(target, list) and OWN in map(_plain, target) else []
+        about = [*own, *upstreams, *(self._item(context, key, value["events"]) for key in keys)]
+        if about:
+            value["about"] = about[0] if len(about) == 1 else about
 
-    def _require_aim(self, context: BuiltInContext, value: Mapping[str, Any], upstream: Any) -> None:
+    def _require_aim(self, context: BuiltInContext, value: Mapping[str, Any], upstreams: Sequence[Any]) -> None:
         events = value["events"]
-        wants_agents = observing.LIFECYCLE in events or value.get("metric") == observing.TRUST
+        wants_agents = {observing.LIFECYCLE, observing.TRUST} & {*events, value.get("metric")}
         if wants_agents and not value["agents"]:
             raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
         if observing.UPSTREAM in events:
             # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
             self._authorization.require_looking(context, "Upstreams are shown to operators.")
-            if upstream not in {name for name, _ in self._monitors.observed.upstreams()}:
+            known = {name for name, _ in self._monitors.observed.upstreams()}
+            if not upstreams or not all(isinstance(name, str) and name in known for name in upstreams):
                 raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
 
     def _agents(self, context: BuiltInContext, caller: Agent, named: Any) -> list[str]:
         wanted: Sequence[Any] = named if isinstance(named, list) else [named]
-        if not wanted or len(wanted) > 100:
-            raise parameters.invalid("target", "target names no agent, or more than 100.", "Name some.")
+        if not wanted or len(wanted) > MOST_TARGETS:
+            raise parameters.invalid("target", f"target names no agent, or more than {MOST_TARGETS}.", "Name some.")
         directory, sees = self._monitors.observed.directory, self._visibility.in_lists(context)
         found = []
         for name in wanted:
@@ -229,11 +237,38 @@ def _threshold(given: Mapping[str, Any]) -> dict[str, float] | None:
     raise parameters.invalid("threshold", "threshold is neither a number nor above or below one.", 'Send {"below": 5}.')
 
 
+def _plain(target: str) -> str:
+    return target.removeprefix("agtp://")
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _several(targets: list[Any]) -> dict[str, Any]:
+    """
+    A list of targets: agents, upstreams and what is the caller's own, together.
+
+    :raises Refusal: 422 for an empty list, more than a subscription has, or a member that is no text.
+    """
+    if not 0 < len(targets) <= MOST_TARGETS or not all(isinstance(each, str) for each in targets):
+        raise parameters.invalid(
+            "target", f"target is no list of 1 to {MOST_TARGETS} names.", "Send Agent-IDs, names or upstream:NAME."
+        )
+    found: dict[str, list[Any]] = {}
+    for each in targets:
+        for kind, name in _text(each).items():
+            if kind == "metric":
+                raise parameters.invalid("target", "A list of targets has no metric.", "Send metric in an object.")
+            found.setdefault(kind, []).append(name)
+    return dict(found)
+
+
 def _text(target: Any) -> dict[str, Any]:
     """A target that is a text: an agent, ``own``, ``upstream:NAME``, ``metric:NAME``, or something of one's own."""
     if not isinstance(target, str) or not target:
         raise parameters.invalid("target", "target is missing.", "Send an Agent-ID, or an object.", missing=True)
-    plain = target.removeprefix("agtp://")
+    plain = _plain(target)
     if plain in (OWN, SELF):
         return {} if plain == OWN else {"agent": SELF}
     kind, colon, name = plain.partition(":")

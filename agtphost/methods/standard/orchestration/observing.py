@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,12 +23,14 @@ OWN: Final = {
 }
 """Events about what the subscriber itself has here: the kind of item, and the member that is its state."""
 
-EVENTS: Final = (LIFECYCLE, UPSTREAM, *OWN, METRIC)
+TRUST: Final = "trust_score"
+"""An event, and the metric of the same name."""
+
+EVENTS: Final = (LIFECYCLE, UPSTREAM, *OWN, TRUST, METRIC)
 
 ENDED: Final = frozenset({"accepted", "rejected", "used", "finished", "failed", "cancelled", "expired"})
 """States after which nothing more happens to an item."""
 
-TRUST: Final = "trust_score"
 COUNTS: Final = {
     "unread_notifications": (NOTIFICATION, "status", "held"),
     "open_escalations": (ESCALATION, "status", "pending"),
@@ -73,7 +75,9 @@ class Observed:
                 if agent is not None:
                     yield agent_id, self.states(agent).status.value
         elif event == UPSTREAM:
-            yield from ((name, state) for name, state in self.upstreams() if name == monitor["about"])
+            yield from ((name, state) for name, state in self.upstreams() if name in about_of(monitor))
+        elif event == TRUST:
+            yield from self._trust(monitor)
         elif event == METRIC:
             yield from self._metric(monitor)
         else:
@@ -85,21 +89,30 @@ class Observed:
 
     @staticmethod
     def _concerns(item: StateItem, monitor: Mapping[str, Any]) -> bool:
-        about = monitor["about"]
-        return about in ("own", item.key)
+        about = about_of(monitor)
+        return "own" in about or item.key in about
+
+    def _trust(self, monitor: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        for agent_id in monitor["agents"]:
+            agent = self.directory.by_id(agent_id)
+            score = None if agent is None else trust_of(agent)
+            if score is not None:
+                yield agent_id, _crossed(score, monitor["threshold"])
 
     def _metric(self, monitor: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         metric = monitor["metric"]
         if metric == TRUST:
-            for agent_id in monitor["agents"]:
-                agent = self.directory.by_id(agent_id)
-                score = None if agent is None else trust_of(agent)
-                if score is not None:
-                    yield agent_id, _crossed(score, monitor["threshold"])
+            yield from self._trust(monitor)
             return
         kind, member, state = COUNTS[metric]
         count = sum(1 for item in self.held.of(kind, monitor["owner"]) if item.brief.get(member) == state)
         yield metric, _crossed(count, monitor["threshold"])
+
+
+def about_of(monitor: Mapping[str, Any]) -> Sequence[str]:
+    """What a subscription is about besides agents: ``own``, an upstream's name, an item's key, or several of these."""
+    about = monitor["about"]
+    return (about,) if isinstance(about, str) else about
 
 
 def trust_of(agent: Agent) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 
 from agtphost.contract.grants import Grant
 from agtphost.dispatch import generated_code
-from agtphost.methods.standard.orchestration import batch, items
+from agtphost.methods.standard.orchestration import batch, items, observing
 from tests.methods.standard.orchestration.hosts import RECIPES, Workshop, book, teas, wait
 from tests.methods.standard.orchestration.mortal import MortalStore
 from tests.rows import each_row
@@ -444,6 +444,14 @@ def test_what_is_observed_comes_into_the_inbox_until_it_is_cancelled() -> None:
         ({"target": "wf-none", "events": ["workflow"]}, 404),
         ({"target": {"metric": "price"}, "events": ["metric"]}, 422),
         ({"target": "own", "events": ["workflow"], "threshold": "much"}, 422),
+        ({"target": [], "events": ["lifecycle"]}, 422),
+        ({"target": [7], "events": ["lifecycle"]}, 422),
+        ({"target": ["self"] * 101, "events": ["lifecycle"]}, 422),
+        ({"target": ["self", "nobody"], "events": ["lifecycle"]}, 404),
+        ({"target": ["self", "metric:trust_score"], "events": ["trust_score"]}, 422),
+        ({"target": ["own"], "events": ["trust_score"]}, 404),
+        ({"target": ["own", "wf-none"], "events": ["workflow"]}, 404),
+        ({"target": ["upstream:files", "self"], "events": ["upstream"]}, 403),
         ({"target": "own", "events": ["workflow"], "interval": 0}, 422),
     ],
 )
@@ -496,3 +504,62 @@ def test_a_threshold_is_told_when_it_is_crossed() -> None:
         notes = host.result("QUERY", {}, "/notifications")["notifications"]
         assert len(notes) == number, notes
     assert notes[0]["content"]["changes"][0]["to"] == {"above": 1.0, "is": True}
+
+
+def test_the_trust_scores_of_several_agents_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-071: the draft's use case: an event when the score of one of several falls below a threshold."""
+    host = Workshop()
+    agents = [host.agent(name, hosted=True).agent_id for name in ("scout", "courier")]
+    scores = dict.fromkeys(agents, 0.9)
+    monkeypatch.setattr(observing, "trust_of", lambda agent: scores.get(agent.agent_id))
+    given = {"target": agents, "events": ["trust_score"], "callback": "inbox", "threshold": 0.7, "interval": 10}
+    made = host.result("MONITOR", given)
+    assert (made["target"], made["threshold"]) == (agents, {"below": 0.7})
+
+    def told() -> list[dict[str, Any]]:
+        notes = host.result("QUERY", {}, "/notifications")["notifications"]
+        return [change for note in notes for change in note["content"]["changes"]]
+
+    host.turn(11)
+    assert told() == []
+    scores[agents[1]] = 0.6
+    host.turn(11)
+    (change,) = told()
+    assert (change["event"], change["subject"]) == ("trust_score", agents[1])
+    assert change["to"] == {"below": 0.7, "is": True}
+    scores[agents[1]] = 0.5
+    host.turn(11)
+    assert len(told()) == 1, "it is below already"
+
+
+def test_a_list_of_targets_has_agents_and_what_is_ones_own() -> None:
+    """Lifecycles of several agents, and the caller's own workflows, in one subscription."""
+    host = Workshop()
+    scout = host.agent("scout", hosted=True)
+    given = {"target": ["own", "scout", "self"], "events": ["workflow", "lifecycle"], "callback": "inbox"}
+    key = host.result("MONITOR", given)["subscription_id"]
+    item = host.core.on.evidence.held.get("monitor", key)
+    assert item is not None
+    seen = item.value["seen"]
+    assert {name for name in seen if name.startswith("lifecycle:")} == {
+        f"lifecycle:{each}" for each in (scout.agent_id, host.caller.agent_id)
+    }
+    workflow = host.result("CHAIN", {"steps": [teas()], "start_at": items.stamp(host.seconds() + 900)})["workflow_id"]
+    host.turn(61)
+    notes = host.result("QUERY", {}, "/notifications")["notifications"]
+    assert [change["subject"] for note in notes for change in note["content"]["changes"]] == [workflow]
+
+
+def test_several_workflows_are_watched_and_no_others() -> None:
+    """Items of a list by their identifiers."""
+    host = Workshop()
+    start = {"steps": [teas()], "start_at": items.stamp(host.seconds() + 30)}
+    keys = [host.result("CHAIN", start)["workflow_id"] for _ in range(3)]
+    host.result("MONITOR", {"target": keys[:2], "events": ["workflow"], "callback": "inbox"})
+    host.turn(1)
+    host.turn(61)
+    notes = host.result("QUERY", {}, "/notifications")["notifications"]
+    subjects = {
+        change["subject"] for note in notes if note["topic"] == "monitor" for change in note["content"]["changes"]
+    }
+    assert subjects == set(keys[:2])
