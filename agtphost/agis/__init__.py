@@ -40,6 +40,7 @@ host or a reactor::
 - :mod:`.passes`: the eight passes; :mod:`.validation`: all of them, and the verdict
 - :mod:`.drafting`: documents that are made from something else, with what a person has to look at
 - :mod:`.to_mcp`, :mod:`.from_mcp`: tools of a document, and a document of tools
+- :mod:`.goal_values`: values for the parameters of an endpoint that a goal names
 - :mod:`.matching`: what a service can do, and what of it somebody's words mean; ``synonyms.toml`` has the lists
 - :mod:`.to_openapi`, :mod:`.from_openapi`: the same of operations of HTTP
 - :mod:`.suppression`: warnings that a document leaves out, for a reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,7 @@ def match(
     matches = found.match(instruction, limit=limit, measure=measure)
     sure = bool(matches) and not matches[0].escalate
     if as_json:
-        told = [_matched(found, each) for each in matches]
+        told = [_matched(found, each, instruction) for each in matches]
         print_json({"instruction": instruction, "sure": sure, "matches": told})
     elif not matches:
         click.echo("nothing that the service can do has a word of it; agtp agis map shows what it can", err=True)
@@ -151,6 +152,8 @@ def match(
         print_table(("METHOD", "PATH", "CONFIDENCE", "BY METHOD", "BY PATH", "BY INTENT", "NEEDED"), map(_row, matches))
         best = matches[0]
         said = f"{best.endpoint.name}: {best.endpoint.semantic['intent']}"
+        if named := _proposed(best, instruction):
+            said += f" with {', '.join(f'{name}={value}' for name, value in named.items())}"
         click.echo(visible(said) if sure else visible(f"ask a person before {said} ({best.escalate})"))
     if not sure:
         click.get_current_context().exit(1)
@@ -202,7 +205,19 @@ def _members(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _matched(found: ServiceMap, each: Match) -> dict[str, Any]:
+def _proposed(each: Match, instruction: str) -> dict[str, Any]:
+    """The parameters of an endpoint that an instruction names."""
+    from agtphost.agis.goal_values import goal_values
+
+    schema = each.endpoint.members.get("input")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    hints = each.endpoint.semantic.get("parameter_hints")
+    if not isinstance(properties, Mapping):
+        return {}
+    return goal_values(instruction, properties, hints if isinstance(hints, Mapping) else None)
+
+
+def _matched(found: ServiceMap, each: Match, instruction: str) -> dict[str, Any]:
     return {
         "method": each.endpoint.verb,
         "path": each.endpoint.path,
@@ -212,6 +227,7 @@ def _matched(found: ServiceMap, each: Match) -> dict[str, Any]:
         "scores": {"method": each.method, "path": each.path, "intent": round(each.intent, 3)},
         "needed": each.needed,
         "ask": each.escalate or None,
+        "parameters": _proposed(each, instruction),
     }
 
 

@@ -133,6 +133,20 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
 
 
+def test_match_proposes_the_values_that_an_instruction_names(files: Path) -> None:
+    """AGIS-079: for people and for programs, by the input schema of the endpoint and its hints."""
+    document = json.loads(json.dumps(CALENDAR))
+    room = document["endpoints"][2]
+    room["input"] = {"type": "object", "properties": {"people": {"type": "integer"}, "day": {"format": "date"}}}
+    room["semantic"]["parameter_hints"] = {"people": ["for N people"]}
+    Path("rooms.agis").write_text(json.dumps(document))
+    said = "book a room for four people on 2027-03-01"
+    told = json.loads(agis("match", "rooms.agis", said, "--json").output)
+    assert told["matches"][0]["parameters"] == {"people": 4, "day": "2027-03-01"}
+    assert "with people=4, day=2027-03-01" in agis("match", "rooms.agis", said).output
+    assert json.loads(agis("match", "rooms.agis", "book a room", "--json").output)["matches"][0]["parameters"] == {}
+
+
 def test_the_commands(files: Path) -> None:
     """Of files; the exit status says whether somebody should be asked."""
     done = agis("match", "calendar.agis", "schedule a meeting")

@@ -97,6 +97,18 @@ def test_what_the_goal_says_is_not_looked_up() -> None:
     assert step["needs"] == []
 
 
+def test_values_that_a_goal_names_become_parameters() -> None:
+    """AGIS-079: from hints and schema, marked as proposed; what a goal names is not looked up either."""
+    found = steps(FloorHost(endpoints=HOTEL), goal="Book a room for customer_id 7 with price 90 and 2 nights")
+    (step,) = [each for each in found if each["path"] == "/room"]
+    assert step["parameters"] == {"customer_id": 7, "price": 90, "nights": 2}
+    assert (step["needs"], step["after"]) == ([], [])
+    assert sorted(step["proposed"]) == ["customer_id", "nights", "price"]
+    known = {"want": "book a room", "customer_id": 7, "price": 9, "nights": 2}
+    (plain,) = steps(FloorHost(endpoints=HOTEL), goal=known)
+    assert plain["proposed"] == [], "members of a structured goal are said, and not proposed"
+
+
 def test_types_must_fit() -> None:
     """An output of another type is no input."""
     odd = endpoint("FIND", "/codes", "Finds codes.", never, given=giving(customer_id="string"))

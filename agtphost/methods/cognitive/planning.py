@@ -16,6 +16,7 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.agis.goal_values import goal_values
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -47,6 +48,15 @@ class Candidate:
     properties: Mapping[str, Any]
     required: Sequence[str]
     gives: Mapping[str, Any]
+    named: Mapping[str, Any] = field(default_factory=dict)
+    """Values of its parameters that the goal names."""
+
+    @property
+    def hints(self) -> Mapping[str, Any]:
+        """What people say for its parameters."""
+        semantic = self.binding.details.get("semantic") or {}
+        hints = semantic.get("parameter_hints") if isinstance(semantic, Mapping) else None
+        return hints if isinstance(hints, Mapping) else {}
 
     @property
     def impact(self) -> str:
@@ -103,6 +113,8 @@ class Planning:
         chosen = _covering(question, candidates, limits)
         if not chosen:
             raise Refusal(Reason.GOAL_UNSATISFIABLE, details={"parameter": "goal", "considered": len(candidates)})
+        for candidate in chosen:
+            candidate.named = goal_values(text, candidate.properties, candidate.hints)
         draft = _chained(chosen, candidates, known, limits["max_steps"])
         covered = frozenset[str]().union(*(candidate.shared for candidate in chosen))
         return _document(draft, question, covered, known, ignored)
@@ -232,7 +244,7 @@ def _chained(chosen: Sequence[Candidate], every: Sequence[Candidate], known: Map
         if candidate in draft.steps:
             return
         for name in candidate.required:
-            if name in known:
+            if name in known or name in candidate.named:
                 continue
             giver = _giver(candidate, name, every, draft, above, coming)
             fits = giver is not None and (id(giver) in coming or len(coming) < most)
@@ -316,11 +328,14 @@ def _document(
 def _step(candidate: Candidate, draft: Draft, numbers: Mapping[int, int], known: Mapping[str, Any]) -> dict[str, Any]:
     binding = candidate.binding
     arguments: dict[str, Any] = {}
-    after, needs = set(), []
+    after, needs, proposed = set(), [], []
     for name in candidate.properties:
         origin = draft.origins.get((id(candidate), name))
         if name in known:
             arguments[name] = known[name]
+        elif name in candidate.named:
+            arguments[name] = candidate.named[name]
+            proposed.append(name)
         elif origin is not None:
             arguments[name] = {"from_step": numbers[origin], "member": name}
             after.add(numbers[origin])
@@ -333,6 +348,7 @@ def _step(candidate: Candidate, draft: Draft, numbers: Mapping[int, int], known:
         "description": binding.description,
         "parameters": arguments,
         "needs": needs,
+        "proposed": proposed,
         "after": sorted(after),
         "required_scopes": list(binding.required_scopes),
         "min_assurance": binding.min_assurance.label,

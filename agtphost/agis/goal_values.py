@@ -1,0 +1,206 @@
+"""
+Values for the parameters of an endpoint that a goal names (AGIS v01 section 12, step 4).
+
+A value is proposed where the goal leaves no choice: behind the parameter's name or a phrase of its hints, as the only
+member of its enumeration, or as the only word that its pattern or format takes. It follows the parameter's schema.
+Nothing is guessed from meaning, and a reader of the proposal decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final
+
+import re2
+
+from agtphost.contract.schemas import SchemaError, TooCostly, compile_schema
+
+LONGEST: Final = 2_000
+"""Characters of a goal that are looked at."""
+
+MOST_WORDS: Final = 200
+MOST_PARAMETERS: Final = 64
+MOST_PHRASES: Final = 8
+"""Phrases of the hints of one parameter."""
+
+LONGEST_PATTERN: Final = 256
+
+_WORD = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'(?![A-Za-z])|[^\s\"]+")
+_SLOT = re.compile(r"\{[^{}]{1,40}\}|<[^<>]{1,40}>|\b[A-Z]{1,20}\b", re.ASCII)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?", re.ASCII)
+_MAIL = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,190}\.[A-Za-z]{2,24}", re.ASCII)
+_URI = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,500}", re.ASCII)
+_ORDINARY: Final = ("word", "Word", "the", "2")
+"""What a pattern must not take if it is to tell one value from the other words of a goal."""
+
+_SEPARATORS: Final = frozenset({"=", ":", "is", "of", "number", "no", "nr", "named", "called"})
+_NUMBER_WORDS: Final = {
+    word: number
+    for number, word in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
+}
+
+
+def goal_values(
+    goal: str, properties: Mapping[str, Any], hints: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """
+    Return the values that a goal names, by parameter.
+
+    :param goal: what somebody wants, in words.
+    :param properties: the schemas of the parameters, by name.
+    :param hints: phrases by which people name a value: ``{"nights": ["for N nights"]}``.
+    """
+    words = _words(goal[:LONGEST])
+    found: dict[str, Any] = {}
+    for name, schema in [*properties.items()][:MOST_PARAMETERS]:
+        if not isinstance(name, str) or not isinstance(schema, Mapping):
+            continue
+        # Each is looked at only where those before it find nothing.
+        ways = (_named(name, schema, words), _hinted(words, (hints or {}).get(name, ())), _shaped(schema, words))
+        for way in ways:
+            values = _fitting(way, schema)
+            if len(values) == 1:
+                found[name] = values[0]
+            if values:
+                break
+    return found
+
+
+def _words(goal: str) -> list[str]:
+    """The words of a goal without the signs around them; what is quoted is one word."""
+    found = []
+    for each in _WORD.findall(goal.replace("=", " = ").replace(": ", " : ")):
+        word = each[1:-1] if len(each) > 2 and each[0] in "\"'" and each[-1] == each[0] else each.strip(",.;!?()[]")
+        if word:
+            found.append(word)
+    return found[:MOST_WORDS]
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a parameter's name: ``orderNumber`` and ``order_number`` are both ``order number``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").replace("-", " ").lower().split()
+
+
+def _places(words: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where a name stands in a goal: from one word, to the one behind it."""
+    lower = [word.lower() for word in words]
+    for begin in range(len(words) - len(parts) + 1):
+        if lower[begin : begin + len(parts)] == [*parts]:
+            yield begin, begin + len(parts)
+
+
+def _named(name: str, schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
+    """``isbn 978...``, ``room = attic``; of numbers also ``3 nights``."""
+    places = [*_places(words, [name.lower()]), *_places(words, _parts(name))]
+    for begin, end in dict.fromkeys(places):
+        explicit = end < len(words) and words[end].lower() in _SEPARATORS
+        behind = words[end + explicit] if end + explicit < len(words) else ""
+        if behind and (explicit or any(sign.isdigit() for sign in behind) or behind in _enumerated(schema)):
+            yield behind
+        elif begin and _kinds(schema) & {"integer", "number"}:
+            yield words[begin - 1]
+
+
+def _hinted(words: Sequence[str], phrases: Any) -> Iterator[str]:
+    """``for N people``: what stands in the place of the phrase's word in capitals."""
+    listed = phrases if isinstance(phrases, (list, tuple)) else ()
+    lower = [word.lower() for word in words]
+    for phrase in [each for each in listed if isinstance(each, str)][:MOST_PHRASES]:
+        slot = _SLOT.search(phrase)
+        if slot is None:
+            continue
+        before, behind = phrase[: slot.start()].lower().split(), phrase[slot.end() :].lower().split()
+        for place in range(len(before), len(words) - len(behind)):
+            fits = lower[place - len(before) : place] == before
+            if (before or behind) and fits and lower[place + 1 : place + 1 + len(behind)] == behind:
+                yield words[place]
+
+
+def _shaped(schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
+    """Words of the goal that are of the enumeration, the pattern or the format, and could hardly be anything else."""
+    enumerated = _enumerated(schema)
+    if enumerated:
+        yield from (word for word in words if word in enumerated)
+        return
+    takes = _pattern(schema) or _FORMATS.get(str(schema.get("format")))
+    if takes is not None:
+        yield from (word for word in words if takes(word))
+
+
+def _enumerated(schema: Mapping[str, Any]) -> list[str]:
+    values = schema.get("enum")
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _pattern(schema: Mapping[str, Any]) -> Callable[[str], bool] | None:
+    """Whether a word is of the schema's pattern; None for a pattern that ordinary words are of."""
+    pattern = schema.get("pattern")
+    if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 20
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error:
+        return None
+    if any(compiled.search(word) is not None for word in _ORDINARY):
+        return None
+    return lambda word: compiled.search(word) is not None
+
+
+def _is_date(word: str) -> bool:
+    try:
+        return len(word) == len("2027-01-31") and bool(date.fromisoformat(word))
+    except ValueError:
+        return False
+
+
+def _is_moment(word: str) -> bool:
+    try:
+        return "T" in word and datetime.fromisoformat(word).tzinfo is not None
+    except ValueError:
+        return False
+
+
+_FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "date": _is_date,
+    "date-time": _is_moment,
+    "email": lambda word: _MAIL.fullmatch(word) is not None,
+    "uri": lambda word: _URI.fullmatch(word) is not None,
+}
+
+
+def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
+    declared = schema.get("type", "string")
+    return frozenset([declared] if isinstance(declared, str) else declared if isinstance(declared, list) else ())
+
+
+def _fitting(words: Iterator[str], schema: Mapping[str, Any]) -> list[Any]:
+    """The different values that follow the schema."""
+    candidates = list(dict.fromkeys(words))
+    if not candidates:
+        return []
+    try:
+        compiled = compile_schema(
+            {"type": "object", "properties": {"value": dict(schema)}, "required": ["value"]}, role="output"
+        )
+        typed = [value for word in candidates for value in _typed(word, _kinds(schema))]
+        return [value for value in typed if compiled.is_valid({"value": value})][:2]
+    except (SchemaError, TooCostly):
+        return []
+
+
+def _typed(word: str, kinds: frozenset[str]) -> Iterator[Any]:
+    """A word as a value of one of the types."""
+    if kinds & {"integer", "number"}:
+        number = str(_NUMBER_WORDS.get(word.lower(), word))
+        if _NUMBER.fullmatch(number):
+            yield int(number) if "." not in number else float(number)
+            return
+    if "boolean" in kinds and word.lower() in ("true", "false"):
+        yield word.lower() == "true"
+    elif "string" in kinds:
+        yield word
