@@ -17,7 +17,7 @@ from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard.orchestration import items, schedule
+from agtphost.methods.standard.orchestration import items, plan, schedule
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -132,6 +132,7 @@ class Resumption:
             known = value["authority"] or renewed
             value["authority"] = {**renewed, **{name: known[name] for name in ("scopes", "task_id", "bounds", "at")}}
         steps = self._decided(context.input, item, pause)
+        decided = {} if context.input.get("checkpoint") is None else {"checkpoint": _named(context.input["checkpoint"])}
         self._workflows.change(workflow_id)
         value["state"] = pause.get("before", items.RUNNING)
         value.pop("why", None)
@@ -139,7 +140,7 @@ class Resumption:
             status=Status.ACCEPTED if value["state"] == items.RUNNING else Status.OK,
             result={"workflow_id": workflow_id, "status": value["state"]},
             changes=(items.changed(value, item.owner, now, expected=item.version), *steps),
-            extra={"workflow": {"workflow_id": workflow_id, "state": value["state"], "resumed": True}},
+            extra={"workflow": {"workflow_id": workflow_id, "state": value["state"], "resumed": True, **decided}},
         )
 
     @staticmethod
@@ -150,6 +151,14 @@ class Resumption:
         digest = sha256(str(nonce).encode()).hexdigest()
         if not hmac.compare_digest(pause["nonce_hash"], digest):
             raise Refusal(Reason.NONCE_INVALID)
+
+    def _is_clearing(self, item: StateItem, number: int) -> bool:
+        """Whether a step is a VALIDATE that stands between GENERATE and RUN."""
+        try:
+            made = plan.read(item.value["definition"], self._workflows.find)
+        except Refusal:
+            return True
+        return any(each.cleared for each in made.steps if each.step.number == number)
 
     def _decided(self, given: Mapping[str, Any], item: StateItem, pause: Mapping[str, Any]) -> tuple[Change, ...]:
         """What the caller says of the step that is in doubt, or that failed."""
@@ -174,10 +183,21 @@ class Resumption:
         if not isinstance(checkpoint, Mapping) or set(checkpoint) - {"step", "outcome", "result"}:
             raise parameters.invalid("checkpoint", "It has not step and outcome.", "Send step, outcome and result.")
         number, says = checkpoint.get("step"), checkpoint.get("outcome")
-        if number not in open_ or says not in OUTCOMES:
+        # Of a workflow that stands before a step, the outcome of that step may be told as well: it is not called then.
+        allowed: tuple[str, ...] = OUTCOMES
+        coming = not open_ and not pause.get("approval_id") and len(steps) < count
+        if coming:
+            open_, allowed = {next(each for each in range(1, count + 1) if each not in steps)}, (DONE, SKIP)
+        if not isinstance(number, int) or number not in open_ or says not in allowed:
             named = ", ".join(map(str, sorted(open_))) or "none"
-            explanation = f"Steps whose outcome is open: {named}; outcome is one of {', '.join(OUTCOMES)}."
-            raise parameters.invalid("checkpoint", explanation, "Send the step, and done, skip or repeat.")
+            explanation = f"Steps whose outcome is open: {named}; outcome is one of {', '.join(allowed)}."
+            raise parameters.invalid("checkpoint", explanation, f"Send the step, and {' or '.join(allowed)}.")
+        if says != REPEAT and self._is_clearing(item, number):
+            raise parameters.invalid(
+                "checkpoint",
+                "That step finds generated code sound before it is run, and nobody tells its outcome.",
+                "Send repeat, or order the workflow anew.",
+            )
         result = parameters.kept(checkpoint, "result", items.LONGEST_RESULT)
         if says == REPEAT:
             return (Change(kind=items.STEP, key=items.key_of(workflow_id, number), value=None, owner=owner),)
@@ -189,3 +209,8 @@ class Resumption:
         if says == DONE:
             outcome.update(status=200, result=result)
         return (items.ended(workflow_id, owner, outcome),)
+
+
+def _named(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """What the record has of a checkpoint that was taken: the step, and what became of it."""
+    return {name: checkpoint[name] for name in ("step", "outcome")}

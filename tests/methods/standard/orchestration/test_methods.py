@@ -304,6 +304,57 @@ def test_what_was_called_off_while_it_ran_stays_so_over_a_crash() -> None:
     assert again.rooms() == []
 
 
+@pytest.mark.parametrize("outcome", ["done", "skip"])
+def test_a_scheduled_workflow_is_resumed_with_a_checkpoint(outcome: str) -> None:
+    """METH-048: a state override: the step that it stands before has that outcome, and is not called."""
+    host = Workshop()
+    steps = [{**teas("black"), "capture": "tea"}, book("=tea.kind")]
+    start = items.stamp(host.seconds() + 30)
+    order = {"steps": steps, "start_at": start, "every": 60, "runs": 2, "context_propagation": True}
+    workflow = host.result("CHAIN", order)["workflow_id"]
+    host.result("PAUSE", {"workflow_id": workflow})
+    for wrong in (
+        {"step": 2, "outcome": "done"},
+        {"step": 1, "outcome": "repeat"},
+        {"step": 3, "outcome": "skip"},
+        {"step": "1", "outcome": "done"},
+        {"step": 1},
+        {"outcome": "done"},
+        {"step": 1, "outcome": "done", "more": 1},
+        "done",
+    ):
+        refused = host.ask("RESUME", {"workflow_id": workflow, "checkpoint": wrong})
+        assert (refused.status, refused.document["parameter"]) == (422, "checkpoint"), wrong
+    told = {"step": 1, "outcome": outcome, **({"result": {"kind": "green"}} if outcome == "done" else {})}
+    resumed = host.ask("RESUME", {"workflow_id": workflow, "checkpoint": told})
+    assert resumed.status == 200 and resumed.document["result"]["status"] == "scheduled", resumed.document
+    assert _payload(host)["extra"]["workflow"]["checkpoint"] == {"step": 1, "outcome": outcome}
+    host.turn(31)
+    expected = ["green"] if outcome == "done" else []
+    assert host.rooms()[:1] == expected
+    host.turn(61)
+    assert host.rooms()[len(expected) :] == ["black"], "the run after it is as it was ordered"
+
+
+def test_a_checkpoint_does_not_stand_for_a_validation_of_generated_code(host: Workshop) -> None:
+    """VALIDATE between GENERATE and RUN is called, or the workflow stands still."""
+    steps = [
+        {"method": "GENERATE", "parameters": {"output_type": "code"}, "capture": "code"},
+        {"method": "VALIDATE", "parameters": {"target": "=code.content", "schema": "recipe"}},
+        {"method": "RUN", "parameters": {"procedure_id": "quality-check", "input": {"dataset": "=code.content"}}},
+    ]
+    order = {"steps": steps, "start_at": items.stamp(host.seconds() + 900), "context_propagation": True}
+    workflow = host.result("CHAIN", order)["workflow_id"]
+    host.result("PAUSE", {"workflow_id": workflow})
+    host.result("RESUME", {"workflow_id": workflow, "checkpoint": {"step": 1, "outcome": "done", "result": {}}})
+    host.result("PAUSE", {"workflow_id": workflow})
+    for outcome in ("done", "skip"):
+        told = {"step": 2, "outcome": outcome, "result": {"valid": True}}
+        refused = host.ask("RESUME", {"workflow_id": workflow, "checkpoint": told})
+        assert (refused.status, refused.document["parameter"]) == (422, "checkpoint"), refused.document
+    host.result("CANCEL", {"target_id": workflow})
+
+
 def test_a_session_is_still_resumed_by_its_nonce(host: Workshop) -> None:
     """METH-048: one RESUME for both, told apart by what the caller has of that name."""
     held = host.result("SUSPEND", {"task_id": "t-9", "reason": "scheduled_pause"})
