@@ -93,6 +93,7 @@ SAID: Mapping[tuple[str, str], str] = {
     ("policies.methods", "allow"): '``"*"``, or list of method names',
     ("policies.methods", "legacy"): '``"NONE"``, ``"*"``, or list of HTTP verbs',
     ("merchant.platform", "jwks"): "path",
+    **{("methods.price", key): "amounts in budget units" for key in ("expected", "min", "max")},
     ("a2a.front.agent", "input"): "table",
     ("http.client", "token"): "secret: ``${VAR}``, ``env:NAME``, ``file:PATH`` or ``credential:NAME``",
 }

@@ -44,7 +44,7 @@ class PriceSection(Section):
     """
 
     expected: Amounts = Field(default_factory=dict)
-    """Required: what a call takes: ``"tokens=8500, compute-seconds=2.3"``. QUOTE answers with it."""
+    """What a call takes: ``"tokens=8500, compute-seconds=2.3"``. QUOTE answers with it."""
 
     min: Amounts = Field(default_factory=dict)
     """The least that a call takes; units that it leaves out are as in ``expected``."""

@@ -30,7 +30,7 @@ class SigningKeySection(Section):
     """
 
     signer: Line = ""
-    """In whose name it signs, as the signed document states it: ``"Example Ltd"``. Empty: :attr:`name`."""
+    """In whose name it signs, as the signed document states it: ``"Example Ltd"``. Empty: ``name``."""
 
     scopes: Items[Scope] = ()
     """Scopes that signing with it takes, all of them."""

@@ -81,8 +81,7 @@ def admitting(
     Put the gates in order, and the dispatcher behind them.
 
     :param table: everything that can be called.
-    :param bound: the operator's endpoints.
-    :param prices: of the operator.
+    :param bound: the operator's endpoints, and ``prices`` their estimates.
     :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence

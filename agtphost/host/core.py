@@ -27,7 +27,7 @@ from agtphost.http.a2a_front import FrontFacts
 from agtphost.http.gateway import GatewayFacts
 from agtphost.http.registry import RegistryFacts
 from agtphost.mcp.front import FrontFacts as McpFrontFacts
-from agtphost.methods.merchant import Carried
+from agtphost.methods.merchant import ActionResolver
 from agtphost.negotiation.negotiator import Negotiator
 
 
@@ -115,7 +115,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
         on.seconds,
-        Carried(connected.adapters, on.registry.admitted),
+        ActionResolver(connected.adapters, on.registry.admitted),
     )
     prices = PriceList(config.methods.price)
     yield

@@ -19,7 +19,7 @@ from agtphost.identity.bearer import TokenIssuer
 from agtphost.identity.intent import IntentAssertions
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods.merchant import QUOTE, Carried, Estimates, Quotation, quoting
+from agtphost.methods.merchant import QUOTE, ActionResolver, Estimates, Quotation, quoting
 from agtphost.vocabulary.catalog import Catalog
 
 
@@ -41,7 +41,7 @@ class PurchaseFeature:
         find: Callable[[str, str], Match | None],
         serve: Serve,
         now: Callable[[], float],
-        carried: Carried,
+        resolver: ActionResolver,
     ) -> None:
         given = config.merchant
         production = not config.host.development
@@ -67,7 +67,7 @@ class PurchaseFeature:
             production=production,
         )
         self._states = states
-        self._estimates = Estimates(find, PriceList(config.methods.price), carried)
+        self._estimates = Estimates(find, PriceList(config.methods.price), resolver)
         self._quotes = Quotes(held)
         self._key = key
         self._now = now

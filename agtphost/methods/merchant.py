@@ -50,7 +50,7 @@ QUOTE_SECONDS = 900.0
 # What a call costs
 
 
-class Carried:
+class ActionResolver:
     """
     What an EXECUTE on ``/`` or at a server's path would call.
 
@@ -95,15 +95,18 @@ class Estimates:
 
     :param find: what a method on a path is bound to.
     :param prices: of the operator.
-    :param carried: what an EXECUTE would call.
+    :param resolver: what an EXECUTE would call.
     """
 
     def __init__(
-        self, find: Callable[[str, str], Match | None], prices: PriceList | None = None, carried: Carried | None = None
+        self,
+        find: Callable[[str, str], Match | None],
+        prices: PriceList | None = None,
+        resolver: ActionResolver | None = None,
     ) -> None:
         self._find = find
         self._prices = prices or PriceList()
-        self._carried = carried or Carried()
+        self._resolver = resolver or ActionResolver()
 
     def answer(self, context: BuiltInContext) -> Answer:
         """
@@ -158,7 +161,7 @@ class Estimates:
         if match is None:
             return None
         if method == "EXECUTE" and match.binding.tier == "A":
-            return self._carried.find(would_be, match.path_parameters.get("server"))
+            return self._resolver.find(would_be, match.path_parameters.get("server"))
         return Resolution(binding=match.binding, input={**would_be, **match.path_parameters})
 
     def _price(self, called: Resolution) -> Price:
