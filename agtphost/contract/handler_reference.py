@@ -147,6 +147,7 @@ def _service(
     for name in map(found.ours, found.query):
         if name not in properties:
             say(("handler", "query"), f"handler.query names {name[:64]!r}, which input_schema does not declare", "")
+    _declared_members(found, properties, say)
     for one, other, part in found.sent_alike(dict.fromkeys((*properties, *found.input_transform))):
         say(
             ("handler", "input_transform"),
@@ -154,6 +155,27 @@ def _service(
             "name them apart, or send one of them in the path or the query",
         )
     return HandlerReference(type="external_service", service=found)
+
+
+def _declared_members(found: service.ServiceReference, properties: Mapping[str, Any], say: Say) -> None:
+    """Check that what the request is made of are properties of the input."""
+    placed, queried = set(map(found.ours, found.places)), set(map(found.ours, found.query))
+    for name in found.input_headers:
+        if name not in properties or name in placed or name in queried or name == found.whole_body:
+            said = f"handler.input_headers names {name[:64]!r}, which is sent elsewhere or not in input_schema"
+            say(("handler", "input_headers", name), said, "")
+    if found.whole_body and (found.whole_body not in properties or found.whole_body in placed | queried):
+        said = f"handler.whole_body names {found.whole_body[:64]!r}, which is sent elsewhere or not in input_schema"
+        say(("handler", "whole_body"), said, "")
+    for name in found.encoding:
+        if name not in properties:
+            said = f"handler.encoding names {name[:64]!r}, which input_schema does not declare"
+            say(("handler", "encoding", name), said, "")
+    if found.whole_body:
+        sent = {*placed, *queried, *found.input_headers, found.whole_body}
+        if left := [name for name in properties if name not in sent]:
+            said = f"handler.whole_body is the body, so {left[0][:64]!r} would not be sent"
+            say(("handler", "whole_body"), said, "name it in query or input_headers")
 
 
 def _declared(wanted: Sequence[str], errors: Sequence[str] | None, kind: str, say: Say) -> None:

@@ -14,9 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from agtphost.contract.request_format import (
+    CREDENTIAL_HEADERS,
+    MemberEncoding,
+    header_input_fault,
+    read_body_format,
+    read_encodings,
+)
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 """Those that send the input as a body; the others send it as the query."""
+
+MAY_HAVE_BODY = BODY_METHODS | {"DELETE"}
+"""Those that send one where ``handler.body`` says so."""
 
 UPSTREAM_ERRORS = (
     *("upstream_timeout", "upstream_connection_error", "upstream_malformed_response"),
@@ -44,14 +55,10 @@ _OWN_HEADERS = frozenset(
 )
 """Fields that belong to the HTTP client."""
 
-_SECRET_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token", "apikey"}
-)
-"""Fields whose values are never written into a configuration file."""
-
 MEMBERS = (
     *("type", "url", "method", "headers", "input_transform", "output_transform", "error_map", "timeout_seconds"),
-    *("query", "ca", "allow_addresses", "forward_identity", "idempotency_header"),
+    *("query", "body", "whole_body", "input_headers", "encoding"),
+    *("ca", "allow_addresses", "forward_identity", "idempotency_header"),
     *("max_response", "max_concurrency", "failures", "open_seconds"),
 )
 """AGTP-API section 12.3, then our own."""
@@ -86,6 +93,18 @@ class ServiceReference:
     query: tuple[str, ...] = ()
     """Input members that go into the query although there is a body; see :meth:`ours`."""
 
+    body: str = ""
+    """One of ``BODY_FORMATS``; empty: form where the Content-Type of :attr:`headers` says so, else JSON."""
+
+    whole_body: str = ""
+    """Our name of the one input member that is the whole body; empty: an object of all members is."""
+
+    input_headers: Mapping[str, str] = field(default_factory=dict)
+    """Our names of input members to the header fields that carry them."""
+
+    encoding: Mapping[str, MemberEncoding] = field(default_factory=dict)
+    """How single members are written in query, form and header fields, by our names."""
+
     ca: str = ""
     """PEM file of the only authorities to trust; empty: this machine's."""
 
@@ -115,6 +134,11 @@ class ServiceReference:
         """The upstream's names of the input members that stand in the URL."""
         return tuple(dict.fromkeys(_PLACE.findall(self.url)))
 
+    @property
+    def sends_body(self) -> bool:
+        """Whether the input that goes nowhere else is the body, not the query."""
+        return self.method in BODY_METHODS or bool(self.body)
+
     def ours(self, name: str) -> str:
         """Our name of the member that a place or an item of ``query`` means: by our name, or by the upstream's."""
         if name in self.input_transform:
@@ -130,9 +154,9 @@ class ServiceReference:
         placed, queried = set(map(self.ours, self.places)), set(map(self.ours, self.query))
         seen: dict[tuple[str, str], str] = {}
         for name in members:
-            if name in placed:
+            if name in placed or name in self.input_headers or name == self.whole_body:
                 continue
-            part = "query" if name in queried or self.method not in BODY_METHODS else "body"
+            part = "query" if name in queried or not self.sends_body else "body"
             first = seen.setdefault((part, self.input_transform.get(name, name)), name)
             if first != name:
                 yield first, name, part
@@ -170,6 +194,10 @@ class _Reading:
             "error_map": self._error_map(),
             "timeout": self._number("timeout_seconds", DEFAULT_TIMEOUT, LONGEST_TIMEOUT),
             "query": self._query(),
+            "body": read_body_format(block, self._say),
+            "whole_body": self._text("whole_body"),
+            "input_headers": self._input_headers(),
+            "encoding": read_encodings(block, self._say),
             "ca": self._text("ca"),
             "allow_addresses": self._networks(),
             "forward_identity": self._flag("forward_identity"),
@@ -179,7 +207,40 @@ class _Reading:
             "failures": self._count("failures", 5, 1_000),
             "open_seconds": self._number("open_seconds", 30.0, 3_600.0),
         }
+        self._combinations(found)
         return None if self._wrong else ServiceReference(**found)
+
+    def _combinations(self, found: Mapping[str, Any]) -> None:
+        """Check members that depend on each other."""
+        kind, whole = found["body"], found["whole_body"]
+        if (kind or whole) and found["method"] not in (MAY_HAVE_BODY if kind else BODY_METHODS):
+            name = "body" if kind else "whole_body"
+            self._say((name,), f"{name} is for methods with a body, and method is {found['method']}")
+        if kind == "raw" and not whole:
+            self._say(("body",), 'body = "raw" sends one member as it is, and whole_body names none')
+        if whole and kind in ("form", "multipart"):
+            self._say(("whole_body",), f'whole_body is one value, and body = "{kind}" sends fields')
+        if kind == "multipart" and any(name.lower() == "content-type" for name in found["headers"]):
+            hint = "leave it out: the host writes it with the boundary"
+            self._say(("headers",), 'headers has a Content-Type beside body = "multipart"', hint)
+
+    def _input_headers(self) -> Mapping[str, str]:
+        """Header fields that callers fill in: none of the host's own, none that the operator has written."""
+        given = self._table("input_headers")
+        taken = {name.lower() for name in self._table("headers")}
+        taken.add(str(self._block.get("idempotency_header", "")).lower())
+        for name, field_name in given.items():
+            at = ("input_headers", name)
+            self._header_name(at, field_name if field_name is not None else "")
+            if not isinstance(field_name, str):
+                continue
+            fault = header_input_fault(field_name)
+            if fault is not None:
+                self._say(at, f"input_headers.{name[:64]}: {field_name[:64]} {fault}")
+            elif field_name.lower() in taken:
+                self._say(at, f"input_headers.{name[:64]}: {field_name[:64]} is set twice")
+            taken.add(field_name.lower())
+        return {str(name): str(value) for name, value in given.items()}
 
     def _url(self) -> str:
         url = self._block.get("url", "https://-.invalid")
@@ -207,7 +268,7 @@ class _Reading:
             self._header_name(at, name)
             if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value.strip():
                 self._say(at, f"headers.{name[:64]} is not one line of ASCII text")
-            elif name.lower() in _SECRET_HEADERS and _REFERENCE.search(value) is None:
+            elif name.lower() in CREDENTIAL_HEADERS and _REFERENCE.search(value) is None:
                 hint = 'write "Bearer ${VARIABLE}", "env:NAME" or "file:PATH"'
                 self._say(at, f"headers.{name[:64]} is written out", hint)
         return dict(given)

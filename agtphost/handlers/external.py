@@ -13,17 +13,27 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from hashlib import sha256
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
 from twisted.internet.defer import TimeoutError
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.contract.service import BODY_METHODS, ServiceReference
+from agtphost.contract.service import ServiceReference
 from agtphost.errors import Refusal
 from agtphost.handlers.calls import client_span
 from agtphost.handlers.context import EndpointContext, EndpointError
+from agtphost.handlers.http_bodies import (
+    PLAIN,
+    check_exploded,
+    encode_multipart,
+    form_pairs,
+    header_value,
+    read_file,
+    to_text,
+    unsendable,
+)
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.tracing import around
 from agtphost.handlers.upstream import Answer, Upstream
@@ -103,6 +113,9 @@ class Circuit:
 
 
 FORM = "application/x-www-form-urlencoded"
+CONTENT_TYPES = {"json": "application/json", "form": FORM, "raw": "application/octet-stream"}
+"""By body format, where the operator's headers name none."""
+
 EMPTY = frozenset({204, 205})
 """Statuses whose answers have no body."""
 
@@ -134,12 +147,16 @@ class ExternalService:
     ) -> None:
         self._reference = reference
         lower = {name.lower(): value for name, value in headers.items()}
-        self._form = lower.get("content-type", "").partition(";")[0].strip().lower() == FORM
+        typed = lower.get("content-type", "").partition(";")[0].strip().lower()
+        self._format = reference.body or ("form" if typed == FORM else "json")
         self._headers = {"accept": "application/json", "user-agent": "agtphost", **lower}
-        self._body = reference.method in BODY_METHODS
-        if self._body:
-            self._headers.setdefault("content-type", "application/json")
+        self._body = reference.sends_body
+        if self._body and self._format in CONTENT_TYPES:
+            self._headers.setdefault("content-type", CONTENT_TYPES[self._format])
         self._placed = {name: reference.ours(name) for name in reference.places}
+        self._fixed = frozenset(
+            unquote_plus(part.partition("=")[0]) for part in reference.url.partition("?")[2].split("&") if part
+        )
         self._queried = tuple(map(reference.ours, reference.query))
         self._circuit = Circuit(reference.failures, reference.open_seconds, reactor.seconds)
         self._running = 0
@@ -169,7 +186,7 @@ class ExternalService:
         :raises agtphost.errors.Refusal: 422 for input that cannot be sent, 429 where too many requests run.
         """
         reference = self._reference
-        url, body = self._request(context.input)
+        url, given, body = self._request(context.input)
         if self._running >= reference.max_concurrency:
             raise Refusal(
                 Reason.UPSTREAM_BUSY,
@@ -183,7 +200,7 @@ class ExternalService:
         decided = False
         self._running += 1
         try:
-            answer = await self._ask(url, self._fields(context), body)
+            answer = await self._ask(url, {**self._fields(context), **given}, body)
             result = self._result(answer)
             decided = True
             self._circuit.succeeded()
@@ -204,8 +221,8 @@ class ExternalService:
 
     # The request
 
-    def _request(self, given: Mapping[str, Any]) -> tuple[str, bytes | None]:
-        """The URL and the body that an input becomes."""
+    def _request(self, given: Mapping[str, Any]) -> tuple[str, Mapping[str, str], bytes | None]:
+        """Return the URL, the header fields of the input alone, and the body."""
         reference = self._reference
         names = reference.input_transform
 
@@ -215,20 +232,66 @@ class ExternalService:
         path, mark, query = reference.url.partition("?")
         filled = _PLACE.sub(place, path)
         if any(segment in (".", "..") for segment in filled.split("/")[3:]):
-            raise _unsendable("a value would change the path that the upstream sees")
+            raise unsendable("a value would change the path that the upstream sees")
         fields = [_PLACE.sub(place, query)] if mark else []
         used = self._placed.values()
         rest = {name: value for name, value in given.items() if name not in used}
+        headers: dict[str, str] = {}
+        for name, field in reference.input_headers.items():
+            value = header_value(name, rest.pop(name, None), reference.encoding.get(name, PLAIN))
+            if value is not None:
+                headers[field.lower()] = value
         # By our names, since a member of the query may have the upstream's name of one of the body.
         chosen = [name for name in self._queried if name in rest] if self._body else list(rest)
-        asked = {names.get(name, name): rest.pop(name) for name in chosen}
-        if asked:
-            fields.append(urlencode(_pairs(asked)))
+        asked = {name: rest.pop(name) for name in chosen}
+        check_exploded(asked, names, reference.encoding, self._fixed)
+        pairs = self._pairs(asked)
+        if pairs:
+            fields.append(urlencode(pairs))
         url = filled + ("?" + "&".join(field for field in fields if field) if any(fields) else "")
         if not self._body:
-            return url, None
-        sent = {names.get(name, name): value for name, value in rest.items()}
-        return url, urlencode(_pairs(sent)).encode("ascii") if self._form else jsontext.encode(sent)
+            return url, headers, None
+        return url, headers, self._encode(rest, headers)
+
+    def _encode(self, rest: Mapping[str, Any], headers: dict[str, str]) -> bytes:
+        """
+        Return the body; it is empty where an optional whole body is absent.
+
+        :param headers: gets the Content-Type where it depends on the input.
+        """
+        reference = self._reference
+        names, encodings, whole = reference.input_transform, reference.encoding, reference.whole_body
+        if whole and whole not in rest:
+            return b""
+        if self._format == "raw":
+            return self._raw(whole, rest[whole], headers)
+        if whole:
+            return jsontext.encode(rest[whole])
+        if self._format == "multipart":
+            headers["content-type"], body = encode_multipart(rest, names, encodings)
+            return body
+        if self._format == "form":
+            check_exploded(rest, names, encodings)
+            return urlencode(self._pairs(rest)).encode("ascii")
+        return jsontext.encode({names.get(name, name): value for name, value in rest.items()})
+
+    def _pairs(self, members: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return the fields of a query or a form."""
+        names, encodings = self._reference.input_transform, self._reference.encoding
+        return [
+            pair
+            for name, value in members.items()
+            for pair in form_pairs(names.get(name, name), value, encodings.get(name, PLAIN))
+        ]
+
+    def _raw(self, name: str, value: Any, headers: dict[str, str]) -> bytes:
+        encoding = self._reference.encoding.get(name, PLAIN)
+        if not encoding.file:
+            return to_text(value).encode()
+        found = read_file(name, value, encoding)
+        if isinstance(value, dict) and "content_type" in value:
+            headers["content-type"] = found.content_type
+        return found.data
 
     def _fields(self, context: EndpointContext) -> Mapping[str, str]:
         reference = self._reference
@@ -307,32 +370,11 @@ def _error_of(answer: Answer) -> str:
     return str(answer.status) if answer.status >= 400 else ""
 
 
-def _unsendable(why: str) -> Refusal:
-    return Refusal(
-        Reason.INVALID_INPUT, f"The input cannot be sent to the upstream: {why}.", remedy="Send another value."
-    )
-
-
 def _encoded(name: str, value: Any) -> str:
     """A value for a path or query, percent-encoded, so that it stays the one thing it is."""
-    text = _text(value)
+    text = to_text(value)
     if not text:
-        raise _unsendable(f"{name} is empty")
+        raise unsendable(f"{name} is empty")
     if not text.isprintable():
-        raise _unsendable(f"{name} has a control character")
+        raise unsendable(f"{name} has a control character")
     return quote(text, safe="")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else jsontext.encode(value).decode("utf-8")
-
-
-def _pairs(members: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Query or form fields: a list is a field repeated, what is null is left out."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in members.items():
-        items = value if isinstance(value, list) else (value,)
-        pairs.extend((name, _text(item)) for item in items if item is not None)
-    return pairs

@@ -201,3 +201,35 @@ def test_functions_are_one_dotted_path() -> None:
     endpoints, problems = declare(blocking, ())
     assert problems == [] and endpoints[0].handler.blocking
     assert any("blocking is not true or false" in one for one in said({**blocking, "blocking": 1}))
+
+
+@each_row(
+    ("changes", "fault"),
+    [
+        ({"body": "xml"}, "body 'xml' is not one of json, form, multipart, raw"),
+        ({"body": "raw"}, "whole_body names none"),
+        ({"body": "form", "whole_body": "room_id"}, "whole_body is one value"),
+        ({"method": "GET", "body": "form"}, "body is for methods with a body"),
+        ({"body": "multipart", "headers": {"Content-Type": "text/plain"}}, "has a Content-Type beside"),
+        ({"whole_body": "absent"}, "names 'absent', which is sent elsewhere or not in input_schema"),
+        ({"whole_body": "room_id"}, "names 'room_id', which is sent elsewhere"),
+        ({"input_headers": {"absent": "X-Ok"}}, "names 'absent', which is sent elsewhere or not in input_schema"),
+        ({"input_headers": {"nights": "Authorization"}}, "Authorization is a credential, which callers never give"),
+        ({"input_headers": {"nights": "Cookie"}}, "Cookie is a credential"),
+        ({"input_headers": {"nights": "Host"}}, "Host is set by the host itself"),
+        ({"input_headers": {"nights": "Content-Length"}}, "Content-Length is set by the host itself"),
+        ({"input_headers": {"nights": "AGTP-Agent-ID"}}, "stands for the caller's identity"),
+        ({"input_headers": {"nights": "X-Forwarded-For"}}, "stands for the caller's identity"),
+        ({"input_headers": {"nights": "X Bad"}}, "is not the name of a header field"),
+        ({"input_headers": {"nights": "x-region"}}, "x-region is set twice"),
+        ({"encoding": {"absent": {"style": "form"}}}, "encoding names 'absent'"),
+        ({"encoding": {"nights": {"style": "odd"}}}, "has a style that is not one of"),
+        ({"encoding": {"nights": {"explode": "yes"}}}, "has an explode that is not true or false"),
+        ({"encoding": {"nights": {"content_type": "a\r\nb"}}}, "has a content_type that is not a list of media types"),
+        ({"encoding": {"nights": {"styel": "form"}}}, "has the unknown member styel"),
+    ],
+)
+def test_request_formats_that_cannot_be_sent_are_refused(changes: dict[str, Any], fault: str) -> None:
+    """What a request is made of is checked before a start, field by field."""
+    handler = {**SERVICE, **changes}
+    assert any(fault in sentence for sentence in said(handler)), said(handler)

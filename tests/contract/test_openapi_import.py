@@ -115,7 +115,7 @@ def test_inputs_are_closed_and_path_parameters_text() -> None:
     """Parameters and body fields in one closed object (AGTP-API sections 5.3 and 13.3)."""
     schema = found("POST /order/{order-id}/cancel").table["input_schema"]
     assert schema["additionalProperties"] is False
-    assert set(schema["properties"]) == {"order_id", "reason"}
+    assert set(schema["properties"]) == {"order_id", "X-Trace", "reason"}
     assert found("GET /order/{order-id}").table["input_schema"]["properties"]["order_id"]["type"] == "string"
     body = found("POST /orders").table["input_schema"]
     assert "id" not in body["properties"]
@@ -303,3 +303,145 @@ def test_toml_has_no_null() -> None:
     """The control: what cannot be written is an error, never a wrong text."""
     with pytest.raises(TypeError):
         write_toml({"a": [None]})
+
+
+# Bodies and header fields
+
+
+BODIES = """\
+openapi: 3.0.3
+info: {title: Bodies, version: "1"}
+servers: [{url: "https://b.example"}]
+security: [{key: []}]
+paths:
+  /charges:
+    post:
+      parameters:
+        - {name: Stripe-Account, in: header, required: true, schema: {type: string}}
+        - {name: Authorization, in: header, required: true, schema: {type: string}}
+        - {name: X-Key, in: header, required: true, schema: {type: string}}
+        - {name: Host, in: header, required: true, schema: {type: string}}
+        - {name: X-Forwarded-For, in: header, schema: {type: string}}
+        - {name: X-Version, in: header, required: true, schema: {type: string, enum: ["2024"]}}
+        - {name: session, in: cookie, required: true, schema: {type: string}}
+      requestBody:
+        content:
+          application/x-www-form-urlencoded:
+            schema:
+              type: object
+              required: [amount, undescribed]
+              properties:
+                amount: {type: integer}
+                metadata: {type: object, additionalProperties: {type: string}}
+                expand: {type: array, items: {type: string}}
+            encoding:
+              metadata: {style: deepObject, explode: true}
+              expand: {style: deepObject, explode: true}
+      responses: {200: {description: Done.}}
+    get:
+      parameters:
+        - {name: created, in: query, style: deepObject, explode: true, schema: {type: object}}
+        - {name: ids, in: query, explode: false, schema: {type: array, items: {type: string}}}
+        - {name: filter, in: query, content: {application/json: {schema: {type: object}}}}
+        - {name: plain, in: query, schema: {type: array, items: {type: string}}}
+      responses: {200: {description: Done.}}
+  /files:
+    post:
+      requestBody:
+        content:
+          multipart/form-data:
+            schema:
+              type: object
+              required: [file]
+              properties:
+                file: {type: string, format: binary, description: The octets.}
+                more: {type: array, items: {type: string, format: binary}}
+                purpose: {type: string}
+            encoding: {file: {contentType: "image/png, image/jpeg"}}
+      responses: {200: {description: Done.}}
+  /blob:
+    put:
+      requestBody: {required: true, content: {application/octet-stream: {schema: {type: string, format: binary}}}}
+      responses: {200: {description: Done.}}
+    patch:
+      requestBody:
+        content:
+          application/json-patch+json: {schema: {type: array, items: {type: object}}}
+      responses: {200: {description: Done.}}
+    delete:
+      requestBody: {content: {application/json: {schema: {type: object, properties: {grace: {type: integer}}}}}}
+      responses: {200: {description: Done.}}
+components:
+  securitySchemes: {key: {type: apiKey, in: header, name: X-Key}}
+"""
+
+
+def handler_of(source: str) -> dict[str, Any]:
+    """The handler table of an operation of :data:`BODIES`."""
+    table: dict[str, Any] = found(source, BODIES).table["handler"]
+    return table
+
+
+def test_form_bodies_keep_the_declared_encoding() -> None:
+    """A form is sent as a form, nested fields in the style that the document has for them."""
+    handler = handler_of("POST /charges")
+    assert handler["body"] == "form"
+    assert handler["encoding"] == {"metadata": {"style": "deepObject"}, "expand": {"style": "deepObject"}}
+    assert not any("JSON" in review for review in found("POST /charges", BODIES).reviews)
+
+
+def test_required_fields_without_a_property_are_kept() -> None:
+    """The upstream refuses a request without them, so the caller can send them, and a person hears of it."""
+    endpoint = found("POST /charges", BODIES)
+    schema = endpoint.table["input_schema"]
+    assert schema["properties"]["undescribed"] == {} and "undescribed" in schema["required"]
+    assert any("'undescribed' is required and described nowhere" in review for review in endpoint.reviews)
+
+
+def test_header_parameters_become_inputs_unless_they_are_the_hosts() -> None:
+    """Fields of the upstream's own are inputs; credentials, hop fields and cookies are named for review."""
+    endpoint = found("POST /charges", BODIES)
+    handler = endpoint.table["handler"]
+    assert handler["input_headers"] == {"Stripe-Account": "Stripe-Account"}
+    assert "Stripe-Account" in endpoint.table["input_schema"]["required"]
+    assert handler["headers"] == {"X-Key": "${KEY}", "X-Version": "2024"}
+    for name in ("'Host' is required", "'X-Forwarded-For' is optional", "'session' of the cookie is required"):
+        assert any(name in review for review in endpoint.reviews), name
+
+
+def test_query_parameters_keep_their_style() -> None:
+    """deepObject, unexploded lists and JSON are declared; what is OpenAPI's default needs no word."""
+    assert handler_of("GET /charges")["encoding"] == {
+        "created": {"style": "deepObject"},
+        "ids": {"style": "form", "explode": False},
+        "filter": {"content_type": "application/json"},
+    }
+
+
+def test_uploads_become_multipart_with_files() -> None:
+    """A binary property is a file member, which takes base64 alone or with its name and type."""
+    endpoint = found("POST /files", BODIES)
+    handler, schema = endpoint.table["handler"], endpoint.table["input_schema"]
+    assert handler["body"] == "multipart" and "Content-Type" not in handler["headers"]
+    assert handler["encoding"] == {
+        "file": {"content_type": "image/png, image/jpeg", "file": True},
+        "more": {"file": True},
+    }
+    assert schema["properties"]["file"]["anyOf"][0] == {"type": "string", "contentEncoding": "base64"}
+    assert schema["properties"]["more"]["items"]["anyOf"][1]["required"] == ["data"]
+    assert schema["required"] == ["file"]
+
+
+def test_whole_bodies_and_bodies_of_delete_are_declared() -> None:
+    """Octets, a list, and fields sent with DELETE reach the upstream as the body that it takes."""
+    put, patch, delete = (handler_of(f"{http} /blob") for http in ("PUT", "PATCH", "DELETE"))
+    assert (put["body"], put["whole_body"], put["encoding"]) == ("raw", "body", {"body": {"file": True}})
+    assert put["headers"]["Content-Type"] == "application/octet-stream"
+    assert patch["whole_body"] == "body" and patch["headers"]["Content-Type"] == "application/json-patch+json"
+    assert delete["body"] == "json" and "query" not in delete
+
+
+def test_declarations_with_bodies_are_loaded() -> None:
+    """Nothing of it is skipped: each declaration passes the host's own checks."""
+    result = imported(BODIES)
+    assert result.skipped == () and len(result.endpoints) == 6

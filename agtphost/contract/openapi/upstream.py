@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from agtphost.contract.openapi.names import PARAMETER, ChosenPath
 from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
-from agtphost.contract.service import BODY_METHODS, header_name_faults, url_faults
+from agtphost.contract.service import BODY_METHODS, MAY_HAVE_BODY, header_name_faults, url_faults
 
 TIMEOUT = 30
 """Seconds: the draft's default, written out as it recommends."""
@@ -45,6 +45,11 @@ class Facts:
         """Whether an external_service handler sends a body with this HTTP method."""
         return self.http.upper() in BODY_METHODS
 
+    @property
+    def may_send_body(self) -> bool:
+        """Whether the handler sends one where ``handler.body`` says so."""
+        return self.http.upper() in MAY_HAVE_BODY
+
 
 @dataclass(kw_only=True)
 class Upstream:
@@ -65,18 +70,39 @@ class Upstream:
     queried: list[str] = field(default_factory=list)
     """Our names of what goes into the query."""
 
+    body: str = ""
+    """The format of the body; empty where there is none."""
+
+    whole_body: str = ""
+    """Our name of the member that is the whole body."""
+
+    input_headers: dict[str, str] = field(default_factory=dict)
+    """Our names to header fields."""
+
+    encoding: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How members are written, by our names."""
+
     def handler(self, error_map: Mapping[str, str]) -> dict[str, Any]:
         """The table."""
-        self._security()
         found: dict[str, Any] = {
             "type": "external_service",
             "url": self._url(),
             "method": self.facts.http.upper(),
             "timeout_seconds": TIMEOUT,
         }
-        if self.queried and self.facts.sends_body:
+        if self.body not in ("", "json") or (self.body and not self.facts.sends_body):
+            found["body"] = self.body
+        if self.whole_body:
+            found["whole_body"] = self.whole_body
+        if self.queried and (self.facts.sends_body or self.body):
             found["query"] = self.queried
-        tables = {"headers": self.headers, "input_transform": self._transform(), "error_map": dict(error_map)}
+        tables = {
+            "headers": self.headers,
+            "input_headers": self.input_headers,
+            "input_transform": self._transform(),
+            "encoding": self.encoding,
+            "error_map": dict(error_map),
+        }
         found.update((name, table) for name, table in tables.items() if table)
         return found
 
@@ -145,7 +171,7 @@ class Upstream:
 
     # Credentials
 
-    def _security(self) -> None:
+    def read_security(self) -> None:
         """Credentials, as placeholders of the first alternative."""
         asked = self.facts.operation.get("security", self.facts.document.get("security"))
         if not isinstance(asked, list) or not asked or not isinstance(asked[0], Mapping):

@@ -1,0 +1,325 @@
+"""The input of an operation of an OpenAPI document: parameters and body as one closed object."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agtphost.contract.openapi.bodies import (
+    FILE_SCHEMA,
+    body_format,
+    choose_content,
+    is_binary,
+    is_text,
+    member_encoding,
+    parameter_encoding,
+)
+from agtphost.contract.openapi.upstream import Facts, Upstream
+from agtphost.contract.request_format import header_input_fault
+from agtphost.contract.service import header_name_faults
+
+_PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
+_IGNORED = frozenset({"authorization", "accept", "content-type"})
+"""Header parameters that OpenAPI says to ignore (OpenAPI 3.1 section 4.8.12.2)."""
+
+_ONLY_REQUIRES = frozenset({"required", "title", "description"})
+
+
+class InputReader:
+    """
+    Makes the input schema of one operation, and tells its upstream where each member goes.
+
+    :param upstream: takes what is sent where.
+    :param reviews: takes what a person has to look at.
+    :param losses: counts what is lost.
+    """
+
+    def __init__(self, facts: Facts, upstream: Upstream, reviews: list[str], losses: Counter[str]) -> None:
+        self._facts = facts
+        self._operation = facts.operation
+        self._upstream = upstream
+        self._reviews = reviews
+        self._losses = losses
+
+    def read(self) -> dict[str, Any]:
+        """Return the schema, in the fullest form that the host takes."""
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        # Those of the path first, whose names are given: whatever else is called so gets another.
+        parameters = sorted(self._parameters(), key=lambda parameter: parameter["in"] != "path")
+        placed = [parameter for parameter in parameters if parameter["in"] == "path"]
+        for parameter in placed:
+            self._parameter(parameter, properties, required)
+        for name, safe in self._facts.path.parameters.items():
+            if safe not in properties:
+                properties[safe] = {"type": "string"}
+                required.append(safe)
+                self._reviews.append(f"[input_schema] the path's parameter {name!r} is declared nowhere")
+        for parameter in parameters[len(placed) :]:
+            self._parameter(parameter, properties, required)
+        self._body(properties, required)
+        schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
+        if required:
+            schema["required"] = list(dict.fromkeys(required))
+        schema["properties"] = properties
+        whole, said = self._facts.converter.complete(schema, "input")
+        if said is not None:
+            self._reviews.append(f"[input_schema] {said}")
+        return whole
+
+    def _parameters(self) -> Iterator[Mapping[str, Any]]:
+        """Those of the path, overridden by the operation's own."""
+        found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for listed in (self._facts.item.get("parameters"), self._operation.get("parameters")):
+            for entry in listed if isinstance(listed, list) else ():
+                parameter = self._facts.references.follow(entry)
+                name, place = parameter.get("name"), parameter.get("in")
+                if isinstance(name, str) and isinstance(place, str):
+                    found[name, place] = parameter
+                else:
+                    self._losses["parameters that cannot be resolved"] += 1
+        yield from found.values()
+
+    def _parameter(self, parameter: Mapping[str, Any], properties: dict[str, Any], required: list[str]) -> None:
+        name, place = parameter["name"], parameter["in"]
+        needed = parameter.get("required") is True
+        if place == "header" and name.lower() in _IGNORED:
+            return
+        if place not in ("path", "query", "header"):
+            self._losses[f"{place[:16]} parameters"] += 1
+            if needed:
+                said = "no input goes there; [handler] headers may have a value for every caller"
+                self._reviews.append(f"[handler.headers] {name!r} of the {place[:16]} is required: {said}")
+            return
+        if place == "path":
+            self._path_parameter(parameter, properties, required)
+            return
+        if place == "query":
+            safe: str | None = self._free(name, place, properties)
+        else:
+            safe = None if needed and self._fixed_header(parameter) else self._header_input(name, needed, properties)
+        if safe is None:
+            return
+        properties[safe] = self._parameter_schema(parameter)
+        if place == "query":
+            self._upstream.queried.append(safe)
+        if parameter.get("allowReserved") is True:
+            self._losses["allowReserved: what is reserved is percent-encoded"] += 1
+        if encoding := parameter_encoding(parameter, self._facts.references):
+            self._upstream.encoding[safe] = encoding
+        if needed:
+            required.append(safe)
+
+    def _path_parameter(self, parameter: Mapping[str, Any], properties: dict[str, Any], required: list[str]) -> None:
+        name = parameter["name"]
+        safe = self._facts.path.parameters.get(name)
+        if safe is None:
+            self._losses["path parameters that the path does not have"] += 1
+            return
+        if parameter.get("style", "simple") != "simple":
+            self._reviews.append(f"[input_schema] the path's parameter {name!r} has a style: the caller writes it")
+        properties[safe] = self._text(self._parameter_schema(parameter), safe)
+        required.append(safe)
+
+    def _fixed_header(self, parameter: Mapping[str, Any]) -> bool:
+        """Write a field that can have but one value into the headers that the host sends; return whether it is one."""
+        name = parameter["name"]
+        schema = self._facts.references.follow(parameter.get("schema"))
+        values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if not isinstance(values, list) or len(values) != 1 or any(header_name_faults(name)):
+            return False
+        value = values[0]
+        fine = isinstance(value, str) and value.isascii() and value.isprintable() and value.strip() == value != ""
+        if not fine or header_input_fault(name) is not None or "${" in value or value.startswith(("env:", "file:")):
+            return False
+        self._upstream.headers[name] = value
+        return True
+
+    def _header_input(self, name: str, needed: bool, properties: Mapping[str, Any]) -> str | None:
+        """Return our name of a header parameter; None where no caller may fill it in."""
+        fault = next(iter(header_name_faults(name)), None) or header_input_fault(name)
+        sent = {field.lower() for field in (*self._upstream.headers, *self._upstream.input_headers.values())}
+        if fault is None and name.lower() in sent:
+            return None  # A credential of the host's, which `security` names too.
+        if fault is not None:
+            wanted = "required" if needed else "optional"
+            why = fault.removeprefix(f": {name} ").strip()
+            said = f"it {why}; [handler] headers may have a value for every caller"
+            self._reviews.append(f"[handler.headers] {name[:64]!r} is {wanted}, and no input: {said}")
+            self._losses["header parameters that callers may not fill in"] += 1
+            return None
+        safe = name
+        while safe in properties:
+            safe = f"header_{safe}"
+        if safe != name:
+            self._reviews.append(f"[input_schema] {name!r} of the header is here {safe!r}: the name is taken")
+        self._upstream.input_headers[safe] = name
+        return safe
+
+    def _parameter_schema(self, parameter: Mapping[str, Any]) -> Any:
+        schema = parameter.get("schema")
+        content = parameter.get("content")
+        if schema is None and isinstance(content, Mapping) and content:
+            kind = next(iter(content))
+            schema = self._facts.references.follow(content[kind]).get("schema")
+            if "json" not in kind:
+                self._reviews.append(f"[input_schema] {parameter['name']!r} is {kind[:80]}, and is sent as JSON")
+        converted = self._facts.converter.convert(schema if schema is not None else {})
+        said = parameter.get("description")
+        if isinstance(converted, dict) and isinstance(said, str) and "description" not in converted:
+            return {**converted, "description": said}
+        return converted
+
+    def _text(self, schema: Any, name: str) -> dict[str, Any]:
+        """A path parameter is text (AGTP-API section 5.3)."""
+        kept = {"description": schema["description"]} if isinstance(schema, dict) and "description" in schema else {}
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        if isinstance(schema, dict) and kind == "string":
+            return schema
+        if isinstance(kind, str) and kind in _PATH_PATTERNS:
+            self._reviews.append(f"[input_schema] the path's parameter {name!r} is {kind}, here as text")
+            return {"type": "string", "pattern": _PATH_PATTERNS[kind], **kept}
+        self._reviews.append(f"[input_schema] the path's parameter {name!r} is here any text")
+        return {"type": "string", **kept}
+
+    def _free(self, name: str, place: str, properties: Mapping[str, Any]) -> str:
+        safe = name
+        while safe in properties:
+            safe = f"{place}_{safe}"
+        if safe != name:
+            self._upstream.renames[safe] = name
+            self._reviews.append(f"[input_schema] {name!r} of the {place} is here {safe!r}: the name is taken")
+        return safe
+
+    def _body(self, properties: dict[str, Any], required: list[str]) -> None:
+        body = self._facts.references.follow(self._operation.get("requestBody"))
+        content = body.get("content")
+        if not isinstance(content, Mapping) or not content:
+            return
+        kind, schema = choose_content(content, self._facts.references, self._losses)
+        resolved = self._facts.references.follow(schema) if isinstance(schema, Mapping) else {}
+        form = body_format(kind)
+        gathered = None if form == "raw" else self._gather(resolved, 0)
+        if not self._facts.may_send_body:
+            if gathered is None or gathered[0]:
+                self._losses["request bodies of methods that have none"] += 1
+                http = self._facts.http.upper()
+                self._reviews.append(f"[handler] no body is sent with {http}, where the document has one")
+            return
+        needed = body.get("required") is True
+        if gathered is not None and not gathered[0] and self._facts.http == "delete":
+            return
+        self._upstream.body = form
+        if form == "json" or (form == "raw" and "*" not in kind):
+            self._upstream.headers["Content-Type"] = "application/json" if "*" in kind else kind
+        if gathered is None:
+            self._whole_body(kind, form, schema, needed, properties, required)
+            return
+        encodings = self._facts.references.follow(content[kind]).get("encoding")
+        self._fields(gathered, encodings, form, body.get("required", True) is not False, properties, required)
+
+    def _fields(
+        self,
+        gathered: tuple[dict[str, Any], set[str], list[str]],
+        encodings: Any,
+        form: str,
+        needed: bool,
+        properties: dict[str, Any],
+        required: list[str],
+    ) -> None:
+        """Add the fields of a body that is an object."""
+        fields, names, said = gathered
+        self._reviews.extend(f"[input_schema] {sentence}" for sentence in dict.fromkeys(said))
+        for name in sorted(names - fields.keys()):
+            fields[name] = {}
+            self._reviews.append(f"[input_schema] {name!r} is required and described nowhere: any value is taken")
+        declared = encodings if isinstance(encodings, Mapping) else {}
+        for name, inner in fields.items():
+            if isinstance(inner, Mapping) and self._facts.references.follow(inner).get("readOnly") is True:
+                self._losses["fields that the upstream only returns"] += 1
+                continue
+            safe = self._free(name, "body", properties)
+            multipart = form == "multipart"
+            encoding: dict[str, Any] = {}
+            file = False
+            if form in ("form", "multipart"):
+                of = declared.get(name)
+                encoding, file = member_encoding(of, inner, self._facts.references, multipart=multipart)
+            properties[safe] = self._file(inner) if file else self._facts.converter.convert(inner)
+            if encoding:
+                self._upstream.encoding[safe] = encoding
+            if isinstance(declared.get(name), Mapping) and declared[name].get("headers"):
+                self._losses["header fields of parts of a body"] += 1
+            if name in names and needed:
+                required.append(safe)
+
+    def _file(self, schema: Any) -> dict[str, Any]:
+        """Return the input schema of a file, or of a list of files."""
+        found = self._facts.references.follow(schema) if isinstance(schema, Mapping) else {}
+        said = found.get("description")
+        prose = {"description": said} if isinstance(said, str) else {}
+        if found.get("type") == "array":
+            return {**prose, "type": "array", "items": dict(FILE_SCHEMA)}
+        return {**prose, **FILE_SCHEMA}
+
+    def _whole_body(
+        self, kind: str, form: str, schema: Any, needed: bool, properties: dict[str, Any], required: list[str]
+    ) -> None:
+        """Add the one member that is a body without fields."""
+        name = self._free("body", "body", properties)
+        self._upstream.renames.pop(name, None)
+        if needed:
+            required.append(name)
+        if form in ("form", "multipart"):
+            properties[name] = {"type": "object"}
+            self._upstream.encoding[name] = {"style": "form"}
+            self._reviews.append(f"[input_schema] {name!r} takes all fields of the form: the document names none")
+            return
+        self._upstream.whole_body = name
+        if form == "json":
+            properties[name] = self._facts.converter.convert(schema if schema is not None else {})
+            self._reviews.append(f"[input_schema] {name!r} is the whole body, which is not an object of fields")
+        elif is_text(kind) and not is_binary(schema, self._facts.references):
+            properties[name] = {"type": "string"}
+            self._reviews.append(f"[input_schema] {name!r} is the whole body: the caller writes {kind[:80]}")
+        else:
+            properties[name] = dict(FILE_SCHEMA)
+            self._upstream.encoding[name] = {"file": True, **({"content_type": kind} if "*" in kind else {})}
+            self._reviews.append(f"[input_schema] {name!r} is the whole body, {kind[:80]}, in base64")
+
+    def _gather(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], set[str], list[str]] | None:
+        """The fields of a body; None where it is no object of fields."""
+        if depth > 8 or schema.get("type", "object") not in ("object", ["object"], ["object", "null"]):
+            return None
+        own = schema.get("properties")
+        fields: dict[str, Any] = dict(own) if isinstance(own, Mapping) else {}
+        names = schema.get("required")
+        needed = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+        said: list[str] = []
+        known = bool(fields)
+        if schema.get("additionalProperties") not in (None, False):
+            said.append("the upstream takes further fields of any name; here they are refused")
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            parts = schema.get(keyword)
+            if not isinstance(parts, list) or not parts:
+                continue
+            gathered = [self._gather(self._facts.references.follow(part), depth + 1) for part in parts]
+            inner = [part for part in gathered if part is not None]
+            if len(inner) < len(gathered):
+                if keyword == "allOf" and known:
+                    self._losses["parts of an allOf that is a body"] += len(gathered) - len(inner)
+                    continue
+                return None
+            known = True
+            for part_fields, _, part_said in inner:
+                fields = part_fields | fields
+                said.extend(part_said)
+            if keyword == "allOf":
+                needed |= set().union(*(part_needed for _, part_needed, _ in inner))
+            else:
+                needed |= set.intersection(*(part_needed for _, part_needed, _ in inner))
+                said.append(f"the alternatives of {keyword} are merged: no field of one alone is required")
+        if not known and not needed and schema.get("type") != "object" and (said or "properties" not in schema):
+            return None
+        return fields, needed, said
