@@ -23,6 +23,8 @@ from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import MAX_OCTETS, Tree
 from agtphost.agis.validation import Verdict, validate, validate_value
 from agtphost.agis.words import Effect, parts, words
+from agtphost.contract.openapi.names import QUALIFIERS
+from agtphost.contract.openapi.prose import strip_html
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.catalog import Catalog
 
@@ -201,14 +203,14 @@ def slug(text: str) -> str:
 
 def line_of(value: Any, longest: int = completeness.LONGEST) -> str:
     """A text as one printable line; empty where it is none."""
-    text = value if isinstance(value, str) else ""
+    text = strip_html(value) if isinstance(value, str) else ""
     flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return flat[:longest].rstrip()
 
 
 def first_sentence(value: Any) -> str:
     """The first sentence of a text's first paragraph, as one line."""
-    text = value.strip() if isinstance(value, str) else ""
+    text = strip_html(value).strip() if isinstance(value, str) else ""
     return line_of(_SENTENCE.split(line_of(re.split(r"\n\s*\n", text)[0], 4_000))[0], 4_000)
 
 
@@ -287,8 +289,13 @@ def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> Named:
     :param usual: the verb where neither has one.
     """
     known, found = words(), parts(name)
+    while len(found) > 1 and found[0] in QUALIFIERS:
+        del found[0]
     first, rest = (found[0], tuple(found[1:])) if found else ("", ())
     if first in PROHIBITED:
+        told = consistency.head_verb(known, first_sentence(said))
+        if told in PROHIBITED[first].split(" or ") and told != INSTEAD[first]:
+            return Named(method=told, rest=rest, note=f"{first} is a method of HTTP; the description says {told}")
         others = [each for each in PROHIBITED[first].split(" or ") if each != INSTEAD[first]]
         also = f"; also possible: {', '.join(others)}" if others else ""
         note = f"{first} is a method of HTTP, so it is {INSTEAD[first]} here{also}"

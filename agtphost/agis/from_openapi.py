@@ -206,7 +206,7 @@ class _Reading:
             # Where there is no operationId, /getReport and /search-pets say what they do.
             last = next((each for each in reversed(path.split("/")) if not each.startswith("{")), "")
             name = read.operation_id or (last if len(parts(last)) > 1 else "")
-            chosen = choose_method(name, read.summary, usual=usual)
+            chosen = choose_method(name, read.summary or read.description, usual=usual)
             method = chosen.method
             if chosen.note:
                 notes.append(("method", chosen.note))

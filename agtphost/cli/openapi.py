@@ -41,8 +41,11 @@ def command() -> None:
 @click.option(
     "--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Write functions that answer instead."
 )
+@click.option("--prefix", metavar="PATH", default="", help="Put every endpoint below it, such as stripe.")
 @json_option
-def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool) -> None:
+def import_(
+    file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, prefix: str, as_json: bool
+) -> None:
     """
     Make endpoint declarations for review.
 
@@ -50,23 +53,27 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     document refers to elsewhere is left open, and told. Methods come from
     the catalog. The declarations have external_service handlers, and are
     written as .toml.review, which no host loads before they are renamed.
-    Without --out they are only summarized. With --stubs, registered functions
+    Without --out they are only summarized. Documents of two services on one
+    host: a --prefix for each, which the old services do not see. With --stubs, registered functions
     answer instead of the old service, and a module with their stubs is written.
 
     \b
     Examples:
       agtp openapi import petstore.yaml --out endpoints
+      agtp openapi import stripe.json --out endpoints --prefix stripe
       agtp openapi import - --json < openapi.json
       agtp openapi import petstore.yaml --out endpoints --stubs handlers_petstore.py
     """
-    from agtphost.contract.openapi.importing import OpenAPIError, import_openapi
+    from agtphost.contract.openapi.importing import OpenAPIError, PrefixError, import_openapi
     from agtphost.contract.openapi.text import DocumentTextError, read_document
 
     try:
         catalog = Catalog.load(catalog_file)
-        imported = import_openapi(read_document(read_octets(file)), catalog)
+        imported = import_openapi(read_document(read_octets(file)), catalog, prefix)
     except CatalogError as error:
         raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
+    except PrefixError as error:
+        raise WrongInput(f"--prefix {error}", "Such as stripe, or vendors/stripe.") from None
     except (DocumentTextError, OpenAPIError) as error:
         raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 can be imported, as JSON or YAML.") from None
     deliver(imported, "openapi", out, stubs, as_json)

@@ -27,6 +27,7 @@ What a host offers and how it decides what a request means: AGTP-API.
   a match costs
 - :mod:`.pattern_syntax`: regular expressions read as far as :mod:`.pattern_automaton` follows them
 - :mod:`.prices`: what calls take, as endpoints declare it and the operator estimates it
+- :mod:`.request_format`: how the input of an external service becomes its HTTP request
 - :mod:`.reserved`: methods and paths that the host itself is bound to; no endpoint may be declared there
 - :mod:`.schema_cost`: what checking a value against a schema may cost, told beforehand
 - :mod:`.schema_keywords`: the keywords of JSON Schema that a schema here may have, by what stands in them

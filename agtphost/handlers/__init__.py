@@ -10,6 +10,6 @@ What answers an endpoint.
 - :mod:`.endpoint` and :mod:`.typed`: ``@endpoint``: what type hints and docstrings say of an endpoint
 - :mod:`.composition` and :mod:`.steps`: recipes
 - :mod:`.deadlines`: one timer for many waits
-- :mod:`.external`, over :mod:`.upstream`: HTTPS services
+- :mod:`.external`, over :mod:`.upstream`: HTTPS services; :mod:`.http_bodies`: forms, files and header values
 - :mod:`.calls`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does
 """

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
-from agtphost.contract.openapi.importing import Imported, ImportedEndpoint, OpenAPIError, import_openapi
+from agtphost.contract.openapi.importing import (
+    Imported,
+    ImportedEndpoint,
+    OpenAPIError,
+    PrefixError,
+    import_openapi,
+)
+from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.text import DocumentTextError, read_document
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.tomltext import write_toml
@@ -445,3 +452,87 @@ def test_declarations_with_bodies_are_loaded() -> None:
     """Nothing of it is skipped: each declaration passes the host's own checks."""
     result = imported(BODIES)
     assert result.skipped == () and len(result.endpoints) == 6
+
+
+# Verbs and texts of real documents
+
+
+@each_row(
+    ("http", "operation", "method"),
+    [
+        ("post", {"operationId": "PostCustomers", "description": "<p>Creates a new customer object.</p>"}, "CREATE"),
+        ("post", {"operationId": "PostCustomersId", "description": "<p>Updates the customer.</p>"}, "UPDATE"),
+        ("get", {"operationId": "deprecated_listUsers"}, "LIST"),
+        ("get", {"operationId": "deprecated_users", "summary": "Deprecated users"}, "QUERY"),
+        ("post", {"operationId": "deprecate"}, "EXECUTE"),
+        ("get", {"operationId": "connectCoreV1GetNamespacedPodProxy", "description": "connect GET requests"}, "QUERY"),
+        ("post", {"operationId": "connectCoreV1PostPodExec", "description": "connect POST requests"}, "EXECUTE"),
+    ],
+)
+def test_methods_say_what_real_documents_mean(http: str, operation: dict[str, Any], method: str) -> None:
+    """Stripe's "Creates", Slack's deprecated_, and Kubernetes' connect, which is no method of this protocol."""
+    document = {"openapi": "3.0.3", "paths": {"/things": {http: {**operation, "responses": {}}}}}
+    (endpoint,) = import_openapi(document, CATALOG).endpoints
+    assert endpoint.method == method
+
+
+@each_row(
+    ("text", "plain"),
+    [
+        ("<p>Creates a <a href=\"/docs\" class='x'>customer</a>.</p>", "Creates a customer."),
+        ("One<br/>two<ul><li>three</li></ul>", "One two three"),
+        ("a &lt; b &amp; c", "a < b & c"),
+        ("the <id> of <resource-name>, 1 < 2 > 0", "the <id> of <resource-name>, 1 < 2 > 0"),
+        ("<P>Upper</P><!-- hidden -->", "Upper"),
+        ("<p " * 1000, ("<p " * 1000).strip()),
+    ],
+)
+def test_html_is_taken_out_of_texts(text: str, plain: str) -> None:
+    """Elements go, places to fill in stay, and a text that never closes one costs little."""
+    assert strip_html(text) == plain
+
+
+def test_descriptions_of_an_import_have_no_html() -> None:
+    """Endpoint, parameters, schemas and outcome alike."""
+    described = {"description": "<p>The <b>name</b>.</p>"}
+    document = {
+        "openapi": "3.0.3",
+        "paths": {
+            "/things": {
+                "get": {
+                    "summary": "<b>List</b> things",
+                    "description": "<p>All things.</p>\n\n<p>More.</p>",
+                    "parameters": [{"name": "n", "in": "query", **described, "schema": {"type": "string"}}],
+                    "responses": {
+                        "200": {
+                            "description": "<p>Found.</p>",
+                            "content": {"application/json": {"schema": {"type": "object", **described}}},
+                        }
+                    },
+                }
+            }
+        },
+    }
+    (endpoint,) = import_openapi(document, CATALOG).endpoints
+    assert "<" not in json.dumps(endpoint.table)
+    assert endpoint.table["description"] == "All things." and endpoint.table["semantic"]["intent"] == "List things"
+
+
+# Two documents on one host
+
+
+def test_prefixes_keep_two_documents_apart() -> None:
+    """Endpoints and files of one document get a first segment of their own; the upstream does not see it."""
+    document = read_document(SHOP.encode())
+    one, two = (import_openapi(document, CATALOG, prefix).endpoints for prefix in ("first", "/vendors/second/"))
+    assert {endpoint.path.split("/orders")[0] for endpoint in one} == {"/first"}
+    assert {endpoint.path.split("/orders")[0] for endpoint in two} == {"/vendors/second"}
+    assert not {endpoint.file for endpoint in one} & {endpoint.file for endpoint in two}
+    assert {each.table["handler"]["url"] for each in one} == {each.table["handler"]["url"] for each in two}
+
+
+@each_row("prefix", ["agents", "query", "a b", "{id}", "../x", "a//b"])
+def test_prefixes_that_begin_no_path_are_refused(prefix: str) -> None:
+    """They would be refused at the host's start, endpoint by endpoint."""
+    with pytest.raises(PrefixError, match="cannot begin a path"):
+        import_openapi(read_document(SHOP.encode()), CATALOG, prefix)

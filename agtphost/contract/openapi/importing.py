@@ -11,19 +11,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agtphost.contract.declaration import Declaration, Rules
 from agtphost.contract.method_parameters import parameter_faults
-from agtphost.contract.openapi.names import OTHERS, USUAL, ChosenMethod, ChosenPath, choose_method, choose_path
+from agtphost.contract.openapi.names import (
+    OTHERS,
+    RESERVED_FIRST,
+    USUAL,
+    ChosenMethod,
+    ChosenPath,
+    choose_method,
+    choose_path,
+)
 from agtphost.contract.openapi.operation import Operation, read_operation
 from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
 from agtphost.contract.openapi.upstream import Facts
 from agtphost.contract.reserved import RESERVED
 from agtphost.contract.table import conflicts
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.paths import parse_template, template_faults
 from agtphost.vocabulary.tomltext import write_toml
 
 SUFFIX = ".toml.review"
@@ -38,6 +46,10 @@ _VERSION = re.compile(r"3\.[01](?:\.[0-9]+)?(?:-[0-9A-Za-z.-]+)?", re.ASCII)
 
 class OpenAPIError(ValueError):
     """A document that is no OpenAPI 3.0 or 3.1; the message says why."""
+
+
+class PrefixError(ValueError):
+    """A prefix that no path of an endpoint can begin with; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +111,15 @@ class Imported:
     """Operations without an endpoint, and why."""
 
 
-def import_openapi(document: Any, catalog: Catalog) -> Imported:
+def import_openapi(document: Any, catalog: Catalog, prefix: str = "") -> Imported:
     """
     Turn every operation into an endpoint.
 
     :param document: as decoded from JSON or YAML.
     :param catalog: whose methods may be used; the importer makes no others.
+    :param prefix: segments before each path, such as ``/stripe``, so that two documents fit one host; empty: none.
     :raises OpenAPIError: for what is no OpenAPI 3.0 or 3.1.
+    :raises PrefixError: for what cannot begin a path.
     """
     if not isinstance(document, Mapping):
         raise OpenAPIError("it is not an object")
@@ -115,7 +129,22 @@ def import_openapi(document: Any, catalog: Catalog) -> Imported:
         raise OpenAPIError(f"it is not OpenAPI 3.0 or 3.1, but says {str(found)[:40]!r}")
     if not isinstance(document.get("paths", {}), Mapping):
         raise OpenAPIError("paths is not an object")
-    return _Import(document, version, catalog).run()
+    return _Import(document, version, catalog, _check_prefix(prefix, catalog)).run()
+
+
+def _check_prefix(prefix: str, catalog: Catalog) -> str:
+    """Return the prefix with a slash at its beginning and none at its end."""
+    path = "/" + prefix.strip("/")
+    if path == "/":
+        return ""
+    faults = [*template_faults(path, catalog.methods)]
+    if "{" in path:
+        faults.append("has a parameter")
+    if path.split("/")[1].lower() == RESERVED_FIRST:
+        faults.append(f"begins with /{RESERVED_FIRST}, which the host keeps for its own")
+    if faults:
+        raise PrefixError(f"{prefix[:80]!r} cannot begin a path: {faults[0]}")
+    return path
 
 
 @dataclass(kw_only=True)
@@ -133,10 +162,11 @@ class _Draft:
 
 
 class _Import:
-    def __init__(self, document: Mapping[str, Any], version: str, catalog: Catalog) -> None:
+    def __init__(self, document: Mapping[str, Any], version: str, catalog: Catalog, prefix: str) -> None:
         self._document = document
         self._version = version
         self._catalog = catalog
+        self._prefix = prefix
         self._references = OpenAPIReferences(document)
         self._converter = SchemaConverter(self._references)
         self._rules = Rules(catalog=catalog, reserved=frozenset(RESERVED))
@@ -187,6 +217,8 @@ class _Import:
 
     def _draft(self, http: str, source_path: str, item: Mapping[str, Any]) -> _Draft:
         path = choose_path(http, source_path, self._catalog)
+        if self._prefix:
+            path = replace(path, path=(self._prefix + path.path).rstrip("/"))
         facts = Facts(
             document=self._document,
             references=self._references,
@@ -200,7 +232,7 @@ class _Import:
         chosen = choose_method(
             http,
             operation.operation_id,
-            operation.summary,
+            operation.summary or operation.description,
             action=path.action,
             creates=operation.creates,
             catalog=self._catalog,

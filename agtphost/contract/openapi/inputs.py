@@ -15,6 +15,7 @@ from agtphost.contract.openapi.bodies import (
     member_encoding,
     parameter_encoding,
 )
+from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.upstream import Facts, Upstream
 from agtphost.contract.request_format import header_input_fault
 from agtphost.contract.service import header_name_faults
@@ -166,7 +167,7 @@ class InputReader:
             if "json" not in kind:
                 self._reviews.append(f"[input_schema] {parameter['name']!r} is {kind[:80]}, and is sent as JSON")
         converted = self._facts.converter.convert(schema if schema is not None else {})
-        said = parameter.get("description")
+        said = strip_html(parameter.get("description"))
         if isinstance(converted, dict) and isinstance(said, str) and "description" not in converted:
             return {**converted, "description": said}
         return converted
@@ -257,7 +258,7 @@ class InputReader:
     def _file(self, schema: Any) -> dict[str, Any]:
         """Return the input schema of a file, or of a list of files."""
         found = self._facts.references.follow(schema) if isinstance(schema, Mapping) else {}
-        said = found.get("description")
+        said = strip_html(found.get("description"))
         prose = {"description": said} if isinstance(said, str) else {}
         if found.get("type") == "array":
             return {**prose, "type": "array", "items": dict(FILE_SCHEMA)}

@@ -58,6 +58,12 @@ SYNONYMS: Mapping[str, str] = {
 }
 """Words of operation ids that the catalog does not have."""
 
+NO_VERBS = frozenset({"CONNECT", "TRACE", "HEAD", "OPTIONS", "DEPRECATE"})
+"""Words of operation ids that name HTTP's methods, or the state of the operation, and nothing that it does."""
+
+QUALIFIERS = frozenset({"DEPRECATED", "LEGACY", "OBSOLETE", "BETA", "EXPERIMENTAL", "ALPHA"})
+"""Words before an operation's verb that tell its state: ``deprecated_listUsers``."""
+
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "get": ("QUERY", "FETCH", "RETRIEVE", "READ", "OBTAIN", "ACCESS", "LOOKUP"),
     "post": ("EXECUTE", "PROCESS", "SUBMIT", "REQUEST", "INITIATE", "DISPATCH"),
@@ -124,6 +130,8 @@ PLAIN_WORDS = frozenset(
 
 def _verb(word: str, catalog: Catalog) -> str | None:
     """The catalog's method for a word; None where it has none."""
+    if word in NO_VERBS:
+        return None
     found = SYNONYMS.get(word, word)
     found = INSTEAD.get(found, found)
     return found if catalog.knows(found) else None
@@ -133,6 +141,8 @@ def _first_words(operation_id: str, summary: str) -> Iterator[tuple[str, str]]:
     """The words that may be an operation's verb, and where they stand."""
     for part in reversed(re.split(r"[/.:]", operation_id)):
         words = words_of(part)
+        while len(words) > 1 and words[0] in QUALIFIERS:
+            del words[0]
         edges = words[:1] + words[-1:] if "_" in part else words[:1]
         edges.sort(key=lambda word: word not in PLAIN_WORDS)
         yield from ((word, "operationId") for word in edges)
@@ -148,6 +158,7 @@ def choose_method(
     The catalog method that says what an operation does.
 
     :param http: the HTTP method, lower case.
+    :param summary: what is said of it; "Creates a customer" names a method too.
     :param action: the path's last word, if that is what is done.
     :param creates: whether the operation answers 201.
     """

@@ -12,6 +12,7 @@ from typing import Any
 from agtphost.contract.openapi.bodies import choose_content
 from agtphost.contract.openapi.inputs import InputReader
 from agtphost.contract.openapi.names import words_of
+from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.upstream import TIMEOUT, Facts, Upstream
 from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
 from agtphost.contract.service import UPSTREAM_ERRORS
@@ -24,6 +25,9 @@ class Operation:
 
     operation_id: str
     summary: str
+    description: str
+    """The first paragraph, or the summary; one line without HTML."""
+
     creates: bool
     reviews: tuple[str, ...]
     losses: tuple[str, ...]
@@ -101,6 +105,7 @@ class _Reader:
         return Operation(
             operation_id=name,
             summary=summary,
+            description=description,
             creates=creates,
             reviews=tuple(self._reviews),
             losses=tuple(sorted(self._losses)),
@@ -212,14 +217,14 @@ class _Reader:
 
 def _line(value: Any) -> str:
     """One printable line of at most what a statement may have."""
-    text = value if isinstance(value, str) else ""
+    text = strip_html(value) if isinstance(value, str) else ""
     flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return flat if len(flat) <= MAX_TEXT else flat[: MAX_TEXT - 3] + "..."
 
 
 def _sentence(value: Any) -> str:
     """The first paragraph of a text."""
-    return _line(value.strip().partition("\n\n")[0]) if isinstance(value, str) else ""
+    return _line(strip_html(value).partition("\n\n")[0]) if isinstance(value, str) else ""
 
 
 def error_name(code: str) -> str:

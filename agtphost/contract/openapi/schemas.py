@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import re2
 
+from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.schema_rules import ASSERTED_FORMATS, MAX_PATTERN, MAX_UNIQUE, tokens
 from agtphost.contract.schemas import Role, SchemaError, compile_schema
 
@@ -158,7 +159,7 @@ class SchemaConverter:
         if not isinstance(target, (Mapping, bool)):
             self._lose("references that lead outside the document, or nowhere")
             return {}
-        described = {key: schema[key] for key in ("description",) if isinstance(schema.get(key), str)}
+        described = {key: strip_html(schema[key]) for key in ("description",) if isinstance(schema.get(key), str)}
         return {**described, "$ref": f"#/$defs/{self._name(str(reference))}"}
 
     def _name(self, reference: str) -> str:
@@ -238,7 +239,7 @@ class SchemaConverter:
         if keyword in _COUNTS and isinstance(value, int) and number and value >= 0:
             return value if value <= LONGEST_INTEGER else None
         if keyword in _TEXTS and isinstance(value, str):
-            return value
+            return strip_html(value)
         if keyword in _SWITCHES and isinstance(value, bool):
             return value or None
         self._lose(f"the keyword {keyword[:40]}")
