@@ -32,6 +32,7 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.schema_cost`: what checking a value against a schema may cost, told beforehand
 - :mod:`.schema_keywords`: the keywords of JSON Schema that a schema here may have, by what stands in them
 - :mod:`.schema_places`: where the schemas of one document lead, and how many apply at one place of an instance
+- :mod:`.schema_pool`: equal schemas of many endpoints, compiled once and kept once
 - :mod:`.service`: the external service of an endpoint: what is called over HTTPS, and how
 - :mod:`.tool_names`: how an endpoint looks as an MCP tool
 - :mod:`.openapi`: OpenAPI documents to endpoints and back

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -14,8 +14,9 @@ from agtphost.contract.examples import ENDPOINT, example, keyword_example, meant
 from agtphost.contract.hints import HintsOf, completed
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
+from agtphost.contract.schema_pool import SchemaPool
 from agtphost.contract.schema_rules import tokens
-from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
+from agtphost.contract.schemas import CompiledSchema, Role, SchemaError
 from agtphost.contract.semantic import FOR_TOOLS, MEMBERS, Impact, is_statement, semantic, semantic_faults
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
@@ -81,6 +82,9 @@ class Rules:
 
     relaxed: bool = False
     """Whether ``min_assurance`` is ``header`` wherever it is not set: for development on loopback."""
+
+    schemas: SchemaPool = field(default_factory=SchemaPool, compare=False, repr=False)
+    """Compiled schemas of what is read under these rules; equal ones are compiled once and kept once."""
 
 
 class Declaration:
@@ -312,7 +316,7 @@ class Declaration:
         if schema is None:
             return None
         try:
-            return compile_schema(schema, role=role, strict=strict)
+            return self._rules.schemas.compile(schema, role, strict=strict)
         except SchemaError as error:
             for fault in all_faults(schema, error):
                 where = tuple(tokens(fault.pointer))

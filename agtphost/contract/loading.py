@@ -110,7 +110,8 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
         declaration = Declaration(table, rules, say)
         endpoint = declaration.endpoint(file, line)
         if endpoint is not None:
-            endpoint = replace(endpoint, lines={name: document.line((*at, name)) for name in table})
+            lines = {name: document.line((*at, name)) for name in table} if at else document.top_lines()
+            endpoint = replace(endpoint, lines=lines)
         if endpoint is not None:
             endpoints.append(endpoint)
         elif declaration.removed:

@@ -12,7 +12,8 @@ import re
 import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ MAX_OCTETS = 1 << 20
 _POSITION = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
 _TRIVIA = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*", re.ASCII)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_MEMBER = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[.=]", re.ASCII)
+_HEADER = re.compile(r"\[{1,2}[ \t]*([A-Za-z0-9_-]+)[ \t]*[.\]]", re.ASCII)
+
 _QUOTED_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'')
 _STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"""(?:"{0,2})'
@@ -60,7 +64,30 @@ class Document:
     """A document, and the line of each of its tables, keys and list elements."""
 
     tree: dict[str, Any]
-    lines: Mapping[Location, int]
+    text: str = field(repr=False)
+
+    @cached_property
+    def lines(self) -> Mapping[Location, int]:
+        """By location; found when it is first asked for, which takes as long as parsing did."""
+        return locate(self.text)
+
+    def top_lines(self) -> dict[str, int]:
+        """
+        Return the lines of the document's own members.
+
+        A sound document of thousands is asked for nothing else, so these are found without a scan of what is inside.
+        """
+        if '"""' in self.text or "'''" in self.text:
+            return {name: self.line((name,)) for name in self.tree}
+        found: dict[str, int] = {}
+        below = False
+        for number, line in enumerate(self.text.split("\n"), 1):
+            # Keys behind the first header belong to that table.
+            below = below or line.startswith("[")
+            match = (_HEADER if below else _MEMBER).match(line)
+            if match is not None:
+                found.setdefault(match[1], number)
+        return {name: found.get(name) or self.line((name,)) for name in self.tree}
 
     def line(self, location: Location, otherwise: int = 1) -> int:
         """The line of ``location``, or of the nearest thing around it; ``otherwise`` if nothing is in the file."""
@@ -93,7 +120,7 @@ def read(source: Path | str, most: int = MAX_OCTETS) -> Document:
 
 def _parse(text: str) -> Document:
     try:
-        return Document(tomllib.loads(text), locate(text))
+        return Document(tomllib.loads(text), text)
     except tomllib.TOMLDecodeError as error:
         position = _POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1
