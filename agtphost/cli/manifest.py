@@ -14,6 +14,7 @@ from agtphost.cli.local_files import load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
+from agtphost.contract.manifest_parts import PartError, merge_parts, next_part
 from agtphost.contract.manifest_validation import Finding, examine, examine_answer
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
@@ -23,6 +24,7 @@ from agtphost.vocabulary.catalog import Catalog, CatalogError
 if TYPE_CHECKING:
     from agtphost.client.manifests import ServerManifest
     from agtphost.client.reply import Reply
+    from agtphost.client.sync import Client
 
 SCHEME = "agtp://"
 
@@ -56,8 +58,8 @@ def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as
     with connected(target) as client:
         from agtphost.client.manifests import manifest_of
 
-        reply = require_success(client.call(target.uri, "DISCOVER", anonymous=True))
-        found = manifest_of(reply, keys or target.keys)
+        replies = _replies(client, target)
+        found = manifest_of(replies[0], keys or target.keys, further=replies[1:])
     if found.warning:
         click.echo(visible(f"warning: {found.warning}"), err=True)
     if whole:
@@ -146,14 +148,17 @@ def validate(
     if source.startswith(SCHEME):
         target = resolve(where, source)
         keys = keys or dict(target.keys)
-        reply = _answer(target)
-        manifest = _body(reply)
-        came_with = examine_answer({name.lower(): value for name, value in reply.headers})
+        with connected(target) as client:
+            replies = _replies(client, target)
+        parts = [_body(reply) for reply in replies]
+        came_with = examine_answer({name.lower(): value for name, value in replies[0].headers})
     else:
-        manifest, came_with = _read(source), []
+        parts, came_with = [_read(source)], []
+    manifest = _merge(parts)
     findings = [*came_with, *examine(manifest, _catalog(catalog_file))]
     faults = [finding for finding in findings if finding.fault]
-    problem = _signature_problem(manifest, keys) if keys else None
+    problems = (_signature_problem(part, keys) for part in parts) if keys else ()
+    problem = next((each for each in problems if each is not None), None)
     answer = {
         "valid": not faults,
         "faults": [finding.document() for finding in faults],
@@ -179,12 +184,37 @@ def fetch_manifest(target: Target) -> Mapping[str, Any]:
 
     :raises CommandError: if there is none.
     """
-    return manifest_in(_answer(target))
-
-
-def _answer(target: Target) -> Reply:
     with connected(target) as client:
-        return require_success(client.call(target.uri, "DISCOVER", anonymous=True))
+        manifest = _merge([manifest_in(reply) for reply in _replies(client, target)])
+    assert isinstance(manifest, Mapping), "merged of manifests"
+    return manifest
+
+
+def _replies(client: Client, target: Target) -> list[Reply]:
+    """Ask for the manifest, part by part where it has several."""
+    replies = [require_success(client.call(target.uri, "DISCOVER", anonymous=True))]
+    octets = len(replies[0].body)
+    try:
+        while token := next_part(_body(replies[-1]), len(replies), octets):
+            replies.append(require_success(client.call(target.uri, "DISCOVER", "/", {"part": token}, anonymous=True)))
+            octets += len(replies[-1].body)
+    except PartError as error:
+        raise _not_whole(error) from None
+    return replies
+
+
+def _merge(parts: list[Any]) -> Any:
+    """Return the manifest that parts make; a document that is no manifest stays what it is."""
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        return merge_parts(parts)
+    except PartError as error:
+        raise _not_whole(error) from None
+
+
+def _not_whole(error: PartError) -> NoConnection:
+    return NoConnection(f"the manifest is not whole: {error}", "Ask again: it may have changed in between.")
 
 
 def manifest_in(reply: Reply) -> Mapping[str, Any]:

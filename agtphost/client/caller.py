@@ -171,11 +171,16 @@ class Caller:
         self.bootstraps = Bootstraps(options.get("bootstrap", ASK_DOMAINS))
         self._catalogs: OrderedDict[Destination, str] = OrderedDict()
 
-    def manifest_call(self, server: str | AgtpUri | Destination) -> PreparedCall:
-        """The reading of a server's manifest (AGTP-API section 8.10)."""
+    def manifest_call(self, server: str | AgtpUri | Destination, part: str = "") -> PreparedCall:
+        """
+        The reading of a server's manifest (AGTP-API section 8.10).
+
+        :param part: the token of a part behind the first one.
+        """
         if isinstance(server, Destination):
             server = AgtpUri(form=Form.SERVER, host=server.host, port=server.port)
-        return self.prepare(server_of(server), "DISCOVER", "/", None, anonymous=True)
+        asked = {"part": part} if part else None
+        return self.prepare(server_of(server), "DISCOVER", "/", asked, anonymous=True)
 
     def prepare(
         self,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -24,6 +24,7 @@ from agtphost.client.errors import VerificationFailed
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.terminal import escape
+from agtphost.contract.manifest_parts import PartError, merge_parts, next_part
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, verify_manifest
@@ -129,12 +130,18 @@ class Manifests:
         return known.manifest if keys is None or known.keys == keys else None
 
     def adopt(
-        self, destination: Destination, reply: Reply, keys: Mapping[str, VerifyingKey] | None, now: float
+        self,
+        destination: Destination,
+        reply: Reply,
+        keys: Mapping[str, VerifyingKey] | None,
+        now: float,
+        further: Sequence[Reply] = (),
     ) -> ServerManifest:
         """
         Take a manifest that was read.
 
         :param keys: that may have signed it; None: those given the last time.
+        :param further: its parts behind the first one, in order.
         :raises VerificationFailed: where the answer is no manifest. A signature alone never makes it fail.
         """
         known = self._servers.get(destination)
@@ -146,7 +153,7 @@ class Manifests:
             version = reply.headers.get(VERSION)
             manifest = replace(known.manifest, api_version=version, expires=now + max_age(reply))
         else:
-            manifest = manifest_of(reply, pinned, now)
+            manifest = manifest_of(reply, pinned, now, further)
         if known is not None and not manifest.warning and _went_back(known.manifest.api_version, manifest.api_version):
             manifest = replace(manifest, warning="The server's AGTP-API-Version went backwards.")
         server = _Server(manifest=manifest, keys=pinned, version=manifest.api_version)
@@ -156,16 +163,25 @@ class Manifests:
         return manifest
 
 
-def manifest_of(reply: Reply, keys: Mapping[str, VerifyingKey], now: float = 0.0) -> ServerManifest:
+def manifest_of(
+    reply: Reply, keys: Mapping[str, VerifyingKey], now: float = 0.0, further: Sequence[Reply] = ()
+) -> ServerManifest:
     """
     The manifest in an answer to ``DISCOVER /``, its signature checked.
 
-    :raises VerificationFailed: where the answer is none.
+    :param further: its parts behind the first one, in order; each is signed, and one wrong signature counts for all.
+    :raises VerificationFailed: where the answer is none, or the parts are not those of one manifest.
     """
-    document = read_manifest(reply)
-    state, problem = _checked(document, keys)
+    documents = [read_manifest(each) for each in (reply, *further)]
+    states = [_checked(each, keys) for each in documents]
+    state, problem = next((found for found in states if found[1]), states[0])
+    document = documents[0]
+    try:
+        whole = merge_parts(documents) if further else document
+    except PartError as error:
+        raise VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.") from None
     return ServerManifest(
-        document=document,
+        document=whole,
         etag=reply.headers.get("etag"),
         document_version=str(document["document_version"]),
         api_version=reply.headers.get(VERSION),
@@ -188,6 +204,18 @@ def read_manifest(reply: Reply) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise VerificationFailed("The server's manifest is not an object.")
     return document
+
+
+def further_part(replies: Sequence[Reply]) -> str | None:
+    """
+    Return the token of the part that comes behind those read so far; None where they are all.
+
+    :raises VerificationFailed: where the server answers with another part, or has more than a client takes.
+    """
+    try:
+        return next_part(read_manifest(replies[-1]), len(replies), sum(len(reply.body) for reply in replies))
+    except PartError as error:
+        raise VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.") from None
 
 
 def max_age(reply: Reply) -> float:

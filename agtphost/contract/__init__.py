@@ -12,7 +12,7 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.examples`: what to write for a member of a file, where a finding has no better answer
 - :mod:`.hints`: what a handler's own type hints and docstring say of its endpoint, where its TOML says nothing
 - :mod:`.input_shape`: what a record keeps of an input: which members were there, and of which type
-- :mod:`.manifest`: the server manifest
+- :mod:`.manifest`: the server manifest; :mod:`.manifest_parts`: one of thousands of endpoints in several documents
 - :mod:`.built_in_contracts`: the contracts of the host's own endpoints, by the rules that operators' are held to
 - :mod:`.catalog_diff`: what changes between two versions of the method catalog, and what of a deployment it breaks
 - :mod:`.grantable`: what a grant can name here

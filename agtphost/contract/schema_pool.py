@@ -35,10 +35,10 @@ class SchemaPool:
         key = digest, role, strict
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = compile_schema(self._share(schema), role=role, strict=strict)
+            found = self._compiled[key] = compile_schema(self.share(schema), role=role, strict=strict)
         return found
 
-    def _share(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def share(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return an equal schema whose definitions and properties are those of earlier ones, where they are equal."""
         shared = dict(schema)
         for keyword in ("$defs", "properties"):

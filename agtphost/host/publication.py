@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +16,7 @@ from agtphost.config.presence import http_apis
 from agtphost.contract import manifest
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.manifest_parts import PARTS, SINGLE_OCTETS, part_token, split_items
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.encoding import in_turns
@@ -54,6 +55,9 @@ class Published:
     document: Mapping[str, Any]
     response: Answer
     """Its octets, encoded once; the same object for every reader."""
+
+    further: Mapping[str, Answer] = field(default_factory=dict)
+    """Where the manifest has several parts: those behind the first one, in order, by the tokens that ask for them."""
 
 
 class Publication:
@@ -149,15 +153,27 @@ class Publication:
         self._fixed = tuple(fixed)
         yield from self._agents.prepare(self._hosted())
 
-    async def __call__(self, disclosed: bool, known: bool = False) -> Answer:
+    async def __call__(self, disclosed: bool, known: bool = False, part: str = "") -> Answer:
         """
         The signed manifest as it is sent.
 
         :param disclosed: whether the reader may see which agents are hosted.
         :param known: whether it is certain who reads: only then data classes are told in full (AGIS v01 section 12.2).
-        :raises Refusal: 503 for a first manifest whose version cannot be made durable.
+        :param part: the token of a part behind the first one; empty: the manifest, or its first part.
+        :raises Refusal: 503 for a first manifest whose version cannot be made durable; 422 for a token of no part
+            of what this reader is shown now.
         """
-        return (await self.published(disclosed, known)).response
+        form = await self.published(disclosed, known)
+        if not part:
+            return form.response
+        if part not in form.further:
+            raise Refusal(
+                Reason.INVALID_INPUT,
+                "That is no part of the manifest as it is now.",
+                remedy="Read the manifest again from its beginning: DISCOVER / without part.",
+                details={"parameter": "part"},
+            )
+        return form.further[part]
 
     async def published(self, disclosed: bool, known: bool = False) -> Published:
         """The same with the document it was encoded from: no agent in it was stopped when it was asked for."""
@@ -297,15 +313,32 @@ class Publication:
         document["document_version"] = revision.version
         document["server"] |= {"issued": revision.issued, "updated": revision.updated}
         headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control(known)))
-        signed = yield from signing(document, self._key)
-        yield
-        response = Answer(
-            body=b"".join(text_pieces(signed)),
-            enveloped=False,
-            content_type=media_types.MANIFEST_JSON,
-            headers=headers,
-        )
-        return Published(document=signed, response=response)
+        if len(document["endpoints"].text) <= SINGLE_OCTETS:
+            signed = yield from signing(document, self._key)
+            yield
+            return Published(document=signed, response=_encode(signed, headers))
+        return (yield from self._in_parts(document, _etag(digest, revision), headers))
+
+    def _in_parts(
+        self, document: dict[str, Any], tag: str, headers: tuple[tuple[str, str], ...]
+    ) -> Generator[None, None, Published]:
+        """Sign and encode each part; what is published as the document has all endpoints."""
+        whole = dict(document)
+        groups = list(split_items(self._items()))
+        total = sum(map(len, groups))
+        tokens = [part_token(tag, number) for number in range(1, len(groups) + 1)]
+        answers = []
+        for number, group in enumerate(groups, 1):
+            following = tokens[number] if number < len(groups) else None
+            about = {"number": number, "of": len(groups), "endpoints": total, "next": following}
+            signed = yield from signing({**document, "endpoints": kept(group), PARTS: about}, self._key)
+            document["hosted_agents"] = []  # The first part has them all.
+            yield
+            tagged = ("ETag", f'{tag[:-1]}-{number}"') if number > 1 else headers[0]
+            answers.append(_encode(signed, (tagged, *headers[1:])))
+            yield
+        further = dict(zip(tokens[1:], answers[1:], strict=True))
+        return Published(document=whole, response=answers[0], further=further)
 
     def _document(self, disclosed: bool, known: bool) -> dict[str, Any]:
         """Without version and times."""
@@ -348,8 +381,12 @@ class Publication:
         if not self._fixed:
             self._fixed = tuple(map(item, manifest.project_all(self._built_ins(), self._endpoints, self._catalog)))
         if self._listed is None:
-            self._listed = kept((*self._fixed, *(item(dict(definition)) for definition in self._agreed)))
+            self._listed = kept(self._items())
         return self._listed
+
+    def _items(self) -> list[Item]:
+        """The entries of ``endpoints`` with their texts."""
+        return [*self._fixed, *(item(dict(definition)) for definition in self._agreed)]
 
     def _features(self) -> tuple[str, ...]:
         """What this very host can do, and no more (AGTP-API section 8.3)."""
@@ -367,6 +404,15 @@ class Publication:
         shared = policies.agent_disclosure != "authenticated" and policies.anonymous_discovery and not known
         age = f"max-age={self._config.manifest.max_age}"
         return age if shared else f"private, {age}"
+
+
+def _encode(signed: Mapping[str, Any], headers: tuple[tuple[str, str], ...]) -> Answer:
+    return Answer(
+        body=b"".join(text_pieces(signed)),
+        enveloped=False,
+        content_type=media_types.MANIFEST_JSON,
+        headers=headers,
+    )
 
 
 def _path_of(upstream: Mapping[str, Any]) -> str:

@@ -145,3 +145,31 @@ def test_showing_what_is_no_manifest_fails(run: Run, server: AgtpServer) -> None
     assert run("manifest", "show", server.uri, "--config", "host.toml").exit_code == 1
     server.answers["DISCOVER", "/"] = Answer({"result": 1})
     assert run("manifest", "show", server.uri, "--config", "host.toml").exit_code == 4
+
+
+def test_a_manifest_in_parts_is_read_whole(run: Run, server: AgtpServer) -> None:
+    """Every part is asked for and checked; one that is forged or missing makes the whole fail."""
+
+    def part(number: int, **changes: Any) -> dict[str, Any]:
+        about = {"number": number, "of": 2, "endpoints": 3, "next": "second" if number == 1 else None}
+        listed = [endpoint(path=f"/room-{number}-{each}") for each in range(3 - number)]
+        return {**signed(server.state, endpoints=listed, parts=about), **changes}
+
+    answers = {None: published(part(1)), "second": published(part(2))}
+    server.answers["DISCOVER", "/"] = lambda exchange: answers[(exchange.input or {}).get("part")]
+    done = run("manifest", "validate", server.uri, "--config", "host.toml")
+    assert done.exit_code == 0, done.output
+    assert "signature  verified" in done.stdout and "endpoints  3" in done.stdout
+    shown = run("manifest", "show", server.uri, "--config", "host.toml", "--json")
+    found = json.loads(shown.stdout)
+    assert found["signature"] == "verified" and len(found["manifest"]["endpoints"]) == 3
+    exported = run("openapi", "export", server.uri, "--config", "host.toml")
+    assert exported.exit_code == 0 and "3 operations" in exported.stderr
+    answers["second"] = published(part(2, agent_disclosure="private"))
+    assert run("manifest", "validate", server.uri, "--config", "host.toml").exit_code == 4
+    assert (
+        json.loads(run("manifest", "show", server.uri, "--config", "host.toml", "--json").stdout)["signature"]
+        == "invalid"
+    )
+    answers["second"] = published({**part(2), "document_version": "other"})
+    assert run("manifest", "show", server.uri, "--config", "host.toml").exit_code != 0

@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.manifest import content_digest, verify_manifest
+from agtphost.contract.manifest_parts import merge_parts, next_part
 from agtphost.contract.manifest_validation import examine
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
@@ -520,3 +521,52 @@ def test_without_data_classes_there_is_one_form(loaded: Loaded) -> None:
     bare = dataclasses.replace(loaded, config=loaded.config.model_copy(update={"data_class": ()}))
     publication = published(bare)
     assert form(publication, True, True) is form(publication, True, False)
+
+
+# Parts
+
+
+def ask(publication: Publication, part: str, disclosed: bool = True) -> EndpointResponse | Refusal:
+    """What a reader gets who asks for a part."""
+    outcomes: list[Any] = []
+    Deferred.fromCoroutine(publication(disclosed, False, part)).addBoth(outcomes.append)
+    while not outcomes:
+        publication._clock.turn()  # type: ignore[attr-defined]
+    found = outcomes[0]
+    return found.value if isinstance(found, Failure) else found
+
+
+def test_many_endpoints_are_published_in_signed_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is a sound, signed manifest; together they have every endpoint; the first leads to the others."""
+    monkeypatch.setattr("agtphost.host.publication.SINGLE_OCTETS", 100)
+    monkeypatch.setattr("agtphost.contract.manifest_parts.split_items.__defaults__", (100,))
+    loaded = load_host(configured(tmp_path))
+    publication = published(loaded)
+    first = json.loads(served(publication).body or b"")
+    parts = [first]
+    while token := next_part(parts[-1], len(parts), 0):
+        answer = ask(publication, token)
+        assert not isinstance(answer, Refusal)
+        parts.append(json.loads(answer.body or b""))
+    assert len(parts) > 1 and all(len(each["endpoints"]) >= 1 for each in parts)
+    assert loaded.key is not None
+    for each in parts:
+        verify_manifest(each, {loaded.key.kid: loaded.key.public})
+        assert [finding for finding in examine(each) if finding.fault] == []
+    whole = merge_parts(parts)
+    assert [(each["method"], each["path"]) for each in whole["endpoints"]] == [
+        (each.method, each.path) for each in loaded.endpoints
+    ]
+
+
+def test_tokens_are_of_what_this_reader_is_shown_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads a part of the manifest of others, and a token of an earlier manifest says to begin again."""
+    monkeypatch.setattr("agtphost.host.publication.SINGLE_OCTETS", 100)
+    monkeypatch.setattr("agtphost.contract.manifest_parts.split_items.__defaults__", (100,))
+    publication = published(load_host(configured(tmp_path)))
+    token = next_part(json.loads(served(publication).body or b""), 1, 0)
+    assert token is not None and not isinstance(ask(publication, token), Refusal)
+    for asked, disclosed in ((token, False), ("0" * 36, True)):
+        refused = ask(publication, asked, disclosed)
+        assert isinstance(refused, Refusal) and refused.status == 422
+        assert "DISCOVER / without part" in str(refused.remedy)

@@ -37,7 +37,7 @@ from agtphost.vocabulary.jsonslices import Encoded
 from agtphost.vocabulary.newest import keep
 from agtphost.vocabulary.reasons import Reason
 
-Manifest = Callable[[bool, bool], Awaitable[Answer]]
+Manifest = Callable[[bool, bool, str], Awaitable[Answer]]
 """
 The signed server manifest as it is sent: whether hosted agents are disclosed, and whether the reader is known, so that
 data classes are told in full.
@@ -198,7 +198,8 @@ class Discovery:
         if context.named:
             return document({"directory": directory})
         visible = self._visibility
-        return self._manifest(visible.in_manifest(context, self._directory.hosted()), visible.proven(context))
+        shown = visible.in_manifest(context, self._directory.hosted())
+        return self._manifest(shown, visible.proven(context), parameters.text(context.input, "part") or "")
 
     async def _methods(self, context: BuiltInContext, warning: Fields = ()) -> Answer:
         """Every binding that the caller could call, kept for the next caller of the same authority."""

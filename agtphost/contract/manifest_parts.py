@@ -1,0 +1,119 @@
+"""
+Manifests in parts: a host with thousands of endpoints publishes several documents, each of them a signed manifest.
+
+The drafts have one document and no pages, so a reader that knows nothing of
+parts gets the first one: sound, signed, with all of the host's own members
+and as many endpoints as fit. Its member ``parts`` says how many endpoints
+there are in all, and with which token ``DISCOVER /`` gives the next part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from agtphost.contract.schema_pool import SchemaPool
+from agtphost.identity.kept_forms import Item
+
+PARTS = "parts"
+"""The member of a manifest, and of the input that asks for a part: ``part``."""
+
+SINGLE_OCTETS = 6 << 20
+"""JSON of endpoints up to which a manifest is one document; signed it has 14 MiB, and readers take 17."""
+
+PART_OCTETS = 4 << 20
+"""JSON of the endpoints in one part; with the signature, which holds it again in base64, a part has 10 MiB."""
+
+MAX_PARTS = 256
+MAX_OCTETS = 512 << 20
+"""Parts, and their octets, that a reader takes of one manifest."""
+
+
+class PartError(ValueError):
+    """Parts that are not those of one manifest; the message says why."""
+
+
+def split_items(items: Sequence[Item], most: int = PART_OCTETS) -> Iterator[list[Item]]:
+    """
+    Return the items in groups, in order; at least one group.
+
+    :param most: octets of JSON in a group, unless one item alone has more.
+    """
+    group: list[Item] = []
+    octets = 0
+    for item in items:
+        octets += len(item[2]) + 1
+        if group and octets > most:
+            yield group
+            group, octets = [], len(item[2]) + 1
+        group.append(item)
+    yield group
+
+
+def part_token(digest: str, number: int) -> str:
+    """
+    Return what asks for one part.
+
+    :param digest: of the content of the whole manifest, so that a token ends with it.
+    :param number: from 1.
+    """
+    return blake2b(f"{digest}\n{number}".encode(), digest_size=18).hexdigest()
+
+
+def next_part(manifest: Any, number: int, octets: int) -> str | None:
+    """
+    Return the token of the part that follows; None where there is none.
+
+    :param manifest: the part that was read last.
+    :param number: how many parts were read.
+    :param octets: of them all.
+    :raises PartError: the server goes beyond what a reader takes, or answers with another part than was asked for.
+    """
+    parts = manifest.get(PARTS) if isinstance(manifest, Mapping) else None
+    token = parts.get("next") if isinstance(parts, Mapping) else None
+    if not isinstance(parts, Mapping) or not isinstance(token, str) or not token:
+        return None
+    if parts.get("number") != number:
+        raise PartError(f"part {number} was asked for, and another one came")
+    if number >= MAX_PARTS or octets > MAX_OCTETS:
+        raise PartError(f"it has more than {MAX_PARTS} parts, or {MAX_OCTETS} octets")
+    return token
+
+
+def merge_parts(documents: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """
+    Return the one manifest that parts make; a manifest without parts as it is.
+
+    Its ``manifest_signature`` is null: each part is signed for itself, to be checked before. Equal schemas of its
+    endpoints are one object.
+
+    :raises PartError: a part is missing, or is of another manifest.
+    """
+    first = documents[0]
+    if PARTS not in first:
+        return first
+    endpoints: list[Any] = []
+    pool = SchemaPool()
+    for number, document in enumerate(documents, 1):
+        about, listed = document.get(PARTS), document.get("endpoints")
+        if not isinstance(about, Mapping) or not isinstance(listed, list):
+            raise PartError(f"part {number} is no part of a manifest")
+        if about.get("number") != number or about.get("of") != len(documents):
+            raise PartError(f"part {number} of {len(documents)} is missing")
+        for name in ("document_version", "server"):
+            if document.get(name) != first.get(name):
+                raise PartError(f"part {number} is of another version of the manifest")
+        endpoints.extend(_share(each, pool) for each in listed)
+    if len(endpoints) != first[PARTS].get("endpoints"):
+        raise PartError(f"the parts have {len(endpoints)} endpoints, not {first[PARTS].get('endpoints')}")
+    whole = {name: value for name, value in first.items() if name != PARTS}
+    return {**whole, "endpoints": endpoints, "manifest_signature": None}
+
+
+def _share(endpoint: Any, pool: SchemaPool) -> Any:
+    if isinstance(endpoint, dict):
+        for name in ("input_schema", "output_schema"):
+            if isinstance(endpoint.get(name), dict):
+                endpoint[name] = pool.share(endpoint[name])
+    return endpoint
