@@ -163,7 +163,7 @@ def read_tree(
     :param apart_from: keys that nothing is to be concluded of, as the files that they name are never read.
     :raises ConfigurationError: with every problem found.
     """
-    return _sound(_examined(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), {})), environ, apart_from))
+    return _sound(_examined(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), "")), environ, apart_from))
 
 
 def _sound(reading: Reading) -> Config:

@@ -60,7 +60,8 @@ def test_tokens_end_with_the_content() -> None:
     """Each part has its own, and that of another content has another; a manifest without parts has none."""
     assert len({part_token(digest, number) for digest in ("a", "b") for number in (1, 2)}) == 4
     assert next_part(part(1, 2, []), 1, 10) == "t2" and next_part(part(2, 2, []), 2, 10) is None
-    for other in ({}, {"parts": 5}, {"parts": {"next": 5}}, [], None):
+    others: list[Any] = [{}, {"parts": 5}, {"parts": {"next": 5}}, [], None]
+    for other in others:
         assert next_part(other, 1, 10) is None
 
 
