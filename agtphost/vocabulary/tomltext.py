@@ -168,7 +168,7 @@ def _cure(text: str, number: int, what: str) -> str:
 
 
 def _quote(value: str) -> str:
-    escaped = value.translate(str.maketrans(_ESCAPES))
+    escaped = "".join(_ESCAPES.get(char, char) for char in value)
     return f'"{escaped}"'
 
 
