@@ -17,7 +17,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import is_unseen
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.holdings import CLAIMS, LONGEST_CLAIM
-from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.reasons import ForeignReason, Reason
 
 _Claim = tuple[frozenset[str], str | None, frozenset[str] | None]
 """What the agent was granted, what it claims, and what its certificate commits it to."""
@@ -160,7 +160,7 @@ class AuthorityGate:
         self._require_present(exchange, binding)
         exchange.admitted = binding
 
-    def _require_alike(self, exchange: Exchange, alike: Binding | None, reason: Reason) -> None:
+    def _require_alike(self, exchange: Exchange, alike: Binding | None, reason: Reason | ForeignReason) -> None:
         """
         Refuse as what doesn't exist would, unless the caller may use the neighbours of what it asked for.
 
