@@ -129,7 +129,8 @@ class Collecting:
         :param seconds: that it took.
         """
         self._under_way -= len(entries)
-        first = entries[0]
+        # What is left when the writer has ended may be nothing at all.
+        first = entries[0] if entries else None
         if seconds and self._resting is None and first.__class__ is Submission and first.large:
             self._rest = min(REST * seconds, LONGEST_REST)
             self._go_on_resting()
