@@ -13,7 +13,7 @@ from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
         print_json({"endpoints": len(document["endpoints"]), "left_out": left_out, **found})
         return
     if output is None:
-        click.echo(text, nl=False)
+        print_file(text)
     for name, why in left_out.items():
         click.echo(visible(f"left out: {name}: {why}"), err=True)
     target = "" if output is None else f", written to {output}"

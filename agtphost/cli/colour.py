@@ -10,6 +10,8 @@ from typing import IO, Any
 
 import click
 
+from agtphost.cli.output import visible
+
 
 class Verdict(Enum):
     """What a line comes to, and its colour."""
@@ -35,10 +37,10 @@ def paint(text: str, verdict: Verdict | None, stream: IO[Any] | None = None) -> 
 
 
 def echo(text: str, verdict: Verdict | None = None, *, err: bool = False) -> None:
-    """Print a line in the colour of its verdict."""
+    """Print a line in the colour of its verdict; what hosts wrote into it cannot steer the terminal."""
     stream = sys.stderr if err else sys.stdout
     # Click would take the colours away again where the stream is no terminal.
-    click.echo(paint(text, verdict, stream), err=err, color=coloured(stream))
+    click.echo(paint(visible(text), verdict, stream), err=err, color=coloured(stream))
 
 
 def of_status(status: object) -> Verdict | None:

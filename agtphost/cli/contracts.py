@@ -9,7 +9,7 @@ import click
 
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.options import Connection, host_options, wide_option
-from agtphost.cli.output import Column, print_answer, print_entries, print_json
+from agtphost.cli.output import Column, print_answer, print_entries, print_json, visible
 from agtphost.cli.target import resolve
 
 
@@ -110,7 +110,7 @@ def sweep(mode: str | None, actor: str | None, where: Connection, as_json: bool)
     }
     print_entries(result.get("contracts", ()), columns, as_json)
     counts = ", ".join(f"{result.get(name)} {name}" for name in ("unchanged", "grandfathered", "evicted", "skipped"))
-    click.echo(counts)
+    click.echo(visible(counts))
 
 
 @command.command()

@@ -13,7 +13,7 @@ from agtphost.cli.audit.store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.options import Connection, connection_options, host_options
-from agtphost.cli.output import print_entries, print_json
+from agtphost.cli.output import print_entries, print_json, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import times
@@ -148,8 +148,8 @@ def _tell(method: str, domain: str, given: Mapping[str, Any], where: Connection,
     agents = ", ".join(agent["name"] for agent in result["agents"]) or "none"
     state = _state(result)
     if result.get("noop"):
-        click.echo(f"{domain} is {state} already; nothing changed")
+        click.echo(visible(f"{domain} is {state} already; nothing changed"))
         return
-    click.echo(f"{domain}: {state}; agents under it: {agents}")
+    click.echo(visible(f"{domain}: {state}; agents under it: {agents}"))
     if result["event"] == EXPIRED:
-        click.echo(f"suspended from {result['suspend_at']}, deprecated from {result['deprecate_at']}")
+        click.echo(visible(f"suspended from {result['suspend_at']}, deprecated from {result['deprecate_at']}"))

@@ -15,7 +15,7 @@ from agtphost.cli.importing import deliver
 from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.own_endpoints import own_endpoints
 from agtphost.cli.target import address_of, resolve
 from agtphost.client.errors import InvalidCall
@@ -135,7 +135,7 @@ def _tell(exported: Exported, text: str, output: Path | None, as_json: bool) -> 
         print_json(answer)
         return
     if output is None:
-        click.echo(text, nl=False)
+        print_file(text)
     for loss in exported.losses:
         click.echo(visible(f"lost: {loss}"), err=True)
     target = "" if output is None else f", written to {output}"

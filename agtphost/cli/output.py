@@ -42,6 +42,22 @@ def print_document(value: Any) -> None:
     click.echo(render_json(value))
 
 
+def print_file(text: str | bytes) -> None:
+    """
+    Print what goes into a file: as it is into a pipe, and with :func:`visible` on a terminal.
+
+    :param text: a document that a host may have written.
+    """
+    octets = text.encode() if isinstance(text, str) else text
+    # Click takes escape sequences out of text that is piped, and leaves octets as they are.
+    click.echo(visible(octets.decode("utf-8", "backslashreplace")) if sys.stdout.isatty() else octets, nl=False)
+
+
+def print_line(value: Any) -> None:
+    """One JSON text on a line, ASCII: one of a stream for machines."""
+    click.echo(json.dumps(value, separators=(",", ":")))
+
+
 def shown(value: object) -> str:
     """A member of a JSON object in a line for people: text as it is, lists joined by commas, all else as JSON."""
     if isinstance(value, str):
@@ -52,8 +68,8 @@ def shown(value: object) -> str:
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """``name  value`` lines; empty values are left out."""
-    shown = [(name, str(value)) for name, value in fields if value not in (None, "", (), [])]
+    """``name  value`` lines; empty values are left out. Names may be a host's words as much as values."""
+    shown = [(visible(name), str(value)) for name, value in fields if value not in (None, "", (), [])]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         click.echo(f"{name:<{width}}  {visible(value)}")

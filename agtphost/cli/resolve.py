@@ -12,7 +12,7 @@ from agtphost.cli.exchange import failure_of, refusal
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import HERE, Connection, connection_options
-from agtphost.cli.output import print_document, print_json, visible
+from agtphost.cli.output import print_document, print_file, print_json, visible
 from agtphost.cli.target import Target
 from agtphost.cli.target import resolve as target_of
 from agtphost.identity.keys import VerifyingKey
@@ -127,14 +127,14 @@ def _show(found: Resolution, form: str | None, as_json: bool) -> None:
         click.echo(f"{check.name:<10} {visible(check.detail)}", err=True)
     if form == "html":
         # Made here, of the document that was checked: the host's own page could say anything.
-        click.echo(page(found.document), nl=False)
+        print_file(page(found.document))
     elif form == "yaml":
         import yaml
 
-        click.echo(yaml.safe_dump(dict(found.document), sort_keys=False, allow_unicode=True), nl=False)
+        print_file(yaml.safe_dump(dict(found.document), sort_keys=False, allow_unicode=True))
     elif form in ("json", "certificate"):
         # Exactly what was signed.
-        click.echo(found.reply.body, nl=False)
+        print_file(found.reply.body)
     else:
         print_document(found.document)
 

@@ -12,11 +12,10 @@ import click
 from agtphost.cli.exchange import connected, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, ExitStatus, HostRefused, NoConnection
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_fields, print_json, print_table, visible
+from agtphost.cli.output import print_fields, print_json, print_line, print_table, visible
 from agtphost.cli.resting import at_rest
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.quantities import lasting, size
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
 def _once_more(seen: Mapping[str, Any], as_json: bool) -> None:
     """One look of several."""
     if as_json:
-        click.echo(jsontext.encode(seen))
+        print_line(seen)
     else:
         if sys.stdout.isatty():
             click.clear()

@@ -208,7 +208,7 @@ def call(
             print_json({"result": reply.result, "audit_id": reply.audit_id, "verified": verified})
         else:
             print_document(reply.result)
-            click.echo(_proof(reply.audit_id, verified, no_verify), err=True)
+            click.echo(visible(_proof(reply.audit_id, verified, no_verify)), err=True)
         return
     result = result_of(reply)
     if result.get("resultType") in ("input_required", "task"):
@@ -219,7 +219,7 @@ def call(
         print_json({"tool_response": response, "audit_id": reply.audit_id, "verified": verified})
     else:
         print_response(response)
-        click.echo(_proof(reply.audit_id, verified, no_verify), err=True)
+        click.echo(visible(_proof(reply.audit_id, verified, no_verify)), err=True)
     if response.get("isError"):
         if as_json:
             raise click.exceptions.Exit(int(ExitStatus.REFUSED))

@@ -108,7 +108,7 @@ def approve(name: str, agent: str | None, consent: Consent, where: Connection, a
     if as_json:
         print_json(approved)
         return
-    click.echo(f"approved: {visible(name)}{f' {visible(agent)}' if agent else ''}, SHA-256 {approved.get('sha256')}")
+    click.echo(visible(f"approved: {name}{f' {agent}' if agent else ''}, SHA-256 {approved.get('sha256')}"))
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:

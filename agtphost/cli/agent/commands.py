@@ -20,7 +20,7 @@ from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.identities import LocalAgent, agent_id_of
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
-from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table
+from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import documents, envelope
@@ -225,7 +225,7 @@ def _change(verb: str, agent: str, where: Connection, as_json: bool, given: dict
         print_json(result)
         return
     if result.get("noop"):
-        click.echo(f"{agent} is {result.get('status')} already; nothing changed")
+        click.echo(visible(f"{agent} is {result.get('status')} already; nothing changed"))
         return
     print_summary(result)
 

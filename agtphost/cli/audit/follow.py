@@ -18,10 +18,9 @@ from agtphost.cli.exchange import connected, entries_of, inspect, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_line, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.spoken import spoken
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ def _place_of(client: Client, target: Target, since: int) -> int:
 
 def _show(number: int, entry: Entry, names: Mapping[str, str], as_json: bool) -> None:
     if as_json:
-        click.echo(jsontext.encode({"number": number, **entry.fields()}))
+        print_line({"number": number, **entry.fields()})
     else:
         _, issued, status, what, caller, audit_id = entry.row(names)
         click.echo(visible(f"{issued}  {status or '-':<3}  {what}  {caller or '-'}  {audit_id}"))

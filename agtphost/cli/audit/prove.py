@@ -20,7 +20,7 @@ from agtphost.cli.exchange import connected, inspect, require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
 from agtphost.cli.local_files import given_keys, load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, host_options, signing_keys_option
-from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.output import print_json, print_summary, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.identity import files
 from agtphost.identity.key_ring import KeyRing
@@ -217,7 +217,7 @@ def checkpoint_command(
     else:
         print_summary(shown)
         for each in witnesses:
-            click.echo(f"cosigned by {each['witness']} at {each['time']}")
+            click.echo(visible(f"cosigned by {each['witness']} at {each['time']}"))
 
 
 def _cosigned(

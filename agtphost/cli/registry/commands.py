@@ -257,7 +257,7 @@ def invoke(
     else:
         print_document(result)
     if audit_id:
-        click.echo(f"Audit-ID: {audit_id}", err=True)
+        click.echo(visible(f"Audit-ID: {audit_id}"), err=True)
 
 
 @command.command()
