@@ -97,18 +97,21 @@ def definition_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def data_classes_of(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The data classes that a body names, in whichever form; looked at before anything else is."""
-    definition = definition_of(given)
-    named = definition.get("data_class", given.get("data_class"))
-    if named is None:
-        return ()
-    listed = [named] if isinstance(named, str) else named
-    if not isinstance(listed, list) or not 0 < len(listed) <= 16:
-        raise Refusal(Reason.INVALID_DATA_CLASS)
-    for name in listed:
-        if not isinstance(name, str) or _CLASS.fullmatch(name) is None:
+    """Return the data classes that a body names, in its definition and beside it, in every form of body."""
+    found: dict[str, None] = {}
+    # A definition that names a class must not hide one that stands beside it.
+    for place in (definition_of(given), given):
+        named = place.get("data_class")
+        if named is None:
+            continue
+        listed = [named] if isinstance(named, str) else named
+        if not isinstance(listed, list) or not 0 < len(listed) <= 16:
             raise Refusal(Reason.INVALID_DATA_CLASS)
-    return tuple(dict.fromkeys(listed))
+        for name in listed:
+            if not isinstance(name, str) or _CLASS.fullmatch(name) is None:
+                raise Refusal(Reason.INVALID_DATA_CLASS)
+            found[name] = None
+    return tuple(found)
 
 
 class ProposalReader:

@@ -123,6 +123,30 @@ def test_the_evaluations_refuse_in_their_order(parameters: dict[str, Any], statu
     assert not [draft for draft in table.ledger.drafts if draft.events]
 
 
+@each_row(
+    "parameters",
+    [
+        {"endpoint": {**BOOK_ROOM, "data_class": "secrets"}},
+        {"endpoint": dict(BOOK_ROOM), "data_class": ["secrets"]},
+        {"endpoint": dict(BOOK_ROOM), "data_class": ["rooms", "secrets"]},
+        {"endpoint": {**BOOK_ROOM, "data_class": "rooms"}, "data_class": "secrets"},
+        {"endpoint": {**BOOK_ROOM, "data_class": None}, "data_class": "secrets"},
+        {"proposal": {**BOOK_ROOM, "data_class": ["rooms", "secrets"]}},
+        {"name": "book-room", **BOOK_ROOM, "data_class": "secrets"},
+    ],
+)
+def test_no_endpoint_is_negotiated_for_undeclared_data(parameters: dict[str, Any]) -> None:
+    """AGIS-037: a class that the data manifest lacks is 463, wherever it is named; one that it has is negotiated."""
+    table = NegotiatingHost(data_classes=[DataClass(name="rooms"), DataClass(name="desks")])
+    answer = table.ask("PROPOSE", "/", {"parameters": parameters})
+    body = body_of(answer)
+    assert (answer.status, body["reason"]) == (463, "out-of-scope"), body
+    assert body["data_classes"] == ["desks", "rooms"]
+    assert "synthesis_id" not in body and not [draft for draft in table.ledger.drafts if draft.events]
+    declared = json.loads(json.dumps(parameters).replace("secrets", "desks"))
+    assert table.ask("PROPOSE", "/", {"parameters": declared}).status == 263
+
+
 def test_an_earlier_evaluation_wins() -> None:
     """API-118: of two faults the one that is evaluated first is told."""
     table = NegotiatingHost()
