@@ -143,7 +143,8 @@ class ServiceMap:
             for endpoint, score in zip(self.document.endpoints, scores, strict=True)
         ]
         found = [each for each in found if each.method or each.path or each.intent]
-        found.sort(key=lambda each: (-each.confidence, each.endpoint.name))
+        # Of two that are as sure the one whose method was said comes first: the draft compares methods before all else.
+        found.sort(key=lambda each: (-each.confidence, -each.method, -each.path, each.endpoint.name))
         return [*_alike(found[: max(limit, 2)])][:limit]
 
     def _scores(self, text: str) -> list[float]:

@@ -89,6 +89,27 @@ def test_each_step_has_its_score() -> None:
     assert map_of(CALENDAR).match("schedule a meeting", limit=1) == [best]
 
 
+def test_methods_outrank_nouns_and_nouns_outrank_intents() -> None:
+    """AGIS-055: the method that was said wins over a path and an intent that fit, and a path over an intent."""
+    office = {
+        **CALENDAR,
+        "vocabulary": {"declared_verbs": ["BOOK", "CANCEL", "FIND"]},
+        "endpoints": [
+            endpoint("BOOK", "/room", "Books a room"),
+            endpoint("CANCEL", "/event", "Frees the day"),
+            endpoint("FIND", "/desk", "Finds a hall with a projector"),
+            endpoint("FIND", "/projector", "Finds what is wanted"),
+        ],
+    }
+    first, second, *_ = map_of(office).match("cancel the room")
+    assert [each.endpoint.name for each in (first, second)] == ["CANCEL /event", "BOOK /room"]
+    assert (first.method, first.path, first.intent) == (1.0, 0.0, 0.0)
+    assert (second.method, second.path, second.intent) == (0.0, 1.0, 1.0)
+    first, second, *_ = map_of(office).match("find the projector")
+    assert [each.endpoint.name for each in (first, second)] == ["FIND /projector", "FIND /desk"]
+    assert first.path > second.path and first.intent < second.intent == 1.0
+
+
 def test_the_map() -> None:
     """The vocabulary comes first, then its endpoints; methods have their namespace."""
     calendar = map_of(CALENDAR)
