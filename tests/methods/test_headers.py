@@ -227,6 +227,17 @@ def test_headers_without_meaning_change_nothing(name: str) -> None:
     assert sent.body == hosting().ask("QUERY", "/scoped", headers=BY_NAME).body
 
 
+@each_row("grammar", ["AGIS/1.0", "AGIS/9", ""])
+def test_a_method_grammar_changes_no_refusal_of_a_method(grammar: str) -> None:
+    """AGIS-075: a method that is not known is 459 with the header as without it; 454 is never the answer."""
+    headers = {**BY_NAME, "Method-Grammar": grammar}
+    for method in ("FROBNICATE", "RECONSECRATE"):
+        sent, plain = (hosting().ask(method, "/notes", headers=fields) for fields in (headers, BY_NAME))
+        assert (sent.status, body_of(sent)["reason"]) == (459, "method-violation"), method
+        assert sent.body == plain.body
+    assert value(hosting().ask("QUERY", "/notes", headers=headers), "Method-Grammar") is None
+
+
 def test_bodies_and_their_types() -> None:
     """AGTP-093, AGTP-095: an envelope in and out, typed where there is a body."""
     body = {"method": "QUERY", "task_id": "t", "parameters": {"a": 1}, "context": {}}

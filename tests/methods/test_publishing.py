@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
@@ -19,6 +24,7 @@ from agtphost.handlers.context import EndpointResponse
 from agtphost.identity import detached, documents
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.agents import Agent, AgentCertificate
+from agtphost.identity.certificates import create_authority, issue_client_certificate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
@@ -188,6 +194,55 @@ def test_every_recommended_member_is_served(tmp_path: Path) -> None:
     assert {name: found.get(name) for name in stated} == stated
 
 
+RECOMMENDED = {
+    "trust_tier": int,
+    "verification_path": str,
+    "owner_id": str,
+    "role": str,
+    "org_domain": str,
+    "governance_zone": str,
+    "cert_fingerprint": str,
+    "cert_status": str,
+    "dns_anchor_record": str,
+    "log_inclusion_proof": dict,
+    "package_format": str,
+    "package_integrity_hash": str,
+    "audit_log_uri": str,
+    "escalation_policy": str,
+    "delegation_permitted": bool,
+    "max_delegation_depth": int,
+}
+"""The members that core v08 section 6.3 recommends, and their types."""
+
+
+@each_row("form", ["json", "yaml"])
+def test_all_sixteen_recommended_members_are_served(form: str) -> None:
+    """AGTP-142: of an agent with a package, a certificate and a log entry, each in its own type."""
+    proof = {"log_id": "log.acme.tld", "tree_size": 7}
+    now = datetime.now(UTC)
+    certificate = issue_client_certificate(
+        create_authority(now=now), REGISTRAR.public, label="desk", organization="acme", now=now
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "desk.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+        agent = packaged(
+            Path(folder),
+            origin={"org_domain": "acme.tld", "log_inclusion_proof": proof},
+            role="librarian",
+            dns_anchor_record="_agtp.acme.tld",
+            audit_log_uri="https://acme.tld/log",
+            escalation_policy="agtp://acme.tld/policies/escalation",
+            delegation_permitted=True,
+            max_delegation_depth=3,
+        )
+        body = octets(describe(agent, form))
+    found = json.loads(body) if form == "json" else yaml.safe_load(body)
+    assert {name: type(found.get(name)) for name in RECOMMENDED} == RECOMMENDED
+    assert (found["org_domain"], found["log_inclusion_proof"]) == ("acme.tld", proof)
+    assert found["cert_fingerprint"] == certificate.fingerprint(SHA256()).hex()
+    assert found["cert_status"] in ("active", "pending") and found["package_format"] == "agent"
+
+
 def test_a_pseudonym_is_a_name_like_any_other(tmp_path: Path) -> None:
     """AGTP-318: an agent whose name, owner and principal say nothing of anybody is admitted and served as it is."""
     pseudonym = {"principal": "7f3a-principal", "owner_id": "owner-c21e", "description": "An agent."}
@@ -209,13 +264,13 @@ def test_answers_are_kept_until_something_changes() -> None:
     assert set(FORMS) == {"manifest", "json", "yaml", "html"}
 
 
-def packaged(tmp_path: Path) -> Agent:
-    """An agent that lies in a package."""
-    manifest = {name: value for name, value in document(trust_tier=2, verification_path="org-asserted").items()
-                if name != "agent_id"}  # fmt: skip
+def packaged(tmp_path: Path, origin: Mapping[str, Any] | None = None, **members: Any) -> Agent:
+    """An agent that lies in a package; ``members`` are its document's, ``origin`` its Genesis's."""
+    stated = document(trust_tier=2, verification_path="org-asserted", **members)
+    manifest = {name: value for name, value in stated.items() if name != "agent_id"}
     reference = pack(tmp_path / "desk.agent", manifest, {"code/main.py": b"print('canary')"})
-    origin = genesis_octets(REGISTRAR, members={"org_label": "desk", "package_ref": reference})
-    (tmp_path / "desk.genesis.json").write_bytes(origin)
+    genesis = genesis_octets(REGISTRAR, members={"org_label": "desk", "package_ref": reference, **(origin or {})})
+    (tmp_path / "desk.genesis.json").write_bytes(genesis)
     (tmp_path / "desk.agent.json").write_text(json.dumps({"name": "another", "description": "edited"}))
     agents, problems = load_agents(tmp_path, hosted=True, production=True, trusted_issuers=[REGISTRAR.public])
     assert not problems, problems

@@ -186,15 +186,16 @@ async def test_running_tasks_are_left_followed_and_cancelled(port: int) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_payload_identity_goes_no_further(port: int, caplog: Any) -> None:
-    """AGTP-272: claims in metadata are noted in the record and not passed on; the caller's own name is, if wanted."""
-    claims = {"agtp.agent_id": "f" * 64, "Authority-Scope": "*:*", "taskId": "other", "colour": "red"}
+    """AGTP-272, AGTP-279: claims in metadata, provenance among them, are on record and not passed on; the caller is."""
+    claims: dict[str, Any] = {"agtp.agent_id": "f" * 64, "Authority-Scope": "*:*", "taskId": "other", "colour": "red"}
+    claims["delegationChain"] = ["agtp://forged.example/agents/boss"]
     payload = {**text("metadata", metadata=claims), "metadata": claims}
     async with calling(port, forward_identity=True) as on:
         answer = await on.call("a2a.message.send", payload, task_id="T-6")
         told = json.loads(said(answer.result["task"]))
         assert told["request"] == {"agtp.agent_id": "a" * 64, "colour": "red"}
         assert told["message"] == {"colour": "red"}
-        assert answer.extra["payload_contradicts"] == ["Agent-ID", "Authority-Scope", "Task-ID"]
+        assert answer.extra["payload_contradicts"] == ["Agent-ID", "Authority-Scope", "Delegation-Chain", "Task-ID"]
 
 
 @pytest_twisted.ensureDeferred
