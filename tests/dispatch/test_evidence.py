@@ -194,6 +194,7 @@ NEVER = {
     "methods/inspection/access.py": "401 and 403 of the read mode",
     "methods/lifecycle.py": "401 and 403 of an issuer",
     "adapters/mcp/approval.py": "409",
+    "adapters/mcp/bare_names.py": "422 of a name that several servers have",
     "adapters/web_adapter.py": "404 and 422 of an upstream that is not named",
     "compute/functions.py": "what a pure function refuses, which knows no scopes",
     "dispatch/answers.py": "422 of declared errors",

@@ -34,6 +34,9 @@ CONTAINER = "tests/supply/test_supply.py::test_the_commands_of_the_container_rec
 COMPOSE = "tests/supply/test_container.py::test_what_compose_runs_works"
 
 RUN_BY: dict[tuple[str, str], str] = {
+    ("docs/a2a.rst", "-32005 This agent takes data"): "tests/host/test_front_text.py::",
+    ("docs/mcp-front.rst", "note: [mcp.front] shows laptop no tool"): "tests/host/test_reach.py::"
+    "test_clients_that_reach_no_tool_are_told",
     ("README.rst", "python3 -m venv .venv && .venv/bin/pip install -q '.[samples]'"): README
     + "test_the_start_commands_install_and_start",
     ("README.rst", "cd demo && export PATH="): TRY_IT,
@@ -288,7 +291,9 @@ def test_the_generator_is_run(tmp_path: Path) -> None:
 
 def test_the_handler_of_an_external_service_is_read(tmp_path: Path) -> None:
     """The piece of an endpoint's file in docs/recipes.rst, as ``[handler]`` of a whole one, passes ``agtp check``."""
-    (piece,) = [block for block in blocks((ROOT / "docs" / "recipes.rst").read_text()) if block.startswith("type = ")]
+    (piece, *_) = [
+        block for block in blocks((ROOT / "docs" / "recipes.rst").read_text()) if block.startswith("type = ")
+    ]
     (tmp_path / "endpoints").mkdir()
     (tmp_path / "host.toml").write_text(
         '[host]\nserver_id = "localhost"\nprofile = "development"\n\n'

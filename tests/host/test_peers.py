@@ -116,7 +116,7 @@ def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
     host = DispatchHost()
 
     def made(config: Config) -> object:
-        return front_facts(config, host.directory, None, list, {})
+        return front_facts(config, host.directory, None, list, {}, lambda method, path: None)
 
     with pytest.raises(ConfigurationError) as caught:
         made(configured(tmp_path, front("e" * 64, "nobody")))

@@ -281,7 +281,12 @@ def test_a_providers_token_says_on_whose_behalf(host: Host, front: int, provider
 
 @pytest.mark.parametrize(
     ("certificate", "tool", "state"),
-    [(True, "", "COMPLETED"), (False, "", "REJECTED"), (False, 'min_assurance = "gateway"\n', "COMPLETED")],
+    [
+        (True, 'min_assurance = "certificate"\n', "COMPLETED"),
+        (False, 'min_assurance = "certificate"\n', "REJECTED"),
+        (False, 'min_assurance = "gateway"\n', "COMPLETED"),
+        (False, "", "COMPLETED"),  # In development on loopback.
+    ],
 )
 def test_a_tool_is_reached_by_what_it_asks_for(
     tmp_path: Path, provider: Provider, certificate: bool, tool: str, state: str
