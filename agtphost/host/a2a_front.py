@@ -69,16 +69,20 @@ def front_facts(
     given = config.a2a.front
     if given.listen is None:
         return None
+    speaker, objections = _speaker(config, directory)
+    exposed, wrong = _exposed(config, directory, upstreams, match)
+    if problems := [*wrong, *objections]:
+        raise ConfigurationError(problems)
     return FrontFacts(
         settings=FrontSettings(
             url=given.url or "",
             timeout=given.timeout,
             disclosed=config.policies.anonymous_discovery and config.policies.agent_disclosure == "public",
         ),
-        exposed=_exposed(config, directory, upstreams, match),
+        exposed=exposed,
         clients=Clients(
             FRONT,
-            agent_id=_speaker(config, directory),
+            agent_id=speaker,
             claimed=given.scopes,
             tokens=tuple(token.reveal() for token in given.tokens),
             keyholders=keyholders(config, directory),
@@ -112,7 +116,8 @@ def _exposed(
     directory: AgentDirectory,
     upstreams: Mapping[str, A2AAgent],
     match: Callable[[str, str], Match | None],
-) -> dict[str, Exposed | Relayed]:
+) -> tuple[dict[str, Exposed | Relayed], list[Problem]]:
+    """Return what the front shows, and what is wrong with its list."""
     given = config.a2a.front
     problems: list[Problem] = []
     exposed: dict[str, Exposed | Relayed] = {}
@@ -137,33 +142,24 @@ def _exposed(
             answer=entry.answer,
             schema=schema,
         )
-    if problems:
-        raise ConfigurationError(problems)
-    return exposed
+    return exposed, problems
 
 
-def _speaker(config: Config, directory: AgentDirectory) -> str:
-    """
-    Return the Agent-ID of the agent that calls for clients of the front; empty where none is named.
-
-    :raises ConfigurationError: ``agent_id`` is no agent that this host knows.
-    """
+def _speaker(config: Config, directory: AgentDirectory) -> tuple[str, list[Problem]]:
+    """Return the Agent-ID of the agent that calls for clients of the front, empty where none is named; and faults."""
     named = config.a2a.front.agent_id
     if named is None:
-        return ""
+        return "", []
     agent, objection = agent_named(directory, named)
     if agent is None:
-        raise ConfigurationError(
-            [
-                Problem(
-                    message=f"[a2a.front] agent_id {objection}",
-                    file=str(config.file),
-                    line=line_of(config.file, ("a2a", "front", "agent_id")),
-                    hint="agtp agent ls prints the agents that this host knows, with their Agent-IDs",
-                )
-            ]
+        unknown = Problem(
+            message=f"[a2a.front] agent_id {objection}",
+            file=str(config.file),
+            line=line_of(config.file, ("a2a", "front", "agent_id")),
+            hint="agtp agent ls prints the agents that this host knows, with their Agent-IDs",
         )
-    return agent.agent_id
+        return "", [unknown]
+    return agent.agent_id, []
 
 
 def _schema_of(binding: Binding) -> Mapping[str, Any]:

@@ -122,7 +122,7 @@ def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
         made(configured(tmp_path, front("e" * 64, "nobody")))
     assert [problem.message for problem in caught.value.problems] == [
         '[[a2a.front.agent]] "nobody" is no hosted agent',
-        "[a2a.front] agent_id is no agent that this host knows",
+        "[a2a.front] agent_id is no agent that this host knows: " + "e" * 64,
     ]
     assert made(configured(tmp_path, front(CALLER, "librarian"))) is not None
     assert made(configured(tmp_path, "")) is None

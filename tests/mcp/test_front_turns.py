@@ -56,7 +56,7 @@ class Listing(Toolbox):
 
     def __init__(self, *tools: Binding) -> None:
         super().__init__(*(replace(tool, details={"mcp": {"inputSchema": {"type": "object"}}}) for tool in tools))
-        catalogue = SimpleNamespace(bindings={tool.name: tool for tool in self.bound})
+        catalogue = SimpleNamespace(bindings={tool.name: tool for tool in self.bound}, ttl=None)
         server: Any = SimpleNamespace(state=State.UP, catalogue=catalogue)
         self._list = list_binding([server])
 

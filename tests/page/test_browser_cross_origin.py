@@ -113,5 +113,9 @@ def test_a_page_elsewhere_reads_nothing_and_calls_nothing(
         simple = asked(window, address, method="POST", headers={"Content-Type": "text/plain"}, body=body)
         assert "failed" in simple, simple
     assert "failed" in asked(window, f"{gateway}/.well-known/agis.json")
-    assert len(host.agtp_json("audit", "walk")) == before + 1, "the first walk itself"
+    later = host.agtp_json("audit", "walk")[before:]
+    found = [(record["payload"].get("method"), record["payload"]["status"]) for record in later]
+    # What was refused is on record as refused; the walk reads the host's methods.
+    assert [each for each in found if each[0] not in (None, "DISCOVER") and each[1] < 400] == []
+    assert ("ECHO", 401) in found
     window.said()

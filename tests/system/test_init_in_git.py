@@ -66,7 +66,7 @@ def test_every_optional_section_is_sound(tmp_path: Path) -> None:
     assert text.endswith(optional_sections())
     lines = optional_sections().splitlines()
     taken = [line.removeprefix("# ") if line.startswith("# [") or " = " in line else line for line in lines]
-    assert sum(line.startswith("[") for line in taken) == 8
+    assert sum(line.startswith("[") for line in taken) == 9
     on = "\n".join(taken).replace("4481", str(free_port())).replace("9480", str(free_port()))
     file.write_text(text + on)
     done = agtp("check", "--json", cwd=file.parent)

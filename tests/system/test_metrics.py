@@ -264,6 +264,7 @@ start = "lazy"
     rows = set(re.findall(r"\* - ``(agtphost_\w+)``", page))
     only_with_more = {
         "agtphost_agent_calls_total",
+        "agtphost_person_calls_total",
         "agtphost_witness_age_seconds",
         "agtphost_revocation_list_days_left",
         "agtphost_spans_lost_total",

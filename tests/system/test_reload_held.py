@@ -151,7 +151,7 @@ def test_a_list_of_operators(host: Host) -> None:
     assert any("[audit]" in each and "[log]" in each for each in told["taken"])
     try:
         with operator(host) as person, RawLink(host) as link:
-            assert listed(person, host) == [], "these are approvals for operators"
+            assert listed(person, host), "in development the registrar decides where nobody is listed"
             seen = len(host.lines)
             assert link.ask("DISCOVER", "/methods", {}).status == 200
             until(lambda: any('"kind":"agtp"' in line for line in host.lines[seen:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -281,21 +282,26 @@ def test_production_serves_where_rules_fit_or_need_not(production: Path) -> None
     "said",
     [
         "[approvals]\nirreversible = true\n",
-        '[mcp.server.tools.list_files]\napproval = "required"\n',
+        '[mcp.server.tools.send]\napproval = "required"\n',
         '[[a2a.agent]]\nname = "helper"\nurl = "https://helper.example"\napproval = "required"\n',
     ],
     ids=["by rule", "of a tool", "of an agent"],
 )
-def test_calls_that_nobody_could_approve_are_told(tmp_path: Path, said: str) -> None:
+def test_calls_that_nobody_could_approve_are_told(tmp_path: Path, production: Path, said: str) -> None:
     """Operators approve, and none is listed: ``agtp check`` says so, and no more once a scope decides as well."""
-    config = sample(tmp_path, append=f"\n{said}")
+    config = tmp_path / "work" / "host.toml"
+    shutil.copytree(production.parent, config.parent)
+    text = re.sub(r"(?m)^operators = .*$", "operators = []", config.read_text())
+    by_rule = said.startswith("[approvals]")
+    config.write_text(text if by_rule else text.replace("\nirreversible = true\n", "\n", 1) + f"\n{said}")
     remark = "[audit] operators lists none"
+    # In development the registrar approves then.
+    development = sample(tmp_path / "development", append=f"\n{said.replace('send', 'list_files')}")
+    assert remark not in agtp("check", str(development)).stderr
     found = agtp("check", str(config))
     assert found.returncode == 0 and remark in found.stdout + found.stderr
     by = 'by = ["operators", "escalation:confirm"]\n'
     text = config.read_text()
-    config.write_text(
-        text.replace("[approvals]\n", f"[approvals]\n{by}") if "[approvals]" in text else f"{text}\n[approvals]\n{by}"
-    )
+    config.write_text(text.replace("[approvals]\n", f"[approvals]\n{by}", 1))
     found = agtp("check", str(config))
     assert found.returncode == 0 and remark not in found.stdout + found.stderr

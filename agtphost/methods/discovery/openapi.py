@@ -178,6 +178,7 @@ def tool_operation(tool: Binding, catalog: Catalog) -> dict[str, Any]:
         "description": tool.description or tool.name,
         "input_schema": _arguments(tool),
         "output_schema": {"type": "object"},
+        "call": tool.call,
         "structured": tool.structured,
         **({"mcp": True} if "mcp" in tool.details else {}),
         **({"approval": "required"} if tool.approval else {}),
