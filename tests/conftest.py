@@ -119,6 +119,8 @@ class _Modules(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith("tests/page/test_browser_"):
             return "a browser"
+        if nodeid.startswith(("tests/system/test_gateway_page.py", "tests/system/test_openapi_page.py")):
+            return "the gateway's own port"
         return "a host" if nodeid.startswith("tests/system/standard/") else super()._split_scope(nodeid)
 
 

@@ -70,6 +70,9 @@ class Change:
     expected: int | None = None
     """The version this was decided on, 0 for an absent item; None where any will do."""
 
+    octets: int = 0
+    """Of the JSON of ``value``, where that was measured already, and is not too deep; 0: the ledger looks."""
+
     prepared: PreparedItem | None = None
     """What is stored, where that was computed before the transaction; None: the ledger computes it."""
 

@@ -44,11 +44,13 @@ def whole_batch(changes: Sequence[Change]) -> RowSetHash | None:
 
 def _prepare(change: Change, batch: Batch) -> Change:
     value = change.value
-    if value is None or change.expected is None or change.linked:
+    if value is None or change.linked:
         return change
     octets = jsontext.encode_kept(value)
     if not octets:  # Too deep: the ledger refuses it, with the reason.
         return change
+    if change.expected is None:  # Which version it becomes is not known yet.
+        return replace(change, octets=len(octets))
     row = ItemRow(change.kind, change.key, bytes.fromhex(change.owner), change.expected + 1, change.expires_at, octets)
     item = item_of(row, octets, ITEM_KINDS[change.kind], value)
     leaf = item_leaf(row)

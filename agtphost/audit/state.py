@@ -242,7 +242,10 @@ class StateTable:
         table = self._table(change.kind)
         known = table.items.get(change.key)
         new = known is None and change.key not in table.coming
-        length = jsontext.kept_length(change.value) if change.prepared is None else change.prepared.item.octets
+        if change.prepared is not None:
+            length = change.prepared.item.octets
+        else:
+            length = change.octets or jsontext.kept_length(change.value)
         if not length:
             raise StateFull(table.holding, jsontext.KEPT_DEPTH, "arrays and objects inside each other", in_all=False)
         octets = length - (0 if known is None else known.octets)

@@ -141,7 +141,7 @@ def test_what_a_body_says_is_handed_over_as_it_came(monkeypatch: pytest.MonkeyPa
     """A worker is given the JSON of the parameters as it stands in the body; what is added to them is written anew."""
     host = MemoryHost(SETTINGS)
     caller = host.agent("caller")
-    given = {"data": [{"n": n, "t": "}\\"} for n in range(60)], "criteria": {"n": {"lt": 5}}}
+    given = {"data": [{"n": n, "t": "}\\"} for n in range(400)], "criteria": {"n": {"lt": 5}}}
     texts: list[bytes] = []
     pool, run = pool_of(host), LocalPool.run
 

@@ -227,7 +227,8 @@ class BodyGate:
             else:
                 value = decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
             exchange.parameters, exchange.context = unwrap(value)
-            exchange.parameter_text = _text_of(request, value, exchange.parameters)
+            if len(request.body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
+                exchange.parameter_text = _text_of(request, value, exchange.parameters)
             named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
             if "task_id" in named and "task_id" in value:
                 exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")

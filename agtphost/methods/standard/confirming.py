@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from agtphost.audit.drafts import Change
+from agtphost.audit.prepared_items import prepare
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.canonical import canonical
@@ -62,7 +63,8 @@ def confirm_item(parts: Parts) -> Confirmable:
         becomes = DECIDED.get(said["status"]) if status in HELD and _is_owner(context, item) else None
         if becomes is not None:
             collection.require_writing(context)
-            changes = collection.replace(context, item, {**data, "status": becomes})
+            # The item and its former version: of a long one, that takes more than a turn of the reactor has.
+            changes = await parts.aside(prepare, collection.replace(context, item, {**data, "status": becomes}))
             value = changes[0].value or value
         elif status is not None and _is_owner(context, item):
             _require_undecided(said["status"], status, target_id)

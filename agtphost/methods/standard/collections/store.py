@@ -218,7 +218,8 @@ class Collection:
                 **({"registered": registered} if registered else {}),
             }
             return value, self._change(value, context.owner, 0)
-        value = {**known.value, "version": known.value["version"] + 1, "updated_at": stamp, "data": data}
+        before = known.value  # Read once: of a long item that takes milliseconds.
+        value = {**before, "version": before["version"] + 1, "updated_at": stamp, "data": data}
         return value, self._change(value, known.held.owner, known.held.version)
 
     def replace(self, context: BuiltInContext, item: Item, data: Any) -> tuple[Change, ...]:
@@ -234,8 +235,9 @@ class Collection:
         """The change that keeps an item as its former version; none where the collection keeps no versions."""
         if self.own or self.section.queue or not self.section.versions:
             return ()
-        key = self._version_key(item.id, item.value["version"])
-        return (Change(kind=COLLECTION_VERSION, key=key, value=item.value, owner=item.held.owner),)
+        value = item.value
+        key = self._version_key(item.id, value["version"])
+        return (Change(kind=COLLECTION_VERSION, key=key, value=value, owner=item.held.owner),)
 
     def former(self, item: Item, number: int) -> Mapping[str, Any] | None:
         """
