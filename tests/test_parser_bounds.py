@@ -323,7 +323,7 @@ PARSERS: Table = {
 READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext agis/normal methods/discovery/publishing contract/openapi/text",
     "cbor2": "identity/cose",
-    "tomllib": "vocabulary/tomltext agis/matching agis/words",
+    "tomllib": "vocabulary/tomltext agis/acts agis/confusables agis/matching agis/words",
     "zipfile": "identity/packages identity/issuing",
 }
 """
@@ -339,6 +339,8 @@ LOADS = {
     "adapters/mcp/long_lines",  # in the table
     "agis/passes/structural",  # what ships beside it
     "agis/matching",  # what ships beside it
+    "agis/acts",  # what ships beside it
+    "agis/confusables",  # what ships beside it
     "agis/words",  # what ships beside it
     "audit/retention",  # what it wrote itself, in the same line
     "contract/openapi/text",

@@ -28,6 +28,7 @@ ENDPOINT: Mapping[str, str] = {
     "confidence": "write confidence = 0.9",
     "is_idempotent": "write is_idempotent = false, or true where a second call changes nothing more",
     "required_scopes": 'write required_scopes = ["booking:room"], or []',
+    "data_classes": 'write data_classes = ["NAME"] of [[data_class]], or leave it out',
     "agents": "leave it out: every agent is served then",
     "namespace": "leave it out: the endpoint has no namespace then",
     "strict_output": "write strict_output = true or false",

@@ -1,4 +1,4 @@
-"""Push notification configurations of A2A 1.0: what a request about one must name (section 3.1.7 to 3.1.10)."""
+"""Push notification configurations of A2A 1.0: what a request about one must name (A2A 1.0 section 3.1.7)."""
 
 from __future__ import annotations
 

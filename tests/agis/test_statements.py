@@ -2,7 +2,7 @@
 Pass 6 on statements that agree with their method and on statements that contradict it.
 
 ``statements/*.tsv`` have a method and a statement in each line. They were written before the rules and divided by a
-checksum: one half to develop on, one half held out. ``draft_purposes.tsv`` has the purposes of the methods draft.
+checksum: one half to develop on, one half held out. The purposes of the methods draft stand beside them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ MOST = 632
 """
 Function calls, those of built-ins included: a bound that no neighbour on the machine moves, unlike microseconds.
 
-Eight of them find out what stands in the place of a tool that does not exist, and whether the server is asked for roots.
+Eight of them find out what stands in the place of a tool that does not exist, and whether a server is to have roots.
 """
 
 

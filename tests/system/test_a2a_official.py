@@ -77,7 +77,7 @@ REASONS = {
     -32009: (400, "VERSION_NOT_SUPPORTED"),
     -32602: (400, "INVALID_PARAMS"),
 }
-"""A2A 1.0.1 section 5.4: HTTP status and reason, by the code of JSON-RPC."""
+"""A2A 1.0 section 5.4: HTTP status and reason, by the code of JSON-RPC."""
 
 
 def outcome(side: Side, answer: Any) -> tuple[int, str]:

@@ -259,7 +259,9 @@ def type_cure(lines: list[str], number: int, message: str, cure: str, before: st
         lines[number - 1] = f"{key} = {value_of(written[2])}"
     elif written is not None:
         at = number if lines[number - 1].startswith("[") else number - 1
-        lines.insert(at, f"{written[1]} = {value_of(written[2])}")
+        # What is written stands for a value that the author knows.
+        own = before.startswith(f"{written[1]} =")
+        lines.insert(at, before if own else f"{written[1]} = {value_of(written[2])}")
     else:
         raise AssertionError(f"nothing to type: {message} ({cure})")
 
