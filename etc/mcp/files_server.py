@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
@@ -27,6 +29,18 @@ APPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempote
 DELETES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 
 
+@contextmanager
+def explain(name: str) -> Iterator[None]:
+    """Tell the caller what the file system refuses: a name that is too long or has a NUL, a file that is no text."""
+    try:
+        yield
+    except FileExistsError:
+        raise ToolError(f"{name!r} exists already") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ToolError(f"{name!r} cannot be used: {reason}") from None
+
+
 class Folder:
     """The folder that every tool is confined to."""
 
@@ -35,7 +49,8 @@ class Folder:
 
     def inside(self, path: str) -> Path:
         """The file that ``path`` names; refuses what lies outside of the folder once links are followed."""
-        place = (self.root / path).resolve()
+        with explain(path):
+            place = (self.root / path).resolve()
         if not place.is_relative_to(self.root):
             raise ToolError(f"{path!r} is outside of the folder")
         return place
@@ -43,7 +58,9 @@ class Folder:
     def existing(self, path: str) -> Path:
         """The same, of a file that exists."""
         place = self.inside(path)
-        if not place.is_file():
+        with explain(path):
+            found = place.is_file()
+        if not found:
             raise ToolError(f"there is no file {path!r}")
         return place
 
@@ -81,7 +98,8 @@ def make_server(folder: Folder) -> MCPServer:
         place = folder.existing(path)
         if place.stat().st_size > MAX_READ:
             raise ToolError(f"{path!r} is larger than {MAX_READ} octets")
-        return place.read_text(encoding="utf-8")
+        with explain(path):
+            return place.read_text(encoding="utf-8")
 
     @server.tool(title="Matching lines", annotations=READS)
     def search_text(query: str, limit: int = 20) -> list[dict[str, str | int]]:
@@ -98,14 +116,16 @@ def make_server(folder: Folder) -> MCPServer:
     @server.tool(title="Note written", annotations=APPENDS)
     def write_note(name: str, text: str) -> str:
         """Write a new note into notes/NAME.txt; never replaces one."""
-        if len(text.encode()) > MAX_READ:
+        with explain(name):
+            content = text.encode()
+        if len(content) > MAX_READ:
             raise ToolError(f"a note has at most {MAX_READ} octets")
         if not name or name != Path(name).name or name.startswith("."):
             raise ToolError(f"{name!r} is not the name of a note")
         place = folder.inside(f"notes/{name}.txt")
         place.parent.mkdir(exist_ok=True)
-        with place.open("x", encoding="utf-8") as note:
-            note.write(text)
+        with explain(name), place.open("xb") as note:
+            note.write(content)
         return str(place.relative_to(folder.root))
 
     @server.tool(title="Note deleted", annotations=DELETES)

@@ -70,3 +70,25 @@ async def test_the_sample_server_stays_in_its_folder(path: str, tmp_path: Path) 
         assert found["structuredContent"]["result"] == []
         for name in ("../x", "a/b", "", ".hidden"):
             assert (await server.call_tool("write_note", {"name": name, "text": ""}, {}, 10))["isError"] is True
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_sample_server_says_why_it_refuses_a_name(tmp_path: Path) -> None:
+    """What the file system refuses is an answer for the caller, and no failure of the server."""
+    folder = tmp_path / "files"
+    shutil.copytree(SAMPLE / "files", folder)
+    (folder / "picture").write_bytes(b"\xff\xfe\x00")
+    async with hosted(tuple(forking.mcp_server(SAMPLE / "files_server.py", folder))) as server:
+        for tool, given, reason in (
+            ("write_note", {"name": "n" * 300, "text": ""}, "File name too long"),
+            ("write_note", {"name": "a\0b", "text": ""}, "null byte"),
+            ("delete_note", {"name": "n" * 300}, "File name too long"),
+            ("read_file", {"path": "a\0b"}, "null byte"),
+            ("read_file", {"path": "n" * 300}, "File name too long"),
+            ("read_file", {"path": "picture"}, "can't decode"),
+        ):
+            result = await server.call_tool(tool, given, {}, 10)
+            assert result["isError"] is True and reason in text_of(result), (tool, result)
+        await server.call_tool("write_note", {"name": "n", "text": ""}, {}, 10)
+        result = await server.call_tool("write_note", {"name": "n", "text": ""}, {}, 10)
+        assert "'n' exists already" in text_of(result)
