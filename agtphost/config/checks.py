@@ -194,7 +194,7 @@ def _audit(config: Config) -> Iterator[Fault]:
         yield Fault(
             location=("audit", "read_acl"),
             message='"operator_only" needs at least one fingerprint in operators',
-            hint="`agtp cert show FILE` prints the fingerprint of a certificate's key",
+            hint='write operators = ["FINGERPRINT"] with the one that `agtp cert show FILE` prints for a certificate',
             concerns=(("audit", "operators"),),
         )
 
