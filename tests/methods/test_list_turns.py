@@ -40,7 +40,7 @@ ENDPOINTS = length(400, 4_990)
 
 def most() -> float:
     """Seconds of a turn, on a machine as fast as the one where the bounds were chosen."""
-    return limit() * length(0.08, 0.4)
+    return limit() * length(0.14, 0.4)
 
 
 class Crowded(TurnHost):
