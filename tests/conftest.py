@@ -22,8 +22,10 @@ from tests.requirements import pytest_runtest_logreport as pytest_runtest_logrep
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
 
 # A machine that is busy is no fault of a strategy, and no example has a time of its own to keep.
-settings.register_profile("suite", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+settings.register_profile("drawn", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("suite", settings.get_profile("drawn"), derandomize=True)
+# The same examples in every run of the suite, as with every other random material: see ``seed_of_chance``.
+settings.load_profile("drawn" if os.environ.get("AGTP_SEED") else "suite")
 
 # Images often set this. Hundreds of hosts and commands would compile every module anew, half of what a start costs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -64,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # Until everything is collected: see below.
     if config.getoption("programmes"):
         CHOSEN.whole = True
+        settings.load_profile("drawn")
         # Minutes are what they are for; a mark on a test says otherwise.
         config.option.timeout = config.option.timeout or 3600
 

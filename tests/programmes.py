@@ -7,6 +7,8 @@ the tests that are marked ``programme``, and those alone, at full length.
 
 from __future__ import annotations
 
+import os
+import random
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,3 +32,16 @@ def length(shortened: T, whole: T) -> T:
     :param whole: with ``--programmes``.
     """
     return whole if CHOSEN.whole else shortened
+
+
+def seed_of_chance() -> int:
+    """
+    Return the seed of a test's random material, and print it.
+
+    It is the same in every run of the suite, so that the same tree passes or fails the same way on every machine;
+    ``--programmes`` draws one. ``AGTP_SEED`` gives another, and ``AGTP_SEED=drawn`` draws one.
+    """
+    given = os.environ.get("AGTP_SEED", "drawn" if CHOSEN.whole else "1")
+    seed = random.SystemRandom().randrange(1, 1 << 31) if given == "drawn" else int(given)
+    print(f"AGTP_SEED={seed}")
+    return seed

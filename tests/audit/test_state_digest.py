@@ -25,6 +25,7 @@ from agtphost.identity.envelope import parse_unverified
 from agtphost.stores import MemoryStore, Selection, StoreError, open_store
 from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, BOB, KEY, KEYS, draft, payload, sealed, sqlite_store, transition
+from tests.programmes import seed_of_chance
 
 Alter = Callable[[sqlite3.Connection], object]
 
@@ -199,9 +200,7 @@ def test_what_expires_goes_on_record(store: Any) -> None:
 
 def test_octets_that_are_no_record_say_nothing(store: Any) -> None:
     """Whatever was made of a record that has a statement: it is read as one, or as nothing, and never fails."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(seed_of_chance())
     busy(store)
     records = [row for row in store.reader().signed_after(0, 99) if mentions(row.signed)]
     assert len(records) > 5
@@ -402,9 +401,7 @@ COLUMNS = {
 
 def test_every_change_and_deletion_is_named(tmp_path: Path) -> None:
     """By table and row, in each of the three tables: a value that is another, a row that is gone. Prints its seed."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(seed_of_chance())
     host = busy(sqlite_store(tmp_path))
     reader = host.store.reader()
     with closing(sqlite3.connect(host.store.path, isolation_level=None)) as database:

@@ -18,6 +18,7 @@ from agtphost.audit.summaries import (
     Tally,
 )
 from agtphost.vocabulary import jsontext
+from tests.programmes import seed_of_chance
 
 HERE = Origin("address", "203.0.113.9")
 
@@ -55,9 +56,7 @@ def test_one_origin_is_one_record_that_says_all() -> None:
 
 def test_a_million_from_everywhere_stay_few_and_are_all_counted() -> None:
     """More origins, reasons and claims than are kept: the records are few and small, and their counts add up."""
-    seed = random.randrange(2**32)
-    print("seed", seed)
-    chance = random.Random(seed)
+    chance = random.Random(seed_of_chance())
     summaries = Summaries()
     for number in range(40_000):
         origin = Origin("address", f"2001:db8:{chance.randrange(5_000):x}::/64")

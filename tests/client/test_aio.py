@@ -23,7 +23,7 @@ from agtphost.client import ConnectionLost, Reply, Timeout, aio
 from agtphost.client.delivery import Delivery
 from tests.client.credentials import Credentials
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, echo
-from tests.programmes import length
+from tests.programmes import length, seed_of_chance
 
 Main = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -243,8 +243,7 @@ def test_a_storm_of_cancellations_mixes_nothing_up(
     credentials: Credentials, factory: Callable[[], asyncio.AbstractEventLoop] | None
 ) -> None:
     """At any moment of a call; those that go on have their own answers, and nothing is left open."""
-    calls, seed = length(1200, 6000), random.randrange(1 << 32)
-    print("seed", seed)
+    calls, seed = length(1200, 6000), seed_of_chance()
     with ScriptedHost(credentials, echo) as host:
 
         async def main() -> tuple[int, int, int]:

@@ -20,8 +20,9 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.grants import is_grant
 from tests.dispatch.hosts import CALLER, agent
 from tests.methods.granting_hosts import tool
+from tests.programmes import seed_of_chance
 
-SEED = random.randrange(2**32)
+SEED = seed_of_chance()
 SCOPES = ("booking:desk", "documents:query", "mcp:tools:execute", "payments:purchase")
 METHODS = ("QUERY", "RESERVE", "EXECUTE", "DISCOVER", "SUMMARIZE", "PURCHASE", "ESCALATE")
 PATHS = ("/", "/words", "/books/{book}", "/books/{book}/pages", "/desk")

@@ -23,6 +23,7 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common
 from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, agent, certificate, document, payload
 from tests.memory import request_of
+from tests.programmes import seed_of_chance
 
 LINK = "0" * 32 + ":1"
 AUTHORITY = "d" * 64
@@ -206,9 +207,7 @@ def test_who_is_addressed_may_change() -> None:
 
 def test_two_hosts_of_which_one_learns_answer_alike() -> None:
     """Whatever is asked, by whom, in whichever order, and whatever changes meanwhile: a walk by chance."""
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    chance = random.Random(seed)
+    chance = random.Random(seed_of_chance())
     learned = 0
     for _ in range(8):
         hosts = [host_of({"limits": {"rate_burst": 3600}}), host_of({"limits": {"rate_burst": 3600}})]

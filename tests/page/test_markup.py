@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.web.template import Tag, flattenString, tags
 
 from agtphost.page.markup import html
+from tests.programmes import seed_of_chance
 
 SIGNS = (
     "a",
@@ -67,9 +68,7 @@ def tree(chance: random.Random, depth: int) -> Tag:
 
 def test_it_is_what_twisted_writes() -> None:
     """Over random trees of hostile texts."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(seed_of_chance())
     for _ in range(300):
         tag = tree(chance, 4)
         assert html(tag) == flattened(tag)

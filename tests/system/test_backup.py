@@ -25,6 +25,7 @@ from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores import Selection, open_reader
 from agtphost.vocabulary import jsontext
 from tests import forking
+from tests.programmes import seed_of_chance
 from tests.system.hosting import BIN, Host, agtp, free_port, running, sample, until
 
 
@@ -123,9 +124,7 @@ def refused(file: Path, folder: Path, *words: str) -> str:
 def test_what_is_cut_off_is_refused(backup: Path, tmp_path: Path) -> None:
     """Anywhere: in the store, in the list, at its end."""
     octets = backup.read_bytes()
-    seed = random.SystemRandom().randrange(2**32)
-    print("seed", seed)
-    chance = random.Random(seed)
+    chance = random.Random(seed_of_chance())
     file = tmp_path / "cut.tar"
     listed = octets.rindex(b"manifest.jws")
     for length in (0, 100, 512, *(chance.randrange(1024, listed) for _ in range(3)), listed + 600, listed + 2_000):

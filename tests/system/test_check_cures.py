@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programmes import length
+from tests.programmes import length, seed_of_chance
 from tests.system.hosting import Host, agtp, free_port, sample
 
 Edit = Callable[[Path], object]
@@ -317,8 +317,7 @@ def test_what_is_called_sound_starts(tmp_path: Path) -> None:
 
     200 of them with --programmes.
     """
-    seed = int(os.environ.get("AGTP_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-    print(f"AGTP_SEED={seed}")
+    seed = seed_of_chance()
     source = random.Random(seed)
     wrong: list[str] = []
     for number in range(length(12, 200)):

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from agtphost.cli.root import agtp as command
 from agtphost.identity import jws
 from agtphost.identity.provisioning import provision_development
+from tests.programmes import seed_of_chance
 from tests.rows import each_row
 from tests.system.gateways import TOKEN, Reply, ask, with_gateway
 from tests.system.hosting import ETC, Host, agtp, running
@@ -289,9 +290,7 @@ def _plain(payload: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_call_has_its_twin(served: Served, trust: ssl.SSLContext) -> None:
     """API-150: natively and by HTTP the records differ in ``extra.http``, assurance and ``requested_method`` alone."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance, statuses, verbs = random.Random(seed), set(), {"FETCH": "GET"}
+    chance, statuses, verbs = random.Random(seed_of_chance()), set(), {"FETCH": "GET"}
     url = f"https://localhost:{served.port}"
     with RawLink(served.host) as link, httpx.Client(verify=trust, trust_env=False, base_url=url) as client:
         # The server of the tools starts with its first call, and what they take is known from then on.

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary import jsontext
+from tests.programmes import seed_of_chance
 from tests.rows import each_row
 
 HOSTILE = [
@@ -131,9 +132,7 @@ def test_what_the_host_wrote_itself_is_read_again() -> None:
 
 def test_large_texts_are_read_as_small_ones_are() -> None:
     """Whatever stands in their strings, and whatever is wrong with them."""
-    seed = random.randrange(2**32)
-    print("seed", seed)
-    chance = random.Random(seed)
+    chance = random.Random(seed_of_chance())
     pieces = [
         "a",
         '\\"',

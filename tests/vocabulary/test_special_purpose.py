@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agtphost.vocabulary.addresses import AddressPolicy, IPAddress, IPNetwork, embedded, is_loopback, is_unspecified
+from tests.programmes import seed_of_chance
 from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,9 +113,7 @@ def test_the_copy_has_every_block_and_its_date() -> None:
 
 def test_random_addresses_are_judged_as_the_registries_say() -> None:
     """Drawn from all of either version, and near the blocks."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    draw, policy, admitted = random.Random(seed), AddressPolicy(), 0
+    draw, policy, admitted = random.Random(seed_of_chance()), AddressPolicy(), 0
     for _ in range(3_000):
         block = draw.choice(ROWS).block
         bits = block.max_prefixlen

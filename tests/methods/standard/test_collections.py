@@ -10,6 +10,7 @@ import pytest
 from agtphost.errors import ConfigurationError
 from agtphost.testing import Answer, MemoryHost, TestAgent
 from agtphost.vocabulary import jsontext
+from tests.programmes import seed_of_chance
 from tests.rows import each_row
 
 READING = ("contracts:read",)
@@ -163,7 +164,7 @@ def test_orders_above_an_amount_are_found() -> None:
 
 def test_every_item_is_scanned_once_while_others_come_and_go() -> None:
     """METH-003: whatever stays is in exactly one page, whatever else happens between the pages."""
-    kept, seed = Kept(), random.randrange(1 << 32)
+    kept, seed = Kept(), seed_of_chance()
     rng = random.Random(seed)
     names = [f"i-{n:03}" for n in range(200)]
     kept.done("IMPORT", target="orders", source=[{"id": name, "n": 1} for name in names[::2]])

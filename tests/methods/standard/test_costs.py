@@ -1,14 +1,13 @@
 """
 What the standard methods cost at the most, by a search over their inputs.
 
-The search of an ordinary run is short; ``--programmes`` makes it long. The seed is printed, and AGTPHOST_SEED repeats
+The search of an ordinary run is short; ``--programmes`` makes it long. The seed is printed, and AGTP_SEED repeats
 it. An input that it finds costlier than those of :mod:`tests.methods.standard.costly` is entered there.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -27,10 +26,10 @@ from tests.methods.standard import costly
 from tests.methods.standard.full import Full
 from tests.methods.standard.input_search import Given, Worst, search
 from tests.methods.standard.largest import LARGE
-from tests.programmes import length
+from tests.programmes import length, seed_of_chance
 from tests.rows import each_row
 
-SEED = int(os.environ.get("AGTPHOST_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+SEED = seed_of_chance()
 SECONDS, LEAST = length((0.02, 2), (20.0, 200))
 """Of one method: processor time, and inputs besides the known ones."""
 
