@@ -9,6 +9,9 @@ from typing import Protocol
 
 MIB = 1024 * 1024
 
+OVERTIME = 120.0
+"""Seconds after its time until an attack that does not end is broken; whatever one waits for itself is shorter."""
+
 
 class Target(Protocol):
     """The host under attack, as an attacker and the measurement see it."""

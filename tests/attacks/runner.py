@@ -33,7 +33,7 @@ from pathlib import Path
 
 from tests import forking
 from tests.attacks import honest
-from tests.attacks.attack import Attack
+from tests.attacks.attack import OVERTIME, Attack
 from tests.attacks.cores import Cores, staying
 from tests.attacks.honest import CALLERS, PATIENCE, rates
 from tests.attacks.measure import Gauge
@@ -60,9 +60,6 @@ Of the thread that attacks, and of the threads and processes that it starts.
 0 where other work keeps both cores busy: the scheduler leaves a tenth of a share to what is nice, and an attack that
 needs a second of processor time does not end in a minute.
 """
-
-OVERTIME = 120.0
-"""Seconds after which an attack that does not end is broken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.attacks.attack import MIB, Attack, Target
+from agtphost.compute import pool
+from tests.attacks.attack import MIB, OVERTIME, Attack, Target
 from tests.attacks.site import amend
 from tests.attacks.strikes import addresses, opened
 from tests.methods.standard import costly
@@ -79,10 +80,13 @@ def proportional(pid: int) -> int:
     return 0
 
 
-PATIENCE = 150.0
-"""
-Seconds that the first answer may take on a busy machine: workers have a lower priority, and after 60 s it is a 408.
-"""
+ANSWERED = pool.LONGEST + 30.0
+"""Seconds that a connection waits for its answer: a computation that gets no processor is refused before, by 408."""
+
+PATIENCE = ANSWERED + 10.0
+"""Seconds after its time that the attack waits for the answers it needs."""
+
+assert PATIENCE < OVERTIME
 
 
 class Play:
@@ -128,7 +132,7 @@ class Play:
     def _play(self, target: Target, context: Any, number: int, source: str) -> None:
         turn = number
         while not self._over.is_set():
-            link = self._links.get(number) or opened(target, context, source)
+            link = self._links.get(number) or opened(target, context, source, ANSWERED)
             if link is None:
                 continue
             self._links[number] = link
