@@ -138,6 +138,9 @@ class Binding:
     in_turn: bool = False
     """Whether calls of one caller with large bodies are read and answered one after the other."""
 
+    most_octets: int | None = None
+    """Of a request's body, where it takes less than the host does."""
+
     timeout: float | None = None
     """Seconds; None means the host's default."""
 

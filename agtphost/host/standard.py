@@ -96,6 +96,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, f
         _scoped(binding, row),
         input_schema=schema,
         in_turn=True,
+        most_octets=getattr(handler, "most_octets", None),
         details={"semantic": semantic},
         # RUN without a procedure runs nothing (core v08 section 7.4.2), and is in no list either.
         absent=handler is None or any(parameter_faults(row.name, schema.schema)),

@@ -63,6 +63,8 @@ class Signing:
     """Answers SIGN."""
 
     kind = "built_in"
+    most_octets = 262_144
+    """More numbers take so long to read and to write in their canonical form that other callers feel it."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

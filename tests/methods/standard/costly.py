@@ -284,8 +284,14 @@ COSTLY: Mapping[str, Mapping[str, Callable[[], Given]]] = {
             "format": "jsonl",
         },
     },
-    "SIGN": {"values": lambda: {"payload": [n / 7 for n in range(VALUES - 3_000)]}},
-    "LOG": {"values": lambda: {"event_type": "e", "data": [n / 7 for n in range(VALUES - 3_000)]}},
+    "SIGN": {
+        "values": lambda: {"payload": [n / 7 for n in range(13_500)]},
+        "more than it takes": lambda: {"payload": [n / 7 for n in range(VALUES - 3_000)]},
+    },
+    "LOG": {
+        "values": lambda: {"event_type": "e", "data": [n / 7 for n in range(13_500)]},
+        "more than it takes": lambda: {"event_type": "e", "data": [n / 7 for n in range(VALUES - 3_000)]},
+    },
     "QUOTE": {
         "parameters": lambda: {"method": "ECHO", "path": "/text", "parameters": {"text": "x", "rows": [{}] * 40_000}}
     },

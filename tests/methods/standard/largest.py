@@ -40,6 +40,11 @@ def rows(count: int, octets: int, **members: Any) -> list[dict[str, Any]]:
 ROWS = rows(6_700 // SHARE, BODY // SHARE)
 """As many octets as a body may have, and nearly as many values."""
 
+QUARTER = max(SHARE, 5)
+"""SIGN and LOG take a quarter of what a body may have."""
+
+EVENT = rows(6_700 // QUARTER, BODY // QUARTER)
+
 NUMBERS = [{f"m{k}": (n * 31 + k * 17) % 997 for k in range(10)} for n in range(2_300 // SHARE)]
 
 TEXT = "Mail a.b@example.com by 2026-03-01, it is 12.50 EUR. Ä " * (20_000 // SHARE)
@@ -61,20 +66,22 @@ def deep(depth: int, inner: Any = 1) -> Any:
     return inner
 
 
-SHAPES: Mapping[str, Any] = {
-    "objects": [{}] * (49_000 // SHARE),
-    "objects with a member": [{"a": 1}] * (16_000 // SHARE),
-    "names": {f"name{n}": n for n in range(24_000 // SHARE)},
-    "numbers": [n * 977 for n in range(49_000 // SHARE)],
-    "fractions": [n / 7 for n in range(45_000 // SHARE)],
-    "depth": [deep(50)] * (480 // SHARE),
-    "one text": "x" * (BODY // SHARE),
-    "escapes": '"\\\n' * (170_000 // SHARE),
-    "letters": "äöß€😀" * (70_000 // SHARE),
-    "texts": ["ä" * 9] * (45_000 // SHARE),
-    "long names": {f"{n}{'n' * 1_000}": n for n in range(1_000 // SHARE)},
-}
-"""JSON of every shape that a body of 1 MiB can have."""
+def shapes(share: int) -> Mapping[str, Any]:
+    """JSON of every shape that a body of 1 MiB can have, divided by so much."""
+    return {
+        "objects": [{}] * (49_000 // share),
+        "objects with a member": [{"a": 1}] * (16_000 // share),
+        "names": {f"name{n}": n for n in range(24_000 // share)},
+        "numbers": [n * 977 for n in range(49_000 // share)],
+        "fractions": [n / 7 for n in range(45_000 // share)],
+        "depth": [deep(50)] * (480 // share),
+        "one text": "x" * (BODY // share),
+        "escapes": '"\\\n' * (170_000 // share),
+        "letters": "äöß€😀" * (70_000 // share),
+        "texts": ["ä" * 9] * (45_000 // share),
+        "long names": {f"{n}{'n' * 1_000}": n for n in range(1_000 // share)},
+    }
+
 
 CONDITIONS: Mapping[str, Any] = {
     **{f"m{n}": {"exists": False} for n in range(20)},
@@ -360,12 +367,12 @@ COMPUTED: Mapping[str, Large] = {
         "MERGE", sources=[{f"k{n}": "v" * 20 for n in range(500 // SHARE)}] * 40, strategy="intersection"
     ),
     "a whole payload": call("SIGN", payload={"text": KEPT}),
-    "a long payload": call("SIGN", payload=ROWS),
+    "a long payload": call("SIGN", payload=EVENT),
     "a whole event": call("LOG", event_type="e" * 128, data={"text": "d" * 16_000}),
-    "a long event": call("LOG", event_type="e" * 128, data=ROWS),
+    "a long event": call("LOG", event_type="e" * 128, data=EVENT),
     "a dear call": call("QUOTE", method="EVALUATE", path="/dear", parameters={"rows": ROWS}),
-    **{f"{name} signed": call("SIGN", payload=shape) for name, shape in SHAPES.items()},
-    **{f"{name} logged": call("LOG", event_type="e", data=shape) for name, shape in SHAPES.items()},
+    **{f"{name} signed": call("SIGN", payload=shape) for name, shape in shapes(QUARTER).items()},
+    **{f"{name} logged": call("LOG", event_type="e", data=shape) for name, shape in shapes(QUARTER).items()},
 }
 
 ENTERED: Mapping[str, Large] = {
@@ -848,7 +855,7 @@ PROVIDED: Mapping[str, Large] = {
     ),
     **{
         f"{name} as an answer": made("EVALUATE", answering({"value": [], "more": shape}, value=1), path="/checked")
-        for name, shape in SHAPES.items()
+        for name, shape in shapes(SHARE).items()
     },
     "an answer that is checked": made("EVALUATE", answering({"value": ROWS}, value=1), path="/checked"),
     "a long answer that is checked": made("EVALUATE", answering({"value": ROWS * 4}, value=1), path="/checked"),

@@ -92,3 +92,14 @@ def test_bad_parameters_are_422(there: SimpleNamespace, name: str, value: Any) -
 def test_nobody_logs_without_a_name(there: SimpleNamespace) -> None:
     """What changes something asks for a caller."""
     assert there.host.call("LOG", "/", {"event_type": "x", "data": 1}).status == 401
+
+
+@each_row(("method", "given"), [("LOG", {"event_type": "e", "data": None}), ("SIGN", {"payload": None})])
+def test_what_would_be_felt_by_others_is_not_read(there: SimpleNamespace, method: str, given: dict[str, Any]) -> None:
+    """A body of 256 KiB is the longest; a longer one is refused before anything decodes it."""
+    name = list(given)[-1]
+    for size, status in ((262_000, 200), (262_145, 422)):
+        answer = there.host.call(method, "/", {**given, name: "x" * size}, caller=there.agent)
+        assert answer.status == status, answer.document
+    assert answer.reason == "computation-too-costly" and "262144" in str(answer.document)
+    assert there.host.call(method, "/", {name: [[]] * 131_072}, caller=there.agent).reason == "computation-too-costly"
