@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from agtphost import __version__
 from agtphost.contract.binding import Binding
-from agtphost.errors import Refusal
+from agtphost.errors import not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods import execution
@@ -90,12 +90,12 @@ class McpServers:
             return self._list(context)
         found = [each for each in self._told(context) if each["server"]["name"] == named]
         if not found:
-            raise Refusal(Reason.UNKNOWN_MCP_SERVER, "No MCP server of that name is here for the caller.")
+            raise not_found(Reason.UNKNOWN_MCP_SERVER, "No MCP server of that name is here for the caller.")
         version = context.path_parameters.get("version")
         if version is None:
             return Answer(result={"servers": found, "metadata": {"count": len(found)}})
         if version not in (LATEST, found[0]["server"]["version"]):
-            raise Refusal(Reason.UNKNOWN_MCP_SERVER, "The server has no such version here.")
+            raise not_found(Reason.UNKNOWN_MCP_SERVER, "The server has no such version here.")
         return Answer(result=found[0])
 
     def _list(self, context: BuiltInContext) -> Answer:

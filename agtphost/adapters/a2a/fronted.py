@@ -20,7 +20,7 @@ from agtphost.adapters.a2a.tasks import FAILED, state_of
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance, Withdrawable
 from agtphost.vocabulary import jsontext
@@ -265,12 +265,7 @@ def _own(tasks: FrontedTasks, context: BuiltInContext) -> FrontedTask:
     task_id = context.path_parameters["task_id"]
     task = tasks.get(client_of(context), task_id)
     if task is None:
-        raise Refusal(
-            Reason.UNKNOWN_TASK,
-            "The client has no such task.",
-            remedy=f"QUERY {PATH} lists its tasks.",
-            details={"task": task_id[:128]},
-        )
+        raise not_found(Reason.UNKNOWN_TASK, "The client has no such task.", remedy=f"QUERY {PATH} lists its tasks.")
     return task
 
 

@@ -47,13 +47,12 @@ def callback_refused(explanation: str) -> Refusal:
     )
 
 
-def unknown_task(task_id: object) -> Refusal:
+def unknown_task() -> Refusal:
     """404: not a task that this caller began."""
-    return Refusal(
+    return not_found(
         Reason.UNKNOWN_TASK,
         "The caller has no such task with this agent.",
         remedy="a2a.tasks.list lists the caller's tasks; send the Task-ID of one, or its a2a_task_id.",
-        details={"task": str(task_id)[:128]},
     )
 
 
@@ -70,7 +69,7 @@ def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: TaskO
     else:
         link = links.by_remote(owner, upstream, str(given)) or links.by_task(owner, upstream, str(given))
     if link is None:
-        raise unknown_task(given if given is not None else context.task_id)
+        raise unknown_task()
     return link
 
 
@@ -151,7 +150,7 @@ def _link(
         return by_header, given not in (by_header.remote_id, by_header.task_id)
     link = links.by_remote(owner, upstream, str(given)) or links.by_task(owner, upstream, str(given))
     if link is None:
-        raise unknown_task(given)
+        raise unknown_task()
     return link, context.task_id is not None and link.task_id != context.task_id
 
 

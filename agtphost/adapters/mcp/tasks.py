@@ -15,7 +15,7 @@ from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import ClientSession
-from agtphost.errors import Refusal
+from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.reasons import Reason
 
@@ -89,7 +89,7 @@ class TaskRequest:
 
 
 def _unknown() -> Refusal:
-    return Refusal(
+    return not_found(
         Reason.UNKNOWN_TASK,
         "The calling agent has no such task here.",
         remedy="Tasks are found by the taskId of the call's own answer, for a week.",
