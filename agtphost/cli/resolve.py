@@ -18,6 +18,7 @@ from agtphost.cli.target import resolve as target_of
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.rendering import page
 from agtphost.identity.trust import TrustedIssuers
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.uris import AgtpUri, Form, UriError, parse
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def _show(found: Resolution, form: str | None, as_json: bool) -> None:
 
         print_file(yaml.safe_dump(dict(found.document), sort_keys=False, allow_unicode=True))
     elif form in ("json", "certificate"):
-        # Exactly what was signed.
-        print_file(found.reply.body)
+        # Exactly what was signed; a manifest in parts is signed part by part.
+        print_file(jsontext.encode(found.document) if found.parts > 1 else found.reply.body)
     else:
         print_document(found.document)
 

@@ -220,7 +220,8 @@ class Calls(Generic[L]):
         """
         What a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
 
-        A redirect is followed once. Nothing but the Agent-ID is checked: :meth:`resolution` checks everything.
+        A redirect is followed once. Nothing but the Agent-ID is checked: :meth:`resolution` checks everything. Of a
+        manifest in parts this is the first; :meth:`manifest` and :meth:`resolution` read all of them.
 
         :param format: ``manifest``, ``json``, ``yaml``, ``html``, ``certificate`` or ``status``.
         :raises VerificationFailed: if the document is of another agent than the URI names.
@@ -322,6 +323,8 @@ class Calls(Generic[L]):
         domain = bootstraps.unasked(ask.uri, self._now())
         if domain is not None and bootstraps.policy is not None:
             bootstraps.note(domain, await self._fetch(domain, bootstraps.policy), self._now())
+        if ask.part:
+            return await self._perform(self._caller.manifest_call(ask.uri, ask.part), None, None)
         return await self.call(ask.uri, ask.method, anonymous=ask.anonymous)
 
     # The steps of a call

@@ -44,6 +44,8 @@ class Ask:
     uri: AgtpUri
     method: str = "DESCRIBE"
     anonymous: bool = False
+    part: str = ""
+    """The token of a part of a manifest behind the first one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

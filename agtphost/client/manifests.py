@@ -176,12 +176,8 @@ def manifest_of(
     states = [_checked(each, keys) for each in documents]
     state, problem = next((found for found in states if found[1]), states[0])
     document = documents[0]
-    try:
-        whole = merge_parts(documents) if further else document
-    except PartError as error:
-        raise VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.") from None
     return ServerManifest(
-        document=whole,
+        document=join_parts(documents),
         etag=reply.headers.get("etag"),
         document_version=str(document["document_version"]),
         api_version=reply.headers.get(VERSION),
@@ -204,6 +200,18 @@ def read_manifest(reply: Reply) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise VerificationFailed("The server's manifest is not an object.")
     return document
+
+
+def join_parts(documents: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """
+    Return the one manifest of all parts that were read; one that has no parts as it is.
+
+    :raises VerificationFailed: where the parts are not those of one manifest.
+    """
+    try:
+        return merge_parts(documents) if len(documents) > 1 else documents[0]
+    except PartError as error:
+        raise VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.") from None
 
 
 def further_part(replies: Sequence[Reply]) -> str | None:

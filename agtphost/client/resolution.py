@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost.client.errors import VerificationFailed
 from agtphost.client.locating import UNREACHABLE, Answer, Ask, Located, check_agent, format_of, locating, question
-from agtphost.client.manifests import read_manifest
+from agtphost.client.manifests import further_part, join_parts, read_manifest
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
 from agtphost.client.verification import Check, Verification, check_manifest, signing_keys_of
@@ -71,6 +71,9 @@ class Resolution(Verification):
     document: Mapping[str, Any] = field(default_factory=dict)
     """The document; the Identity Document where a page or YAML was asked for. Not to be used unless :attr:`ok`."""
 
+    parts: int = 1
+    """Signed documents that it came in: more than one of a manifest with thousands of endpoints."""
+
     genesis: Genesis | None = None
     scopes: frozenset[str] = frozenset()
     """What the agent accepts, by its document and its Genesis."""
@@ -102,8 +105,7 @@ async def verifying(
     place = locate(found.uri)
     server = AgtpUri(form=Form.SERVER, host=place.host, port=place.port)
     if found.uri.form in (Form.SERVER, Form.DOMAIN):
-        manifest = read_manifest(found.reply)
-        return _result(ask, found, [*checks, check_manifest(manifest, _keys(policy, manifest, now))], manifest)
+        return await _manifest(answer, ask, found, checks, server, policy, now)
     keys: Mapping[str, VerifyingKey] = policy.keys
     if not keys:
         manifest_reply = await answer(Ask(uri=server, method="DISCOVER", anonymous=True))
@@ -124,6 +126,30 @@ async def verifying(
     checks.append(_document_signature(plain, keys))
     shown = await _identity(answer, ask, replace(found, reply=plain), checks, keys, policy)
     return replace(shown, reply=found.reply)
+
+
+async def _manifest(
+    answer: Answer,
+    ask: Ask,
+    found: Located,
+    checks: Sequence[Check],
+    server: AgtpUri,
+    policy: TrustPolicy,
+    now: Callable[[], float],
+) -> Resolution:
+    """Read every part of a manifest; each is signed for itself, and one that fails counts for all."""
+    replies = [found.reply]
+    while token := further_part(replies):
+        reply = await answer(Ask(uri=server, method="DISCOVER", anonymous=True, part=token))
+        if not reply.ok:
+            said = f"Part {len(replies) + 1} of the manifest is answered {reply.status}: {escape(reply.reason)}"
+            return _result(ask, found, [*checks, Check(name="manifest", ok=False, detail=said)])
+        replies.append(reply)
+    parts = [read_manifest(reply) for reply in replies]
+    keys = _keys(policy, parts[0], now)
+    signed = [check_manifest(part, keys) for part in parts]
+    check = next((each for each in signed if not each.ok), signed[0])
+    return _result(ask, found, [*checks, check], join_parts(parts), parts=len(parts))
 
 
 def _keys(policy: TrustPolicy, manifest: Mapping[str, Any], now: Callable[[], float]) -> Mapping[str, VerifyingKey]:

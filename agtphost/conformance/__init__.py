@@ -8,10 +8,10 @@ observation; :mod:`~agtphost.conformance.target` learns what the server offers;
 knows which server it is talking to.
 
 What arrives is taken apart, and its records, signatures and digests are checked, without the host's code, by
-:mod:`.link`, :mod:`.records` and :mod:`.signatures`. Four things are shared with it: the rules for manifests
-(``contract.manifest_validation``, which what makes manifests does not use), the reading of JSON Schemas
-(``contract.schemas``), by which inputs are made, the members that a Genesis must have (``identity.genesis``), and the
-method catalog. An error in these may pass on both sides.
+:mod:`.link`, :mod:`.records` and :mod:`.signatures`. Five things are shared with it: the rules for manifests
+(``contract.manifest_validation``, which what makes manifests does not use), how a manifest's parts are joined
+(``contract.manifest_parts``), the reading of JSON Schemas (``contract.schemas``), by which inputs are made, the members
+that a Genesis must have (``identity.genesis``), and the method catalog. An error in these may pass on both sides.
 
 - :mod:`.access`: what the operator of a run supplies
 - :mod:`.asking`: requests as octets

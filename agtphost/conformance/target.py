@@ -17,6 +17,7 @@ from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, cl
 from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, Declared, Tool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
+from agtphost.contract.manifest_parts import PartError, merge_parts, next_part
 from agtphost.contract.manifest_validation import Finding, examine
 from agtphost.vocabulary.catalog import Catalog
 
@@ -212,12 +213,28 @@ class Target:
 
     @cached_property
     def manifest(self) -> Mapping[str, Any] | None:
-        """The manifest; None where there is none to be had."""
+        """The manifest, of one in parts the first of them; None where there is none to be had."""
         try:
             value = self.root.value
         except Failure:
             return None
         return value if self.root.status == 200 and is_manifest(value) else None
+
+    def _whole(self, first: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        What all parts of a manifest make; each of them is signed for itself.
+
+        :raises Failure: a part is not to be had, or is none of it.
+        """
+        documents, octets = [first], len(self.root.body)
+        try:
+            while token := next_part(documents[-1], len(documents), octets):
+                answer = self.ask("DISCOVER", "/", {"part": token})
+                documents.append(answer.value)
+                octets += len(answer.body)
+            return merge_parts(documents)
+        except PartError as error:
+            raise Failure(f"the manifest is not whole: {error}") from None
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -253,8 +270,8 @@ class Target:
 
     @cached_property
     def declared(self) -> tuple[Declared, ...]:
-        """Every endpoint of the manifest."""
-        listed = self.member("endpoints")
+        """Every endpoint of the manifest, in whichever of its parts."""
+        listed = self._whole(self.manifest or {}).get("endpoints")
         entries = listed if isinstance(listed, list) else []
         return tuple(Declared(definition=entry) for entry in entries if isinstance(entry, Mapping))
 

@@ -19,6 +19,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
+from agtphost.identity.manifest_signature import sign_manifest
 from agtphost.identity.trust import TrustedIssuers
 from agtphost.vocabulary.uris import AgtpUri, Form, parse
 from agtphost.wire.headers import Headers
@@ -362,3 +363,35 @@ def test_the_question_keeps_the_rest_of_the_query() -> None:
     asked = question("agtp://acme.tld/agents/desk?x=1&format=json", "yaml")
     assert (asked.uri.query, asked.method) == ("x=1&format=yaml", "DESCRIBE")
     assert question(AgtpUri(form=Form.SERVER, host="h"), None).anonymous
+
+
+def manifest_parts(broken: int | None = None) -> list[dict[str, Any]]:
+    """A manifest in three signed parts, one of them altered behind its signature where one is named."""
+    about = {"of": 3, "endpoints": 3}
+    found = []
+    for number in (1, 2, 3):
+        more = {} if number == 3 else {"next": f"token-{number + 1}"}
+        endpoint = {"method": "QUERY", "path": f"/p{number}", "input_schema": {}, "output_schema": {}}
+        part = {"server": manifest()["server"], "endpoints": [endpoint], "parts": {"number": number, **about, **more}}
+        part = sign_manifest({**part, "document_version": "1"}, HOST)
+        found.append({**part, **({"x": 1} if number == broken else {})})
+    return found
+
+
+@each_row(("broken", "status", "ok"), [(None, 200, True), (2, 200, False), (None, 422, False)])
+def test_every_part_of_a_manifest_is_read_and_checked(broken: int | None, status: int, ok: bool) -> None:
+    """The endpoints are those of all parts; one part that is altered or refused counts for all."""
+    parts, asked = manifest_parts(broken), list[str]()
+
+    async def answer(ask: Ask) -> Reply:
+        asked.append(ask.part)
+        number = int(ask.part[-1]) if ask.part else 1
+        return reply(parts[number - 1], status=status if number == 3 else 200, signer=None)
+
+    uri = parse("agtp://agents.acme.tld")
+    policy = TrustPolicy(keys={HOST.kid: HOST.public})
+    found = completed(verifying(answer, question(uri, None), (), policy, lambda place: place, lambda: NOW))
+    assert (found.ok, asked) == (ok, ["", "token-2", "token-3"])
+    if status == 200:
+        assert [each["path"] for each in found.document["endpoints"]] == ["/p1", "/p2", "/p3"]
+        assert found.parts == 3 and "parts" not in found.document

@@ -1,0 +1,41 @@
+"""A target whose manifest comes in parts: every endpoint of it is looked at."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agtphost.conformance.link import Answer, Failure
+from agtphost.conformance.target import Target
+
+
+class PartsTarget(Target):
+    """Answers ``DISCOVER /`` from a table of parts, by token."""
+
+    def __init__(self, parts: dict[str, dict[str, Any]]) -> None:
+        self.parts = parts
+        self.asks_agent = False
+
+    def ask(self, method: str, path: str = "/", body: Any = None, **options: Any) -> Answer:
+        assert (method, path) == ("DISCOVER", "/")
+        octets = json.dumps(self.parts[(body or {}).get("part", "")]).encode()
+        return Answer(status=200, text="OK", fields=(), body=octets, head=b"")
+
+
+def part(number: int, *paths: str, of: int = 2, following: str | None = None) -> dict[str, Any]:
+    about = {"number": number, "of": of, "endpoints": 3, **({"next": following} if following else {})}
+    endpoints = [{"method": "QUERY", "path": path} for path in paths]
+    return {"agtp_version": "1.0", "document_version": "1", "server": {}, "endpoints": endpoints, "parts": about}
+
+
+def test_endpoints_of_every_part_are_declared() -> None:
+    target = PartsTarget({"": part(1, "/a", "/b", following="t"), "t": part(2, "/c")})
+    assert [each.definition["path"] for each in target.declared] == ["/a", "/b", "/c"]
+
+
+def test_a_part_that_is_missing_is_said() -> None:
+    target = PartsTarget({"": part(1, "/a", "/b", following="t"), "t": part(2)})
+    with pytest.raises(Failure, match="not whole"):
+        assert target.declared
