@@ -85,6 +85,13 @@ SERVERS = (
 )
 """Hosted MCP servers as the registry of MCP has servers: likewise."""
 
+NAMING = frozenset({("EXECUTE", "/mcp"), ("EXECUTE", "/a2a"), ("EXECUTE", "/acp"), ("QUERY", "/mcp-servers")})
+"""
+Where the next segment is the name of an upstream, which may be that of a method: ``fetch`` is a well-known MCP server.
+
+It stands for a parameter of the host's own templates, and these are exempt (AGTP-API section 5.1).
+"""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),

@@ -107,6 +107,26 @@ def test_a_path_against_the_grammar_is_460_with_its_segment(path: str, segment: 
     assert (body["status"], body["segment"]) == (460, segment)
 
 
+@each_row(
+    ("method", "path", "status"),
+    [
+        ("EXECUTE", "/mcp/fetch", 422),  # It is asked for the tool.
+        ("EXECUTE", "/a2a/search", 404),
+        ("EXECUTE", "/acp/query", 404),
+        ("QUERY", "/mcp-servers/fetch/latest", 404),
+        ("EXECUTE", "/mcp/a<b", 460),
+        ("EXECUTE", "/mcp/", 460),
+        ("EXECUTE", "/mcp", 404),
+        ("EXECUTE", "/fetch/mcp", 460),
+        ("QUERY", "/mcp/fetch", 460),
+        ("EXECUTE", "/mcp-servers/fetch", 460),
+    ],
+)
+def test_an_upstream_may_be_called_like_a_method(method: str, path: str, status: int) -> None:
+    """Its name stands for a parameter of the host's own template; nothing of the kind is here, which is 404."""
+    assert DispatchHost().ask(method, path).status == status
+
+
 @each_row("path", ["/other", "/bookings", "/a%20b", "/My_Items/sub-Item/x/y/z", "/.well-known/agtp", "/_agtp/x"])
 def test_other_paths_are_ordinary(path: str) -> None:
     """API-026, API-034, API-039: any case and depth; nothing is reserved, so nothing registered is 404."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from zope.interface import implementer
 
 from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.reserved import NAMING
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
@@ -147,15 +148,22 @@ def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
 
 @implementer(ILastingGate)
 class PathGate:
-    """The path follows the path grammar: else 460 naming the segment (AGTP-API section 5)."""
+    """
+    The path follows the path grammar: else 460 naming the segment (AGTP-API section 5).
+
+    An upstream's name may be that of a method, where the host's own templates have a parameter for it.
+    """
 
     name = "path grammar"
 
     def __init__(self, grammar: paths.PathGrammar) -> None:
         self._grammar = grammar
+        self._naming = paths.PathGrammar(())
 
     def check(self, exchange: Exchange) -> None:
         offence = self._grammar.offence(exchange.path)
+        if offence is not None and (exchange.method, exchange.path[: exchange.path.find("/", 1)]) in NAMING:
+            offence = self._naming.offence(exchange.path)
         if offence is not None:
             raise Refusal(
                 Reason.ENDPOINT_VIOLATION,
