@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import click
 
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
@@ -11,10 +13,13 @@ from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.key_ring import KeyRing
+from agtphost.vocabulary.uris import parse
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @click.command()
-@click.option("--open", "opened", is_flag=True, help="Open the link in this machine's browser.")
+@click.option("--open", "opened", is_flag=True, help="Open it in the browser, if it leads to the host asked.")
 @host_options
 def command(opened: bool, where: Connection, as_json: bool) -> None:
     """
@@ -49,5 +54,12 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
         click.echo(visible(url))
         if fingerprint:
             click.echo(f"signing key {fingerprint}", err=True)
-    if opened:
+    if not opened:
+        return
+    there, here = urlsplit(url).hostname, parse(target.uri).host
+    if there == here or {there, here} <= LOOPBACK:
         click.launch(url)
+    else:
+        # The answer of a host is its word: nothing is opened unseen but what the user named.
+        said = f"not opened: the link leads to {there}, and {here} was asked. If that is its page, open it yourself."
+        click.echo(visible(said), err=True)

@@ -157,6 +157,19 @@ def test_no_answer_is_obeyed(
         assert not started and not (folder / "ran").exists()
 
 
+@each_row(("leads_to", "opened"), [("https://evil.example/x#a", False), ("https://localhost:1/x#a", True)])
+def test_a_link_is_opened_if_it_leads_to_the_host_asked(
+    run: Run, server: AgtpServer, monkeypatch: pytest.MonkeyPatch, leads_to: str, opened: bool
+) -> None:
+    """The link to the page is the host's word; whoever says ``--open`` named that host and no other."""
+    launched: list[str] = []
+    monkeypatch.setattr("click.launch", launched.append)
+    server.answers = HostileAnswers(Answer({"result": {"url": leads_to}}, 200))
+    done = run("page", "--open", "--uri", server.uri)
+    assert leads_to in done.stdout and bool(launched) is opened, done.output
+    assert ("not opened: the link leads to evil.example" in done.stderr) is not opened
+
+
 @pytest.mark.parametrize("output", ["terminal"], indirect=True)
 def test_a_document_for_a_file_is_written_out_on_a_terminal(run: Run, server: AgtpServer, output: str) -> None:
     """What would be exact in a file is safe on a screen."""
