@@ -75,9 +75,10 @@ def test_they_end_in_turns(host: TurnHost) -> None:
     seconds = swept(host)
     print(f"{seconds * 1000:.1f} ms")
     assert seconds < most()
+    assert seconds < sum(host.turns.taken) / 3
 
 
 def test_all_at_once_is_too_long(host: TurnHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control."""
+    """The control: each of the two looks at all of them is one turn, and there is little else."""
     monkeypatch.setattr(accepting, "TURN", 1e9)
-    assert swept(host) > most()
+    assert swept(host) > sum(host.turns.taken) / 3
