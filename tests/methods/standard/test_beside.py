@@ -130,7 +130,11 @@ def test_control_threads_that_share_the_interpreter_as_usual(host: Beside) -> No
     sys.setswitchinterval(0.005)
     try:
         with patch.object(WorkerPool, "run", in_a_thread):
-            together = max(host.beside("CLASSIFY", 8) for _ in range(5))
+            together = 0.0
+            for _ in range(5):
+                together = max(together, host.beside("CLASSIFY", 8))
+                if together > 2 * apart:
+                    break
         print(f"in workers {apart * 1000:.1f} ms, in threads {together * 1000:.1f} ms")
         assert together > 2 * apart
     finally:
