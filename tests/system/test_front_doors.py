@@ -258,6 +258,41 @@ def test_a_tool_that_may_not_be_called_answers_as_one_that_is_not_there(doors: D
     assert {name: len(each) for name, each in shapes.items()} == {"gateway": 1, "mcp": 1}, shapes
 
 
+TOOL_PATHS = ("/tools/telling/grow", "/tools/telling/gzwx")
+
+
+def test_the_path_of_a_tool_tells_nobody_who_may_not_call_it_that_it_is_there(doors: Doors) -> None:
+    """The gateway's own paths of tools: one and none of the same server; which servers there are, the manifest says."""
+    with httpx.Client() as http:
+        for own in ({}, bearer(token_of("narrow"))):
+            http.get(f"{doors.bases['gateway']}/agents", headers=own)  # The first answer of a connection greets.
+            shapes = set()
+            for path in TOOL_PATHS:
+                answer = http.post(f"{doors.bases['gateway']}{path}", json={}, headers=own)
+                said = plain(answer.text, path.rpartition("/")[2])
+                shapes.add((answer.status_code, said, tuple(sorted(answer.headers))))
+            assert len(shapes) == 1, shapes
+
+
+def test_a_session_of_another_client_is_one_that_is_not_there(doors: Doors) -> None:
+    """The MCP front: whoever has the identifier of a session, and is not its client, learns nothing by it."""
+    with httpx.Client() as http:
+
+        def ask(own: dict[str, str], session: str, method: str) -> tuple[int, str, tuple[str, ...]]:
+            fields = {**own, "Accept": BOTH, "Mcp-Session-Id": session}
+            listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"} if method == "POST" else None
+            answer = http.request(method, doors.mcp, json=listing, headers=fields)
+            return answer.status_code, plain(answer.text, session), tuple(sorted(answer.headers))
+
+        begun = http.post(doors.mcp, json=HANDSHAKE, headers={**bearer(token_of("one")), "Accept": BOTH})
+        session = begun.headers["Mcp-Session-Id"]
+        strange = "".join(reversed(session))
+        for own in ({}, bearer(token_of("narrow")), bearer(token_of("two"))):
+            for method in ("POST", "GET", "DELETE"):
+                assert ask(own, session, method) == ask(own, strange, method), (own, method)
+        assert ask(bearer(token_of("one")), session, "POST")[0] == 200, "it is still there"
+
+
 def test_the_gateway_tells_where_the_registry_is(doors: Doors) -> None:
     """Two surfaces, each with a document of its own: the catalog of APIs, and the manifest, name both."""
     with httpx.Client() as http:
