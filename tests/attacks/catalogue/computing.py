@@ -167,11 +167,12 @@ def _attack(
     agents: Sequence[str] = AGENTS,
     answers: int = 1,
     memory: int = 40 * MIB,
+    slower: float = 2.0,
 ) -> Attack:
     def run(target: Target, seconds: float) -> None:
         Play(inputs(), connections, agents, answers).run(target, seconds)
 
-    return Attack(name=name, who="agent", says=says, run=run, configure=with_methods, memory=memory)
+    return Attack(name=name, who="agent", says=says, run=run, configure=with_methods, memory=memory, slower=slower)
 
 
 def _one(method: str, name: str) -> Callable[[], Sequence[bytes]]:
@@ -228,6 +229,8 @@ ATTACKS = (
             f"costly-method-{method.lower()}",
             f"The most expensive known inputs of {method}, on 16 connections.",
             _all(method),
+            # Others become durable after its 500 rows, which are one transaction.
+            slower=3.0 if method == "IMPORT" else 2.0,
         )
         for method in SERVED
     ),
