@@ -199,14 +199,10 @@ def _boolean(text: str) -> Any:
 _READ: Mapping[str, Callable[[str], Any]] = {"integer": _integer, "number": _number, "boolean": _boolean}
 
 
-def _require_short(exchange: Exchange) -> None:
-    """:raises Refusal: 422 for a body with more octets than its binding takes, which is not read."""
-    most = None if exchange.binding is None else exchange.binding.most_octets
-    if most is not None and len(exchange.request.body) > most:
-        raise Refusal(
-            Reason.COMPUTATION_TOO_COSTLY,
-            f"The body has {len(exchange.request.body)} octets, and {exchange.request.method} takes {most}.",
-        )
+def _too_long(exchange: Exchange, most: int) -> Refusal:
+    """422 for a body with more octets than its binding takes; it is not read."""
+    octets = len(exchange.request.body)
+    return Refusal(Reason.COMPUTATION_TOO_COSTLY, f"The body has {octets} octets, and {exchange.method} takes {most}.")
 
 
 @implementer(IGate)
@@ -228,7 +224,9 @@ class BodyGate:
     def check(self, exchange: Exchange) -> None:
         request = exchange.request
         if request.body:
-            _require_short(exchange)
+            binding = exchange.binding
+            if binding is not None and binding.most_octets is not None and len(request.body) > binding.most_octets:
+                raise _too_long(exchange, binding.most_octets)
             if exchange.peer.transport == INTERNAL:
                 # What this host wrote itself for a call inside another is JSON.
                 value = _decode_json(request.body, jsontext.decode_own)
