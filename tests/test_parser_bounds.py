@@ -2,7 +2,7 @@
 No body of a stranger holds the reactor longer than 50 ms: every parser that meets octets from outside, at its size.
 
 The table :data:`PARSERS` has each parser with inputs that are as hostile as its own limit lets through. CPU time of
-this thread is measured, the best of three where the first is too long, against 50 ms times how much slower this machine
+this thread is measured, the best of six where the first is too long, against 50 ms times how much slower this machine
 reads a known text than the one where the limits were chosen. :data:`READERS` names every module of the host that
 imports or calls a parser: one that is added without an entry fails.
 """
@@ -370,7 +370,7 @@ def _seconds(parse: Callable[[Any], object], value: Any) -> float:
 
 
 def slowest(parse: Callable[[Any], object], value: Any, bound: float = 0.0) -> float:
-    """The best of three, or the first within ``bound``: what else the machine does is nobody's fault."""
+    """The best of six, or the first within ``bound``: what else the machine does is nobody's fault."""
     taken = float("inf")
     for _ in range(6):
         taken = min(taken, _seconds(parse, value))

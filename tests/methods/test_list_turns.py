@@ -88,7 +88,7 @@ EXPECTED = ("goal-unsatisfiable", "nothing-found")
 
 
 def longest(host: Crowded, caller: TestAgent | None, method: str, path: str, given: Mapping[str, Any]) -> float:
-    """The best of three, where the first is too long."""
+    """The best of six, where the first is too long."""
     found = []
     for _ in range(6):
         answer, seconds = host.longest(method, path, given, caller=caller)

@@ -94,7 +94,7 @@ class Mailing(TurnHost):
             yield row("escalation", f"esc-{number}", owner, value)
 
     def best(self, method: str, path: str, given: Mapping[str, Any], caller: Any) -> tuple[Answer, float]:
-        """The best of three, where the first is too long."""
+        """The best of six, where the first is too long."""
         found = []
         for _ in range(6):
             answer, seconds = self.longest(method, path, given, caller=caller)

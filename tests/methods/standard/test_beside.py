@@ -96,7 +96,7 @@ def host() -> Iterator[Beside]:
 
 
 def longest(host: Beside, method: str) -> float:
-    """The best of three, where the first is too long."""
+    """The best of six, where the first is too long."""
     found = []
     for _ in range(6):
         found.append(host.beside(method))

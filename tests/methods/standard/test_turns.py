@@ -1,7 +1,7 @@
 """
 No call of a standard method holds the reactor: each at the largest that its bounds allow, on a host that is full.
 
-What counts is the CPU time of one turn of the reactor's thread, the best of three where the first is too long, at most
+What counts is the CPU time of one turn of the reactor's thread, the best of six where the first is too long, at most
 20 ms on the machine where the bounds were chosen.
 """
 
@@ -84,7 +84,7 @@ CALLS: dict[str, tuple[str, Input]] = {
 
 
 def longest(host: Full, method: str, given: Input, path: str = "/") -> float:
-    """The best of three, where the first is too long."""
+    """The best of six, where the first is too long."""
     found = []
     for _ in range(6):
         answer, seconds = host.longest(method, path, given(), caller=host.clerk)
