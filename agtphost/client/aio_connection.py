@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from agtphost.client import tls
 from agtphost.client.calls import Deadline, Stream
@@ -15,6 +15,9 @@ from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.wire.codec import Limits
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 CLOSE_SECONDS = 1.0
 """How long a server may take to answer the closing notice; then the connection is dropped."""
@@ -187,8 +190,7 @@ async def connect(
         raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
     try:
         link.verify(destination.host)
-        # A server that refuses this client may have said so already, and reset the connection: what it said is
-        # read before anything is written, as a write that fails would end the connection unread.
+        # A server that refuses this client may have said so already; then nothing is asked of it.
         for _ in range(2):
             await asyncio.sleep(0)
         link.check()
@@ -198,13 +200,29 @@ async def connect(
     return link
 
 
+class HeardSocket(socket.socket):
+    """
+    A socket whose server is heard to the end, even where it takes no more octets.
+
+    A server that refuses the client's certificate says so, and resets the connection. The loop would end a connection
+    at the write that fails, with what the server said unread; so such a write passes, and the end follows by reading.
+    """
+
+    def send(self, data: ReadableBuffer, flags: int = 0, /) -> int:
+        """As :meth:`socket.socket.send`, but for a connection that the other side has ended."""
+        try:
+            return super().send(data, flags)
+        except (BrokenPipeError, ConnectionResetError):
+            return memoryview(data).nbytes
+
+
 async def _dial(loop: asyncio.AbstractEventLoop, destination: Destination) -> socket.socket:
     """A TCP connection to the first address of the name that takes one."""
     failure: OSError = OSError("the name has no address")
     for family, kind, protocol, _, address in await loop.getaddrinfo(
         destination.host, destination.port, type=socket.SOCK_STREAM
     ):
-        raw = socket.socket(family, kind, protocol)
+        raw = HeardSocket(family, kind, protocol)
         try:
             raw.setblocking(False)
             await loop.sock_connect(raw, address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import socket
 import ssl
 import threading
@@ -14,6 +15,7 @@ import pytest
 import pytest_twisted
 
 from agtphost.client import InvalidCall, TLSRefused
+from agtphost.client.aio_connection import HeardSocket
 from agtphost.client.tls import settings_of, verify_peer_name
 from tests.client.credentials import Credentials
 from tests.client.drivers import Driver
@@ -123,6 +125,27 @@ async def test_a_strange_client_certificate_is_reported(credentials: Credentials
     with ScriptedHost(credentials, echo) as host:
         error = await refusal_by(new_client(cert=strange.cert, key=strange.key), host)
     assert "does not trust the CA" in error.remedy
+
+
+def test_a_server_is_heard_where_it_takes_nothing_more() -> None:
+    """What it said before it reset the connection is read after a write in vain; a plain socket's write fails."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for made in (HeardSocket, socket.socket):
+            with made(socket.AF_INET, socket.SOCK_STREAM) as client:
+                client.connect(listener.getsockname())
+                server, _ = listener.accept()
+                client.sendall(b"unread")
+                server.sendall(b"no")
+                assert select.select([client], [], [], 20)[0] and client.recv(1, socket.MSG_PEEK)
+                server.close()  # With octets unread, which resets the connection.
+                poll = select.poll()
+                poll.register(client, 0)
+                assert poll.poll(20_000), "it was not reset"
+                if made is HeardSocket:
+                    assert (client.send(b"more"), client.recv(9), client.recv(9)) == (4, b"no", b"")
+                else:
+                    with pytest.raises(ConnectionResetError):
+                        client.send(b"more")
 
 
 @pytest.mark.parametrize(
