@@ -1,0 +1,1 @@
+"""Measure how plainly the project writes: names of functions, docstrings, comments, messages, docs."""
