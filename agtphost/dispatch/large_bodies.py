@@ -22,8 +22,13 @@ from agtphost.errors import Refusal
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary.reasons import Reason
 
-REST = 3.0
-"""Times as long as a body took, until the next one is read."""
+REST = 8.0
+"""
+Times as long as a body took, until the next one is read.
+
+Writing the answers and letting go of what was read follow outside of the turn. Beside 16 connections with 15,000 small
+objects in each body, the p99 of others was 54 to 58 ms with 3 and 34 to 39 with 8.
+"""
 
 MOST_OCTETS = 33_554_432
 MOST_OCTETS_EACH = 16_777_216

@@ -56,6 +56,7 @@ SECOND: Mapping[str, tuple[str, ...]] = {
     "7 methods whose computations cost others": (
         "costly-methods",
         "expressions-of-one",
+        "searches-of-one",
         "table-as-json",
         "dense-bodies",
     ),

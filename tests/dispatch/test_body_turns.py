@@ -87,6 +87,20 @@ def test_between_two_bodies_others_have_the_reactor() -> None:
     assert calls.begun == ["a1", "b1"]
 
 
+def test_the_rest_is_eight_times_as_long_as_the_body_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have the reactor for eight ninths of the time, whatever one caller sends."""
+    times = iter((1.0, 1.5))
+    monkeypatch.setattr(large_bodies, "time", SimpleNamespace(thread_time=lambda: next(times, 2.0)))
+    calls = Calls()
+    calls.begin("a1")
+    calls.begin("b1")
+    calls.ends["a1"]()
+    calls.clock.advance(3.9)
+    assert calls.begun == ["a1"]
+    calls.clock.advance(0.2)
+    assert calls.begun == ["a1", "b1"]
+
+
 def test_of_bindings_in_turn_the_next_call_of_a_caller_waits_for_the_answer() -> None:
     """Those of other callers, and of other bindings, do not."""
     calls = Calls()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 from agtphost.compute import pool
 from tests.attacks.attack import MIB, OVERTIME, Attack, Target
 from tests.attacks.site import amend
-from tests.attacks.strikes import addresses, opened
+from tests.attacks.strikes import addresses, answered, opened
 from tests.methods.standard import costly
 from tests.system.raw_link import RawLink, Truncated, client_context, request
 
@@ -154,6 +155,26 @@ class Play:
                     self._over.set()
 
 
+ITEMS = 1_000
+"""Items that are searched; the host takes 500 in one IMPORT."""
+
+
+def _fill(target: Target) -> None:
+    """Put items into the collection, so that what searches it has something to look at."""
+    context = client_context(target, agent=AGENTS[0])
+    for first in range(0, ITEMS, 500):
+        rows = ({"n": n, "name": f"x{n}", "t": "y" * 200} for n in range(first, first + 500))
+        given = {"source": "\n".join(map(json.dumps, rows)), "target": "goods", "format": "jsonl"}
+        answer = answered(target, context, _message("IMPORT", given))
+        assert answer.status == 200, (answer.status, answer.body[:300])
+
+
+def _searches() -> Sequence[bytes]:
+    query = costly.COSTLY["SEARCH"]["JMESPath"]()["query"]
+    found = [_message(method, given) for method in ("SEARCH", "SCAN") for _, _, given in costly.inputs([method])]
+    return [*found, _message("SCAN", {"collection": "goods", "filter": query})]
+
+
 def _message(method: str, given: Mapping[str, Any], path: str = "/") -> bytes:
     return request(method, path, given)
 
@@ -168,8 +189,10 @@ def _attack(
     answers: int = 1,
     memory: int = 40 * MIB,
     slower: float = 2.0,
+    before: Callable[[Target], None] = lambda target: None,
 ) -> Attack:
     def run(target: Target, seconds: float) -> None:
+        before(target)
         Play(inputs(), connections, agents, answers).run(target, seconds)
 
     return Attack(name=name, who="agent", says=says, run=run, configure=with_methods, memory=memory, slower=slower)
@@ -200,6 +223,14 @@ ATTACKS = (
         _one("FILTER", "JMESPath of thirty parts"),
         connections=4,
         agents=("demo",),
+    ),
+    _attack(
+        "searches-of-one",
+        "SEARCH and SCAN of 1,000 items by the longest conditions, on 4 connections of one agent: the same.",
+        _searches,
+        connections=4,
+        agents=("demo",),
+        before=_fill,
     ),
     _attack(
         "extractions-of-one",

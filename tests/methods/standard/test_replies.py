@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.methods.standard.messages import replies
 from agtphost.testing import Answer, TestAgent
 from agtphost.testing.identities import key_of
 from tests.identity.issued import of_key
@@ -114,6 +115,17 @@ def test_a_task_id_that_another_took_is_refused(host: Transacting) -> None:
     sent(host, "NOTIFY", "task-0881", host.stranger, recipient="usr-cfo", content="answer me")
     assert reply(host, CFO, "task-0881").status == 409
     assert host.inbox(host.stranger) == []
+
+
+def test_many_escalations_of_others_answer_a_reply_as_none(host: Transacting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-070: a caller who may see none of the escalations does not learn that a task has many."""
+    monkeypatch.setattr(replies, "MOST_UNDER_TASK", 1)
+    for agent in (host.writer, host.archive):
+        sent(host, "ESCALATE", "task-0881", agent, recipient="usr-cfo", **ASK)
+    foreign, missing = (reply(host, host.stranger, task) for task in ("task-0880", "task-0889"))
+    assert (foreign.status, foreign.reason) == (missing.status, missing.reason) == (404, "target-unknown")
+    seen = reply(host, CFO, "task-0880")
+    assert (seen.status, seen.reason) == (409, "target-ambiguous")
 
 
 def test_a_task_id_cannot_stand_for_an_identifier(host: Transacting) -> None:

@@ -183,9 +183,11 @@ class Replying:
         held = self._parts.held
         named = chain(*[held.by(ESCALATION, name, asked) for name in TASKS])
         items = {item.key: item for item in islice(named, MOST_UNDER_TASK + 1)}
-        if len(items) > MOST_UNDER_TASK:
+        found = [thread for item in items.values() if (thread := self._of_escalation(context, item)) is not None]
+        if found and len(items) > MOST_UNDER_TASK:
+            # Only callers who may see one of them learn that there are many.
             raise _ambiguous(())
-        return [thread for item in items.values() if (thread := self._of_escalation(context, item)) is not None]
+        return found
 
     async def _queried(self, context: BuiltInContext, asked: str) -> Thread | None:
         """A QUERY that was asked of the caller, a hosted agent, under that Task-ID."""
