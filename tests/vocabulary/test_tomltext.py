@@ -156,6 +156,6 @@ def test_the_line_of_the_whole_document_takes_no_scan() -> None:
 
 def test_a_place_that_is_not_in_the_file_has_the_line_around_it() -> None:
     """The nearest table or key around it, and the line that is asked for where there is none."""
-    document = read('a = 1\n[b]\nc = 1\n')
+    document = read("a = 1\n[b]\nc = 1\n")
     assert document.line(("b", "d")) == 2
     assert document.line(("d", "e"), 7) == 7
