@@ -93,7 +93,8 @@ class Document:
         """The line of ``location``, or of the nearest thing around it; ``otherwise`` if nothing is in the file."""
         while location and location not in self.lines:
             location = location[:-1]
-        return self.lines.get(location, otherwise)
+        # The document itself is on no line; asking for it must not scan a sound document of thousands.
+        return self.lines[location] if location else otherwise
 
 
 def read(source: Path | str, most: int = MAX_OCTETS) -> Document:

@@ -143,3 +143,19 @@ def test_any_document_is_located_completely(tree: dict[str, Any]) -> None:
     assert set(lines) == locations(tree)
     tops = [lines[(key,)] for key in tree]
     assert tops == sorted(tops)
+
+
+def test_the_line_of_the_whole_document_takes_no_scan() -> None:
+    """Each sound file of a host is asked for it, and a scan takes longer than parsing did."""
+    document = read('method = "QUERY"\n\n[input_schema]\ntype = "object"\n')
+    assert document.line(()) == 1
+    assert "lines" not in vars(document)
+    assert document.line(("input_schema", "type")) == 4
+    assert "lines" in vars(document)
+
+
+def test_a_place_that_is_not_in_the_file_has_the_line_around_it() -> None:
+    """The nearest table or key around it, and the line that is asked for where there is none."""
+    document = read("a = 1\n[b]\nc = 1\n")
+    assert document.line(("b", "d")) == 2
+    assert document.line(("d", "e"), 7) == 7
