@@ -329,9 +329,12 @@ def _judge_rest(result: Result, stand: Stand, lines: int) -> None:
             result.failures.append(f"{name} grew by {grown / 2**20:.1f} MiB > {bound / 2**20:.1f} MiB")
     if host.process.poll() is not None:
         result.failures.append(f"the host ended with status {host.process.returncode}")
-    traces = [line for line in host.lines[lines:] if "Traceback (most recent call last)" in line]
+    said = host.lines[lines:]
+    traces = [place for place, line in enumerate(said) if "Traceback (most recent call last)" in line]
     if traces:
-        result.failures.append(f"{len(traces)} tracebacks in the log")
+        # With the lines around the first one: the log is gone when somebody reads of it.
+        first = "\n".join(said[max(0, traces[0] - 2) : traces[0] + 40])
+        result.failures.append(f"{len(traces)} tracebacks in the log:\n{first}")
 
 
 def judged(attack: Attack, template: Path, folder: Path, cores: Cores, *, seconds: float, quiet: float) -> Result:

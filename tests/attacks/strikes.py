@@ -22,11 +22,15 @@ def addresses() -> Iterator[str]:
     return itertools.cycle(f"127.0.3.{number}" for number in range(1, ADDRESSES + 1))
 
 
-def turns(seconds: float, most: int = 20_000) -> Iterator[int]:
-    """0, 1, 2 ... until the time is over."""
+def turns(seconds: float, most: int = 20_000, least: int = 0) -> Iterator[int]:
+    """
+    Count from 0 until the time is over.
+
+    :param least: how many turns a slow machine takes all the same: what an attack needs to be one.
+    """
     end = time.monotonic() + seconds
     for number in range(most):
-        if time.monotonic() >= end:
+        if number >= least and time.monotonic() >= end:
             return
         yield number
 

@@ -25,6 +25,9 @@ from tests.system.trail import database, marks, name_of, reservations, stored, t
 KILLS = length(5, 200)
 CALLERS = 8
 BURST = 8
+LEAST, MOST = 50, 400
+"""Answers after which a kill comes: a count, since a busy machine gives few in any time."""
+
 RESTART = 20.0
 """Seconds from the start to ready; 2 is the goal, but this machine may be busy with anything."""
 
@@ -156,13 +159,13 @@ def ordeal(config: Path, kills: int, seed: int, prefix: Sequence[str] = ()) -> F
 
 
 def live_and_die(host: Host, chance: random.Random) -> Journal:
-    """Load, and a kill at a random moment."""
+    """Load the host, and kill it after a random number of answers."""
     journal, context = Journal(), client_context(host)
     callers = [Caller(host, context, journal, chance.getrandbits(32)) for _ in range(CALLERS)]
     for caller in callers:
         caller.start()
-    until(lambda: len(journal.answered) >= CALLERS)
-    time.sleep(chance.uniform(0.0, 0.4))
+    answers = CALLERS + chance.randint(LEAST, MOST)
+    until(lambda: len(journal.answered) >= answers)
     host.kill()
     for caller in callers:
         caller.join(120)
@@ -239,7 +242,7 @@ def test_kill_9_loses_nothing_acknowledged_and_repeats_nothing(
     assert findings.wrong_repeats == []
     assert slowest < RESTART
     # The kills hit a host at work: answers before, handlers in the middle.
-    assert findings.acknowledged > 50 * KILLS
+    assert findings.acknowledged > LEAST * KILLS
     assert findings.in_doubt >= KILLS
 
 

@@ -155,6 +155,10 @@ def cards_of_nowhere(target: Target, seconds: float) -> None:
         assert answer.status in (422, 429), (url, answer.status, answer.reason)
 
 
+GUESSES = 40
+"""Wrong tokens that an attack sends at least: twice as many as barred an address before."""
+
+
 def wrong_page_tokens(target: Target, seconds: float) -> None:
     """Strangers at an operator's address send wrong tokens; the operator's link opens the page all the same."""
     port = int(target.config.with_name(PAGE).read_text())
@@ -165,14 +169,14 @@ def wrong_page_tokens(target: Target, seconds: float) -> None:
     # One connection: handshakes of an address have a limit of their own, which is no matter of tokens.
     guessing = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=20)
     with contextlib.closing(guessing):
-        for turn in turns(max(seconds, 0.5), most=4_000):
+        for turn in turns(max(seconds, 0.5), most=4_000, least=GUESSES):
             statuses.append(_entered(guessing, os.urandom(32).hex()))
             target.arrived(1)
             if turn % 200 == 30:
                 _enter_well(target, port, context, operator)
     _enter_well(target, port, context, operator)
     assert set(statuses) <= {403, 429}, set(statuses)
-    assert len(statuses) > 20, "too few guesses to bar anybody"
+    assert len(statuses) >= GUESSES
 
 
 def _enter_well(target: Target, port: int, context: ssl.SSLContext, operator: ssl.SSLContext) -> None:
