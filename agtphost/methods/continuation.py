@@ -62,7 +62,7 @@ class Continuations:
 
     def position(self, context: BuiltInContext) -> Any:
         """
-        Where the part that is asked for begins: what :meth:`token` was given, or None at the beginning.
+        Return the position where the requested part begins, as given to :meth:`token`; None at the beginning.
 
         :raises Refusal: 422 for a token that is none, or was not made for this caller and query, or has ended.
         """
@@ -114,7 +114,7 @@ def _ordered(key: Any) -> Any:
 
 
 def _bound(context: BuiltInContext) -> bytes:
-    """What a token is bound to: who asks, and everything that says for what."""
+    """Return the digest that binds a token to its caller, certificate and parameters."""
     caller = context.owner
     certificate = context.peer.certificate if context.peer is not None else None
     asked: Mapping[str, Any] = {name: value for name, value in context.input.items() if name != PARAMETER}

@@ -47,7 +47,7 @@ AHEAD = 400 * 86_400
 
 class Domains:
     """
-    Takes what is told of domains.
+    Handles reports about domains.
 
     :param held: what was told before.
     :param agents: every agent that this host knows.
@@ -186,7 +186,7 @@ class Domains:
         )
 
     def _told(self, entry: OrgDomain, concerned: list[Agent], now: float) -> Iterable[Change]:
-        """To each agent, and of each to those who look after it: its registrar and the operators."""
+        """Yield notifications to each agent, and to its registrar and the operators."""
         until = int((max(now, entry.suspend_at) + KEPT) * 1000)
         for agent in concerned:
             yield from self._notices(agent)
@@ -213,7 +213,7 @@ class Domains:
 
 
 def _same(entry: OrgDomain, known: OrgDomain) -> bool:
-    """Told twice. Of an expiry to come the later word counts, should it name another time."""
+    """Return whether a report repeats the known one. For an expected expiry a report with another time replaces it."""
     if (entry.event, entry.owner) != (known.event, known.owner):
         return False
     return entry.event != EXPIRED or int(entry.suspend_at) == int(known.suspend_at)

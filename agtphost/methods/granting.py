@@ -37,7 +37,7 @@ WHO = "What an agent may call here is said by operators."
 @implementer(IBuiltInHandler)
 class Granting:
     """
-    Answers about grants.
+    The handler of AUTHORIZE, REVOKE and QUERY on ``/grants``.
 
     :param grantable: what there is to grant.
     :param known: every agent that the host knows.
@@ -67,7 +67,7 @@ class Granting:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer.
+        Answer a method on ``/grants``.
 
         :raises Refusal: 403 for those who say nothing here, 404 for agents that are not known, 422 for what cannot be.
         """
@@ -80,7 +80,7 @@ class Granting:
 
     def _managed(self, context: BuiltInContext, named: str) -> Agent:
         """
-        Find the agent that the caller says something about.
+        Find the agent whose grants the caller changes or reads.
 
         :raises Refusal: 403 for all but operators and, where none are listed, who issued the agent: whether there is
             such an agent is told to operators. Never the agent itself.
@@ -137,7 +137,7 @@ class Granting:
         )
 
     async def _compared(self, text: str, agent: Agent) -> str:
-        """What to say of a grant; a server that has not said yet what it has is asked first."""
+        """Return a remark on a grant, or empty text; ask a server first that has not listed its tools yet."""
         try:
             contracts = self._contracts(agent.agent_id)
             remark = self._grantable.remark(text, contracts)
@@ -211,7 +211,7 @@ class Granting:
         yield caller.agent_id
 
     def _issued(self, context: BuiltInContext, named: str) -> bool:
-        """Tell whether the caller issued the agent, or the agents, that a name stands for; False for an unknown one."""
+        """Return whether the caller issued the agent, or the agents, of that name; False for an unknown one."""
         found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
         return bool(found) and all(self._authorization.grants(context, agent) for agent in found)
 
@@ -229,7 +229,7 @@ class Granting:
 
 
 def _named(given: Mapping[str, Any]) -> list[str]:
-    """What ``resource`` names, each once."""
+    """Read the distinct values of ``resource``."""
     value = given.get("resource")
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):

@@ -43,7 +43,7 @@ log = Logger()
 
 
 class LifecycleAuth(Enum):
-    """Who may change an agent's state: core v08 section 7.2.19."""
+    """The authorization modes for changes of an agent's state: core v08 section 7.2.19."""
 
     GENESIS_ISSUER = "genesis_issuer"
     """The holder of the key that issued the agent's Genesis, by client certificate."""
@@ -120,7 +120,7 @@ class Lifecycle:
         return self._change(agent_id, state, decision, fields, ((*changes, *following), events))
 
     def _require_standing(self, agent: Agent) -> None:
-        """Nobody brings back what stood under a domain that expired, or that is another owner's now."""
+        """Refuse to bring back an agent whose domain expired or has another owner."""
         domain = None if self._domains is None else self._domains.barring(agent)
         if domain is not None:
             raise Refusal(
@@ -151,7 +151,7 @@ class Lifecycle:
 
     def _authorize(self, context: BuiltInContext, agent: Agent | None) -> None:
         """
-        Let an agent's issuer pass, by its public key: an Agent-ID in a certificate tells nothing of who issued whom.
+        Let an agent's issuer pass, by its public key: an Agent-ID in a certificate does not identify the issuer.
 
         Whether an agent is known, and whether with a Genesis, is told to whoever issued an agent that is known here.
         Everybody else gets one answer.
@@ -264,7 +264,7 @@ class Lifecycle:
 
 
 def _succession(given: Mapping[str, Any]) -> dict[str, object]:
-    """What DEPRECATE says about the agent's successor."""
+    """Read the members of DEPRECATE about the agent's successor."""
     fields: dict[str, object] = {}
     if given.get("successor_agent_id") is not None:
         fields["successor_agent_id"] = parameters.agent_id(given, "successor_agent_id")

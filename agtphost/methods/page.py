@@ -43,7 +43,7 @@ MOMENTS = ("opened", "closed")
 @implementer(IBuiltInHandler)
 class PageAccess:
     """
-    Answers whoever may look at the page.
+    The handler of requests about the operators' page.
 
     :param known: every agent that the host knows: who issued one of them is a registrar.
     :param link: makes a link for a certificate.
@@ -100,7 +100,7 @@ class PageAccess:
 
     def _roles(self, context: BuiltInContext) -> tuple[str, ...]:
         """
-        What the caller is here.
+        Return the caller's roles.
 
         :raises Refusal: 403 for those to whom the page shows nothing.
         """

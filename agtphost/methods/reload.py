@@ -28,7 +28,7 @@ What became of it has ``taken``, ``waiting``, ``problems`` and more.
 
 
 class ReloadRequests:
-    """Where requests for a reload go: known once the host is assembled."""
+    """The function that reloads the configuration, set once the host is assembled."""
 
     def __init__(self) -> None:
         self.reload: Reload | None = None

@@ -46,7 +46,7 @@ class Verifications:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        What was stated, or a new statement.
+        Return the last statement, or record a new one.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
@@ -63,7 +63,7 @@ class Verifications:
 
 def _said(context: BuiltInContext) -> dict[str, Any]:
     """
-    The statement.
+    Read the statement.
 
     :raises agtphost.errors.Refusal: 422 for one that contradicts itself, or is none.
     """

@@ -98,7 +98,7 @@ class Ticket:
 
 class AsynchronousTasks:
     """
-    Runs tasks, and keeps what they came to.
+    Runs delegated tasks in the background, and stores their outcomes.
 
     :param ledger: marks what an earlier process left running.
     :param clock: for another try at committing an outcome.
@@ -130,7 +130,7 @@ class AsynchronousTasks:
 
     def admit(self, hop: Hop, token_hash: str, task_id: str, lineage: Lineage) -> Ticket:
         """
-        What has to hold before the hop is committed.
+        Check everything that must be true before the hop is committed.
 
         :raises Refusal: 422 for a callback that is no agent, 429 for too many tasks, 503 while the host stops.
         """
@@ -159,7 +159,9 @@ class AsynchronousTasks:
         return Ticket(key=key, value=value, owner=owner, changes=(begun,))
 
     def notice(self, hop: Hop, recipient: str, lineage: Lineage, task_id: str, done: Done) -> Change | None:
-        """What tells the callback of a task that was answered directly; None where its inbox is full."""
+        """
+        Return the notification to the callback of a task that was answered directly; None where its inbox is full.
+        """
         content: dict[str, Any] = {
             "task_id": task_id,
             "state": FINISHED,
@@ -178,7 +180,7 @@ class AsynchronousTasks:
 
     def recipient(self, hop: Hop) -> str:
         """
-        The Agent-ID whose inbox hears of the outcome.
+        Return the Agent-ID whose inbox gets the outcome.
 
         :raises Refusal: 422 for a callback that is no agent.
         """
@@ -267,7 +269,7 @@ class AsynchronousTasks:
     def _told(
         self, ended: Mapping[str, Any], owner: str, lineage: Lineage
     ) -> tuple[tuple[Change, ...], dict[str, object]]:
-        """What changes with the end of a task, and what its record says of it."""
+        """Return the state changes at the end of a task, and the members of its record."""
         changes, delivery = self._ending(ended, owner)
         said = {**lineage.members(), "delegation_id": ended["delegation_id"], "state": ended["state"], **delivery}
         if "error" in ended:
@@ -299,7 +301,7 @@ class AsynchronousTasks:
     # The process
 
     def start(self) -> None:
-        """From now on, mark what an earlier process left running, as soon as the ledger tells of it."""
+        """Start marking tasks that an earlier process left running, as soon as the ledger reports them."""
         self._held.watch(TASK, self._found)
 
     def _found(self, key: str, item: StateItem | None) -> None:
@@ -400,7 +402,7 @@ class TaskReading:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        INSPECT: one task with what it came to, by ``delegation_id`` or ``task_id``.
+        Answer INSPECT of one task with its outcome, by ``delegation_id`` or ``task_id``.
 
         :raises Refusal: 404 where the caller has no such task.
         """
@@ -414,7 +416,7 @@ class TaskReading:
         raise not_found(Reason.DELEGATION_NOT_FOUND)
 
     def _named(self, wanted: str, by: str) -> list[StateItem]:
-        """The newest first."""
+        """Return the tasks with that identifier, newest first."""
         if by == "task_id":
             return list(self._held.by(TASK, by, wanted))[::-1]
         item = self._held.get(TASK, wanted) if isinstance(wanted, str) else None

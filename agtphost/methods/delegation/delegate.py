@@ -160,13 +160,13 @@ class Delegation:
         return Hop(asked=asked, delegator=delegator, target=target, before=before)
 
     def _resolved(self, asked: Asked) -> Asked:
-        """The same with Agent-IDs where agents of this host are named by their URIs, as in core v08 appendix G."""
+        """Replace URIs of agents of this host by their Agent-IDs, as in core v08 appendix G."""
         target = self._agent_at(asked.target) or asked.target
         callback = None if asked.callback is None else self._agent_at(asked.callback) or asked.callback
         return replace(asked, target=target, callback=callback)
 
     def _agent_at(self, text: str) -> str | None:
-        """The Agent-ID that a URI stands for; None where it is no URI, or not of an agent of this host."""
+        """Return the Agent-ID that a URI names; None where the text is not a URI of an agent of this host."""
         try:
             uri = uris.parse(text)
         except uris.UriError:

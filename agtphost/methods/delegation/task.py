@@ -23,7 +23,7 @@ _FORM = 'a call {"method", "path", "parameters"}, or a list of them'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a task."""
+    """One call of a delegated task."""
 
     method: str
     path: str
@@ -77,7 +77,7 @@ def read(given: Mapping[str, Any]) -> Asked:
 
 
 def _target(given: Mapping[str, Any]) -> str:
-    """An Agent-ID; or the address of an agent under a domain's name, which only its host can resolve."""
+    """Read ``target_agent_id``: an Agent-ID, or an address under a domain's name, which only its host can resolve."""
     value = parameters.required(given, "target_agent_id")
     if not value.startswith(f"{uris.SCHEME}://"):
         return parameters.agent_id(given, "target_agent_id")

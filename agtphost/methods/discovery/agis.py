@@ -51,7 +51,8 @@ Facts = Callable[[str, bool, Mapping[str, Any]], Any]
 
 def form_of(context: BuiltInContext, others: Mapping[str, str]) -> str:
     """
-    Which form of an AGIS document is asked for: by ``format``, else by Accept; empty where another document is.
+    Return the requested form of an AGIS document: by ``format``, else by Accept; empty where another document is
+    requested.
 
     :param others: what else Accept may prefer, by media type.
     :raises agtphost.errors.Refusal: 422 where no other version of AGIS than one that is not served would do.
@@ -198,5 +199,5 @@ class AgisFace:
 
 
 def prefixed(before: str, path: str) -> str:
-    """A path at an agent."""
+    """Return a path with the prefix of an agent."""
     return path if not before else before if path == "/" else before + path

@@ -64,7 +64,7 @@ def _form(context: BuiltInContext, otherwise: str) -> Any:
 
 
 def _described(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
-    """An adapter may tell callers more, and more that changes, than stands in the manifest."""
+    """Return an adapter's descriptions for callers, which may have more, and more current, detail than the manifest."""
     entries: Iterable[Mapping[str, object]] = getattr(adapter, "described", adapter.hosted)()
     return entries
 

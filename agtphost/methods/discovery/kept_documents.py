@@ -23,7 +23,7 @@ class KeptDocuments:
         self._octets = 0
 
     def known(self, key: tuple[Any, ...], current: list[Any]) -> Answer | None:
-        """The answer of a key, if it was made of the very objects that there are."""
+        """Return the cached answer of a key if its source objects are still the current ones."""
         known = self._documents.get(key)
         if known is None or not _same(known[0], current):
             return None

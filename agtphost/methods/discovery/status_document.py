@@ -77,10 +77,10 @@ def _action_of(payload: Mapping[str, Any]) -> Action | None:
 
 
 class CountsSessions(Protocol):
-    """What knows which sessions there are."""
+    """A table of sessions that can count those of an agent."""
 
     def active(self, agent_id: str, seconds: float) -> int:
-        """How many sessions of an agent were used within the last ``seconds``."""
+        """Return how many sessions of an agent were used within the last ``seconds``."""
 
 
 class StatusDocuments:
@@ -163,7 +163,7 @@ class StatusDocuments:
 
 
 def certificate_status(agent: Agent, now: float) -> str:
-    """``cert_status``: of the certificate that is known, else what the document says, else ``none``."""
+    """Return ``cert_status``: of the known certificate, else from the document, else ``none``."""
     if agent.certificate is not None:
         return agent.certificate.status(now)
     stated = agent.document.get("cert_status")

@@ -20,7 +20,7 @@ ASSURANCES = {assurance.label: assurance for assurance in Assurance}
 
 class Decisions:
     """
-    Answers what would be decided, to the agent itself and to those who oversee it.
+    Answers what the gates would decide, to the agent itself and to its overseers.
 
     :param decide: the gates' word.
     :param directory: whose Genesis issuers may ask about them.
@@ -74,7 +74,7 @@ class Decisions:
     @staticmethod
     def _add_rules(ruling: Ruling, decision: Decision, told: dict[str, Any], reason: str | None) -> None:
         """
-        Where the host's files say what was decided.
+        Add the configuration rule that decides.
 
         :param reason: that a record has: what decided for it, whatever is decided today.
         """
@@ -94,7 +94,9 @@ class Decisions:
                 told["rule"] = rule.document()
 
     def _may_see_rules(self, context: BuiltInContext, agent_id: str | None) -> bool:
-        """Who is told of the host's files: operators, viewers, overseers, and who issued the agent or a hosted one."""
+        """
+        Return whether the caller may see the host's rules: operators, viewers, overseers, and issuers of an agent.
+        """
         if self._authorization.looks(context) or (
             agent_id is not None and self._authorization.manages(context, agent_id)
         ):
@@ -112,7 +114,7 @@ class Decisions:
 
     def _authorize(self, context: BuiltInContext, agent_id: str | None) -> None:
         """
-        Let every agent ask about itself, with its certificate, and everybody about strangers.
+        Let every agent ask about itself, with its certificate, and every caller about unknown agents.
 
         What would be decided tells what an agent may do here. Neither a header nor a front proves who asks, so
         whoever has no certificate is answered alike about every agent, the one that the request names included.

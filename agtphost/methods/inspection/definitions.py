@@ -47,7 +47,7 @@ class Definitions:
         self._authorization = authorization
 
     async def read(self, context: BuiltInContext) -> Answer:
-        """One definition, by ``method`` and ``path`` as they are registered."""
+        """Return one definition, by ``method`` and ``path`` as they are registered."""
         named = parameters.required(context.input, "method"), parameters.required(context.input, "path")
         looks = self._authorization.looks(context)
         for binding in self._bindings():

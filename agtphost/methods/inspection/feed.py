@@ -40,6 +40,8 @@ FOLLOWERS = 16
 
 class RecordFeed:
     """
+    Answers INSPECT ``target=feed``, and lets requests wait for new records.
+
     :param records: the store's reading side.
     :param clock: for answers that wait.
     """
@@ -95,7 +97,7 @@ class RecordFeed:
         return newest[0][0] if newest else 0
 
     async def _after(self, after: int) -> tuple[list[Mapping[str, Any]], int]:
-        """What follows a place, and the last place that was looked at."""
+        """Return the records after a position, and the last position that was read."""
         while True:
             found = await self._records.latest(after + LINES + 1, LINES, Search())
             places = [number for number, _ in (*found.records, *found.damaged) if number > after]
@@ -107,7 +109,7 @@ class RecordFeed:
                 return sorted(shown, key=lambda each: int(each["number"])), after
 
     async def _something(self, seconds: float) -> None:
-        """Until something is recorded, or the time is over."""
+        """Wait until a record is written, or the time is over."""
         waiting: Deferred[None] = Deferred()
         self._waiting.add(waiting)
         over = self._clock.callLater(seconds, lambda: None if waiting.called else waiting.callback(None))

@@ -34,7 +34,7 @@ class UpstreamReport:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        ``{"upstreams": [...]}``, with state, restarts, next attempt, latency, and the last lines of stderr.
+        Return ``{"upstreams": [...]}``, with state, restarts, next attempt, latency, and the last lines of stderr.
 
         :raises Refusal: 403 for everyone but operators: stderr may say anything.
         """
@@ -46,7 +46,7 @@ class UpstreamReport:
 
 class UpstreamDefinition:
     """
-    Shows overseers what an upstream said of itself when it was approved, and what it says now.
+    Shows overseers an upstream's definition as it was approved, and as it is now.
 
     :param find: by protocol.
     """

@@ -252,7 +252,7 @@ class Escalation:
         return part() if is_little(self._held, ESCALATION) else self._aside(part)
 
     def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[StateItem]:
-        """Those there are now that the caller may see: its own, and what it may decide. Asked agent by agent."""
+        """Yield current escalations that the caller may see: its own, and those it may decide. Looks agent by agent."""
         if escalation_id or task_id:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
             some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
@@ -285,7 +285,7 @@ class Escalation:
 
 
 def escalated_by(item: StateItem) -> str:
-    """Return the Agent-ID of whoever escalated; the item's owner is a name apart where no certificate proved it."""
+    """Return the Agent-ID of the escalating agent; the item's owner has another name where no certificate proved it."""
     return str(item.brief.get("escalated_by", item.owner))
 
 
@@ -312,14 +312,14 @@ def _member(item: StateItem, name: str) -> Any:
 
 
 def _place(item: StateItem) -> list[Any]:
-    """Where an escalation stands in the list: those of a flood after all others (AGTP-314)."""
+    """Return the sort key of an escalation: those of a flood after all others (AGTP-314)."""
     brief = item.brief
     crowd = bool(brief["flood"]) + bool(brief.get("queued"))
     return [crowd, PRIORITIES.index(brief["priority"]), brief["created_at"], item.key]
 
 
 def receipt(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What the caller of ESCALATE gets."""
+    """Return the receipt for the caller of ESCALATE."""
     pending = value["status"] == "pending"
     return {
         "escalation_id": value["escalation_id"],

@@ -39,12 +39,12 @@ LITTLE_OCTETS = 131_072
 
 
 def is_little(held: StateTable, kind: str) -> bool:
-    """Whether a list of what there is of a kind is made at once; else not in the reactor's thread."""
+    """Return whether items of a kind are few enough to list on the reactor thread."""
     return held.count(kind) <= LITTLE and held.octets(kind) <= LITTLE_OCTETS
 
 
 def share_of(sender: Agent) -> str:
-    """Whose share a sender's message takes: its owner's, or its own where it has none."""
+    """Return the share that a sender's message uses: its owner's, or its own where it has no owner."""
     return sender.owner_id or sender.principal or sender.agent_id
 
 
@@ -81,5 +81,5 @@ def require_share(unread: Iterable[StateItem], whose: str, places: str) -> None:
 
 
 def places_of(*, critical: bool, host: bool) -> str:
-    """Which places a message to the operator takes."""
+    """Return which reserved places a message to the operator uses."""
     return "host" if host else "critical" if critical else "ordinary"

@@ -20,7 +20,7 @@ log = Logger()
 
 class Agenda:
     """
-    Acts on keys, each as soon as its time has come.
+    A timer queue: acts on each key as soon as its time has come.
 
     One timer for all of them: a hundred thousand that are due at the same moment are acted on in many turns.
 
@@ -49,7 +49,7 @@ class Agenda:
         self._arm()
 
     def soon(self, keys: Iterable[str]) -> None:
-        """Act on these in the order in which they come, but not within this call."""
+        """Act on keys in their order, in a later turn of the reactor."""
         new = [key for key in keys if key not in self._now]
         self._now.update(new)
         self._queue.extend(new)
@@ -104,7 +104,7 @@ class Agenda:
         self._arm()
 
     def _next(self) -> str | None:
-        """What is due, and is taken from the agenda with that."""
+        """Remove and return the next key whose time has come; None where there is none."""
         while self._queue:
             key = self._queue.popleft()
             if key in self._now:

@@ -54,7 +54,7 @@ log = Logger()
 
 @implementer(IBuiltInHandler)
 class Authorizing:
-    """Answers AUTHORIZE."""
+    """The handler of AUTHORIZE."""
 
     kind = "built_in"
 
@@ -201,12 +201,12 @@ class Authorizing:
 
 
 def _terms(said: Mapping[str, Any]) -> tuple[str, ...]:
-    """What makes two grants the very same."""
+    """Return the members by which two grants are equal."""
     return (said["grantor"], said["subject"], " ".join(said["scope"]), " ".join(said["resource"]))
 
 
 def cancel_grant(parts: Parts) -> Any:
-    """What CANCEL asks for grants: whoever gave one takes it back, or an operator."""
+    """Return the source of CANCEL for grants: only the grantor or an operator can cancel one."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
         item = parts.held.get(AUTHORIZATION, target_id)
@@ -272,7 +272,7 @@ def _resources(given: Mapping[str, Any]) -> list[str]:
 
 
 def _times(given: Mapping[str, Any], now: float) -> tuple[float, float]:
-    """When the grant begins and ends: seconds since the epoch."""
+    """Read when the grant begins and ends, in seconds since the epoch."""
     ttl = given.get("ttl", USUAL_LIFE)
     if isinstance(ttl, bool) or not isinstance(ttl, int) or not 0 < ttl <= GRANT_LIFE:
         raise parameters.invalid("ttl", f"ttl is not 1 to {GRANT_LIFE} seconds.", "Send a shorter time.")

@@ -34,7 +34,7 @@ DEEPEST = jsontext.SIGNED_DEPTH - 1
 
 @implementer(IBuiltInHandler)
 class Logging:
-    """Answers LOG."""
+    """The handler of LOG."""
 
     kind = "built_in"
     most_octets = 262_144
@@ -44,7 +44,11 @@ class Logging:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable."""
+        """
+        Answer LOG.
+
+        :raises Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable.
+        """
         caller, given = owner_of(context), context.input
         event_type = parameters.identifier(given, "event_type")
         severity = parameters.choice(given, "severity", SEVERITIES, "info")
@@ -72,7 +76,7 @@ class Logging:
 
 
 def _recorded(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """What the record has of the data, and the SHA-256 of it, hex."""
+    """Return the recorded form of the data, and its SHA-256 in hex."""
     data = given.get("data")
     if data is None:
         raise parameters.invalid("data", "The parameter data is missing.", "Send data.", missing=True)

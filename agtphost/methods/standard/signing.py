@@ -60,7 +60,7 @@ class Signer:
 
 @implementer(IBuiltInHandler)
 class Signing:
-    """Answers SIGN."""
+    """The handler of SIGN."""
 
     kind = "built_in"
     most_octets = 262_144
@@ -70,7 +70,11 @@ class Signing:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 403 for a key that is not the caller's, 422, 503 where the host signs nothing."""
+        """
+        Answer SIGN.
+
+        :raises Refusal: 403 for a key that is not the caller's, 422, 503 where the host signs nothing.
+        """
         caller, given = owner_of(context), context.input
         if given.get("algorithm", ALGORITHM) != ALGORITHM:
             raise parameters.invalid(

@@ -36,7 +36,7 @@ IN_RECORD = 16
 
 @implementer(IBuiltInHandler)
 class Transferring:
-    """Answers TRANSFER."""
+    """The handler of TRANSFER."""
 
     kind = "built_in"
 

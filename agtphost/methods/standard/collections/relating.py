@@ -39,7 +39,7 @@ def _collection(parts: Parts, name: str) -> Collection:
 
 @implementer(IBuiltInHandler)
 class Linking:
-    """Answers LINK."""
+    """The handler of LINK."""
 
     kind = "built_in"
 
@@ -49,7 +49,7 @@ class Linking:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer LINK.
 
         :raises Refusal: 404 for an unknown entity; 409 where the two are related like that.
         """
@@ -70,7 +70,7 @@ class Linking:
 
 @implementer(IBuiltInHandler)
 class Embedding:
-    """Answers EMBED."""
+    """The handler of EMBED."""
 
     kind = "built_in"
 
@@ -80,7 +80,7 @@ class Embedding:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer EMBED.
 
         :raises Refusal: 404 for an unknown source, target or version; 409 where the name is taken.
         """

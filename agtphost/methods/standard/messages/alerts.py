@@ -56,7 +56,11 @@ class Alerting:
         Due(parts, ALERT, _due, self._late)
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404 for a recipient that is nobody's, 422, 429 where no inbox takes it."""
+        """
+        Answer ALERT.
+
+        :raises Refusal: 404 for a recipient that is nobody's, 422, 429 where no inbox takes it.
+        """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         severity = parameters.choice(given, "severity", tuple(SEVERITIES))
         message = parameters.kept(given, "message", CONTENT - 1_024)
@@ -93,7 +97,7 @@ class Alerting:
         )
 
     def _path(self, given: Mapping[str, Any]) -> list[str]:
-        """Who is told next, each of them somebody."""
+        """Read the escalation path: recipients that this host knows."""
         value = given.get("escalation_path") or []
         listed = [value] if isinstance(value, str) else value
         if len(listed) > MOST_STEPS or not all(isinstance(each, str) for each in listed):
@@ -213,7 +217,7 @@ class Alerting:
     # CANCEL
 
     def cancel(self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
-        """The caller's own alert, as long as somebody is waited for."""
+        """Return the caller's own alert, as long as it waits for an acknowledgement."""
         item = self._parts.held.get(ALERT, target_id)
         if item is None or not context.owner or item.owner != context.owner:
             return None

@@ -34,7 +34,7 @@ MOST_NAMED = 200
 @implementer(IBuiltInHandler)
 class Broadcasting:
     """
-    Answers BROADCAST.
+    The handler of BROADCAST.
 
     :param sending: delivers over the channels that leave AGTP.
     """
@@ -46,7 +46,11 @@ class Broadcasting:
         self._sending = sending
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 422 for an audience of nobody, 503 for a channel that nothing provides."""
+        """
+        Answer BROADCAST.
+
+        :raises Refusal: 422 for an audience of nobody, 503 for a channel that nothing provides.
+        """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         channel = parameters.choice(given, "channel", CHANNELS, AGTP)
         content = parameters.kept(given, "content", CONTENT)
@@ -104,7 +108,7 @@ class Broadcasting:
 
     def _audience(self, named: list[str], sender: str) -> tuple[list[str], list[str]]:
         """
-        The inboxes of an audience, and the names in it that this host does not know.
+        Return the inboxes of an audience, and the names in it that this host does not know.
 
         A name stands for an agent, a person or a group, or with ``zone:`` for all agents of a zone.
 

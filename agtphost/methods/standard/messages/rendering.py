@@ -22,7 +22,7 @@ _MARKED = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """What a report says."""
+    """The content of a report."""
 
     title: str
     members: Mapping[str, str]
@@ -37,7 +37,7 @@ class Document:
 
 
 def rendered(document: Document, form: str) -> str:
-    """The text of a document in one of its forms: ``json``, ``markdown`` or ``html``."""
+    """Return the text of a document in one of its forms: ``json``, ``markdown`` or ``html``."""
     return {"json": _json, "markdown": _markdown, "html": _html}[form](document)
 
 

@@ -47,7 +47,7 @@ PARALLEL, SEQUENTIAL = "parallel", "sequential"
 @implementer(IBuiltInHandler)
 class Batch:
     """
-    Answers BATCH.
+    The handler of BATCH.
 
     :param find: what a method on a path is bound to.
     :param aside: calls a function off the reactor.
@@ -95,7 +95,7 @@ class Batch:
 
 
 class _Making:
-    """One batch on its way."""
+    """One batch in progress."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ Find = Callable[[str, str], Match | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered:
-    """One call, as it was asked for."""
+    """One requested call."""
 
     number: int
     """From 1."""
@@ -44,7 +44,7 @@ class Ordered:
 
 def listed(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
     """
-    A required list of 1 to ``most`` entries.
+    Read a required list of 1 to ``most`` entries.
 
     :raises Refusal: 422 naming the parameter.
     """
@@ -60,7 +60,7 @@ def listed(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
 
 def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS) -> Ordered:
     """
-    One entry of the list ``name``.
+    Read one entry of the list ``name``.
 
     :param number: its place, from 1.
     :param members: that it may have.
@@ -103,7 +103,7 @@ def wrong(name: str, number: int, says: str, remedy: str) -> Refusal:
 
 
 def found(find: Find, method: str, path: str) -> Binding | None:
-    """What a call reaches; None where nothing that this host knows by method and path alone."""
+    """Return the binding of a call; None where method and path alone name nothing on this host."""
     if path.startswith("/agents/"):
         path = "/" + path[len("/agents/") :].partition("/")[2]
     match = find(method, path)
@@ -124,7 +124,7 @@ def require_affordable(find: Find, exchange: Exchange, made: Iterable[tuple[str,
 
 
 def repeatable(find: Find, method: str, path: str) -> bool:
-    """Whether a call may be made again whatever came of it: nothing is different for it."""
+    """Return whether a call may be repeated after any outcome, because it is idempotent."""
     binding = found(find, method, path)
     # What an EXECUTE does is in its body.
     return binding is not None and binding.idempotent and method not in ("EXECUTE", "DELEGATE")

@@ -32,7 +32,7 @@ SPARE = 10 * LAST_WORD
 @implementer(IBuiltInHandler)
 class Chain:
     """
-    Answers CHAIN.
+    The handler of CHAIN.
 
     :param find: what a method on a path is bound to.
     """
@@ -79,7 +79,7 @@ class Chain:
         return await self._taken(context, value, made, now)
 
     def _left(self, context: BuiltInContext, value: dict[str, Any], now: float) -> Answer:
-        """It goes on once this answer is durable, by itself."""
+        """Accept a workflow that begins once this answer is durable."""
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
         return _answer(value, Status.ACCEPTED, changes=(items.changed(value, context.owner, now, expected=0),))
@@ -117,7 +117,7 @@ class _Waiting:
 
     async def ending(self, carried: Deferred[Ending]) -> Ending | None:
         """
-        What it came to.
+        Wait for the outcome.
 
         :return: None where it goes on.
         """

@@ -14,7 +14,7 @@ from agtphost.vocabulary.status import Status
 
 class StepJournal:
     """
-    One call of a step.
+    The journal of one call of a step.
 
     :param following: the number of the step that begins once this one is done; 0 where none does, asked when the call
         has ended, and told whether it was done.
@@ -51,7 +51,7 @@ class StepJournal:
         """The step whose begin is kept with it; 0 for none."""
 
     def changes(self, status: int, reason: str, body: bytes) -> tuple[Change, ...]:
-        """See :class:`agtphost.identity.peer.Following`."""
+        """Return the changes to commit with the call, as :class:`agtphost.identity.peer.Following` describes."""
         self._asked += 1
         if self._asked > 2:
             # Neither the outcome nor what became of it found room: the workflow stops there, and says so.
@@ -91,7 +91,7 @@ class StepJournal:
         return tuple(kept)
 
     def kept(self) -> None:
-        """See :class:`agtphost.identity.peer.Following`."""
+        """Note that the changes are durable, as :class:`agtphost.identity.peer.Following` describes."""
         self.durable = True
         self.final = self._ends
         self.begun = self._begins

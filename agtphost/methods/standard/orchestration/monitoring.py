@@ -56,9 +56,7 @@ class Listing:
 
 @implementer(IBuiltInHandler)
 class Monitoring:
-    """
-    Answers MONITOR.
-    """
+    """The handler of MONITOR."""
 
     kind = "built_in"
 
@@ -106,7 +104,7 @@ class Monitoring:
 
     @staticmethod
     def _require_callback(given: Mapping[str, Any], caller: Agent) -> None:
-        """The inbox of whoever asks, by whatever name."""
+        """Check that ``callback`` names the caller's own inbox."""
         callback = parameters.required(given, "callback")
         plain = callback.removeprefix("agtp://")
         own = {INBOX, notification.PATH}
@@ -183,7 +181,7 @@ class Monitoring:
         return list(dict.fromkeys(found))
 
     def _item(self, context: BuiltInContext, key: Any, events: Sequence[str]) -> str:
-        """Something of the caller's own: a workflow, an escalation, an approval."""
+        """Return the key of the caller's own workflow, escalation or approval."""
         for event in events:
             if event in observing.OWN:
                 item = self._monitors.held.get(observing.OWN[event][0], str(key))
@@ -194,7 +192,7 @@ class Monitoring:
 
 def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
     """
-    What NOTIFY asks first: whether it cancels a subscription.
+    Return the function that NOTIFY asks first: whether the call cancels a subscription.
 
     :return: gives None for every other NOTIFY.
     """
@@ -218,7 +216,7 @@ def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
 
 
 def shown(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A subscription, as its owner sees it."""
+    """Return a subscription as its owner sees it."""
     names = ("subscription_id", "target", "events", "threshold", "interval", "created_at", "told", "missed")
     return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX}
 
@@ -247,7 +245,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _several(targets: list[Any]) -> dict[str, Any]:
     """
-    A list of targets: agents, upstreams and what is the caller's own, together.
+    Read a list of targets: agents, upstreams and the caller's own items, together.
 
     :raises Refusal: 422 for an empty list, more than a subscription has, or a member that is no text.
     """

@@ -70,12 +70,12 @@ class Monitors:
 
     @property
     def observed(self) -> Observed:
-        """What subscriptions look at."""
+        """The states that subscriptions observe."""
         assert self._observed is not None
         return self._observed
 
     def start(self) -> None:
-        """From now on, tell what changes; what has changed while nobody looked as well."""
+        """Start reporting changes, including those that happened before the start."""
         if self._started:
             return
         for kind, _ in observing.OWN.values():
@@ -110,7 +110,7 @@ class Monitors:
             self._looks.soon((key,))
 
     def _aimed(self, key: str, agents: Iterable[str]) -> None:
-        """Remember which subscriptions are about which agents."""
+        """Remember which agents a subscription is about."""
         for agent_id in self._aims.pop(key, ()):
             about = self._of_agents[agent_id]
             about.discard(key)
@@ -182,7 +182,7 @@ class Monitors:
             self._look(item.key)
 
     async def _refused(self, value: Mapping[str, Any]) -> str:
-        """Why its owner could not subscribe any more; empty: it could."""
+        """Return why the owner could no longer subscribe; empty if it could."""
         authority = value.get("authority")
         if authority is None or self._objection is None:
             return ""
@@ -191,7 +191,7 @@ class Monitors:
         return "" if refusal is None else str(refusal.reason)
 
     async def _end(self, item: StateItem) -> None:
-        """Whoever was revoked is told nothing any more, for good."""
+        """End the subscription of a revoked agent for good."""
         gone = Change(kind=MONITOR, key=item.key, value=None, owner=item.owner, expected=item.version)
         fields = {"subscription_id": item.key, "agent_id": item.value["agent_id"], "ended": str(Reason.AGENT_RETIRED)}
         await self._keep(item, (gone,), StreamEvent(chain=HOST_CHAIN, event_type="monitor", fields=fields))
@@ -208,7 +208,7 @@ class Monitors:
 
 
 def worth_telling(change: Mapping[str, Any]) -> bool:
-    """What is forgotten because it has ended was told of when it did; a threshold tells when it is crossed."""
+    """Return whether to report a change: not the removal of an ended item, and a threshold only when crossed."""
     after = change.get("to")
     if isinstance(after, Mapping):
         return bool(after.get("is"))

@@ -57,7 +57,7 @@ class Plan:
 
 def definition(given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    What of a CHAIN's parameters is kept.
+    Return the parameters of a CHAIN to store.
 
     :raises Refusal: 422 where it is too much.
     """
@@ -116,7 +116,7 @@ def _expressions(entries: Sequence[Any]) -> Iterator[str]:
 
 def require_few(expressions: Iterable[str], name: str) -> None:
     """
-    Before any of them is compiled, which takes its time.
+    Limit the total length of expressions before they are compiled, which is slow.
 
     :raises Refusal: 422 for the parameter.
     """

@@ -37,7 +37,7 @@ LONGEST_DELAY: Final = 86_400
 
 @implementer(IBuiltInHandler)
 class Retry:
-    """Answers RETRY."""
+    """The handler of RETRY."""
 
     kind = "built_in"
     timeout = 120.0
@@ -48,7 +48,7 @@ class Retry:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Make a failed call again, at once or later.
+        Make a failed call again, immediately or later.
 
         :raises Refusal: 404 for a Task-ID under which none is known, 409 for a call that may not be made again, that
             succeeded meanwhile or was tried often enough; what the call itself is refused with.
@@ -113,7 +113,7 @@ class Retry:
     def _later(
         self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any], delay: float
     ) -> Answer:
-        """As a workflow of one step, which is there after a restart."""
+        """Store the retry as a workflow of one step, which survives a restart."""
         authority = standing(context.invocation.exchange)
         if authority is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)

@@ -44,7 +44,7 @@ OWN: Final = ("rules", "text")
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Somebody that could handle a payload."""
+    """A possible handler of a payload."""
 
     id: str
     """As the caller names it: an Agent-ID, an agent's name, or ``METHOD /path``."""
@@ -53,7 +53,7 @@ class Candidate:
     """Its members besides ``id``, as the caller gives them."""
 
     handler: Mapping[str, str] | None = None
-    """What it stands for here; None where nothing that this caller could call now."""
+    """The handler that the candidate resolves to; None where this caller cannot call one now."""
 
     text: str = ""
     """What it is found by."""
@@ -62,7 +62,7 @@ class Candidate:
 @implementer(IBuiltInHandler)
 class Route:
     """
-    Answers ROUTE.
+    The handler of ROUTE.
 
     :param aside: calls a function off the reactor.
     """
@@ -87,7 +87,7 @@ class Route:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Choose.
+        Choose a handler for the payload.
 
         :raises Refusal: 404 where nobody matches and no fallback is given, 503 where those who match cannot be called.
         """
@@ -124,7 +124,7 @@ class Route:
         return [_rule(rule, number) for number, rule in enumerate(rules, 1)], value
 
     def _resolved(self, context: BuiltInContext, named: Candidate) -> Candidate:
-        """What a candidate is here, and whether it can be called now."""
+        """Resolve a candidate on this host, and whether it can be called now."""
         method, space, path = named.id.partition(" ")
         if space and path.startswith("/"):
             binding = calls.found(self._find, method, path)
@@ -176,7 +176,7 @@ def _rule(rule: Any, number: int) -> tuple[Expression, str]:
 
 
 def _named(given: Mapping[str, Any], rules: Sequence[tuple[Expression, str]]) -> Iterator[Candidate]:
-    """The candidates that the caller gives, and whom its rules name."""
+    """Yield the candidates that the caller gives, and those that its rules name."""
     listed = given.get("candidates") or []
     if not isinstance(listed, list) or len(listed) > MOST_CANDIDATES:
         raise parameters.invalid("candidates", f"It is no list of up to {MOST_CANDIDATES}.", "Send fewer.")

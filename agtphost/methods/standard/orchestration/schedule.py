@@ -19,7 +19,7 @@ MOST_RUNS: Final = 10_000
 
 def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """
-    ``start_at``, ``every`` and ``runs`` of a CHAIN.
+    Read ``start_at``, ``every`` and ``runs`` of a CHAIN.
 
     :return: None where it begins at once, and once.
     :raises Refusal: 422 naming the parameter.
@@ -52,7 +52,7 @@ def once(at: float) -> dict[str, Any]:
 
 
 def due(value: Mapping[str, Any]) -> float | None:
-    """When a scheduled or paused workflow goes on by itself; None where it does not."""
+    """Return when a scheduled or paused workflow continues without a call; None where it does not."""
     if value["state"] == items.PAUSED:
         until: float | None = value.get("pause", {}).get("until")
         return until
@@ -60,7 +60,7 @@ def due(value: Mapping[str, Any]) -> float | None:
 
 
 def begun(value: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """A workflow whose time has come."""
+    """Return a workflow whose scheduled time has come, with its new state."""
     changed = dict(value)
     if value["state"] == items.PAUSED:
         before = changed.pop("pause")["before"]
@@ -91,7 +91,7 @@ def _is_revoked(value: Mapping[str, Any]) -> bool:
 
 def again(value: Mapping[str, Any], now: float, pause: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """
-    A workflow whose run has ended: ended, or scheduled for the next one. Runs that were missed are left out.
+    Return a workflow after a run: ended, or scheduled for the next one. Missed runs are left out.
 
     None comes behind one whose caller has been revoked, which is for ever.
 

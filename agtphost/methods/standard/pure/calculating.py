@@ -14,7 +14,7 @@ from agtphost.vocabulary.formulas import MAX_PRECISION, FormulaError, checked, c
 
 class Calculator:
     """
-    Answers CALCULATE.
+    The handler of CALCULATE.
 
     :param formulas: those that the operator registered, by their names.
     """
@@ -24,7 +24,7 @@ class Calculator:
 
     def calculated(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """
-        The result of CALCULATE.
+        Return the result of CALCULATE.
 
         :param call: ``expression``, a tree or the name of a registered formula; ``inputs``; ``precision``, decimal
             places; ``currency``, which says how many there are where ``precision`` does not.
@@ -77,7 +77,7 @@ def _currency(call: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Decimal, places: int | None) -> str:
-    """A number as text, all of its digits written out."""
+    """Return a number as text with all of its digits."""
     if places is not None:
         return format(rounded(value, places), "f")
     value = value.normalize() if value else Decimal(0)

@@ -84,7 +84,7 @@ _ORDERS = frozenset({"lt", "lte", "gt", "gte"})
 
 def compiled(criteria: Any, name: str = "criteria", comparisons: Comparisons | None = None) -> Predicate:
     """
-    The function that says whether a record follows them.
+    Return the function that says whether a record matches the criteria.
 
     :param name: the parameter that they are in, for refusals.
     :param comparisons: counts comparisons of a number with a text.

@@ -25,11 +25,11 @@ _MOMENTS = ("updated_at", "last_updated", "updated", "modified_at", "last_modifi
 
 @dataclass(kw_only=True)
 class Policy:
-    """How conflicts are resolved."""
+    """The rules by which conflicts are resolved."""
 
     strategy: str
     first: bool = True
-    """Whether of two values the first source's stands; else the last one's."""
+    """Whether the first source's value wins; else the last one's."""
 
     key: str = ""
     moment: str = ""
@@ -44,7 +44,7 @@ class Policy:
 
 def merged(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of MERGE.
+    Return the result of MERGE.
 
     :param call: ``sources``: objects, or lists of records, which are matched by a key; ``strategy``: ``union`` (all
         that any has), ``intersection`` (what all have), ``latest`` (the newest source's values) or ``manual`` (a
@@ -114,7 +114,7 @@ def _unresolved(what: str) -> Refusal:
 
 def _document(versions: Sequence[Any], policy: Policy, place: str, depth: int, names: Sequence[int] = ()) -> Any:
     """
-    One object out of several.
+    Merge several objects into one.
 
     :param names: the numbers of the sources that the versions are from, where these are not all of them.
     """
@@ -168,7 +168,7 @@ def _value(there: Sequence[tuple[int, Any]], policy: Policy, place: str, depth: 
 
 
 def _moment(version: Any, policy: Policy) -> float:
-    """When it was last changed, by its own word."""
+    """Return when a version was last changed, according to the version itself."""
     names = (policy.moment,) if policy.moment else _MOMENTS
     for name in names:
         said = material.at(version, name)
@@ -185,7 +185,7 @@ def _moment(version: Any, policy: Policy) -> float:
 
 
 def _dataset(sources: Sequence[Sequence[Any]], policy: Policy) -> list[Any]:
-    """Records with the same key as one; where there is no key, equal records are one."""
+    """Merge records with the same key; without a key, merge equal records."""
     key = policy.key or next((name for name in ("id", "key") if _all_have(sources, name)), "")
     if policy.key and not _all_have(sources, policy.key):
         raise _unresolved(f"Some records have no {policy.key[:64]!r}, which is the key.")

@@ -43,7 +43,7 @@ class ValueFault(ValueError):
 
 def normalized(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of NORMALIZE, but for addresses.
+    Return the result of NORMALIZE, except for addresses.
 
     :param call: ``data``, a text or a list of them; ``type``; ``locale``, a BCP 47 tag.
     :raises Refusal: 422 for anything else, and for a single value that has no canonical form; in a list such a value
@@ -65,7 +65,7 @@ def normalized(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def locale_of(call: Mapping[str, Any]) -> str:
     """
-    The locale; empty where there is none.
+    Return the locale; empty where there is none.
 
     :raises Refusal: 422 for what is no language tag.
     """
@@ -122,7 +122,7 @@ def _date(text: str, locale: str) -> str:
 
 
 def _phone(text: str, locale: str) -> str:
-    """E.164."""
+    """Return a telephone number in E.164 form."""
     import phonenumbers
 
     region = languages.region_of(locale) or None

@@ -33,17 +33,17 @@ from agtphost.vocabulary.steps import Aside
 
 
 class Rule:
-    """What holds around one method's provider."""
+    """The checks around one method's provider."""
 
     def before(self, call: Mapping[str, Any]) -> None:
         """
-        Look at the parameters, before anybody is asked.
+        Check the parameters before the provider is called.
 
         :raises Refusal: 422.
         """
 
     def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
-        """What of the provider's result is the answer."""
+        """Return the answer from the provider's result."""
         raise NotImplementedError
 
 
@@ -62,7 +62,7 @@ class Translating(Rule):
 
 
 class Predicting(Rule):
-    """Below ``confidence_floor`` there is no result."""
+    """The rule of PREDICT: a result below ``confidence_floor`` is refused."""
 
     def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         floor = material.share(context.input, "confidence_floor", 0.0)
@@ -80,7 +80,7 @@ class Predicting(Rule):
 
 
 def _confidence(result: Mapping[str, Any]) -> float:
-    """From 0 to 1; what does not say it is not sure."""
+    """Return the confidence from 0 to 1; -1 where the result has no valid one."""
     found = material.number(result.get("confidence"))
     return -1.0 if found is None or not 0 <= found <= 1 else found
 
@@ -94,7 +94,7 @@ def _unsure(floor: float) -> Refusal:
 
 
 class Generating(Rule):
-    """The answer is of the type that was asked for; code is marked until somebody has looked at it."""
+    """The rule of GENERATE: the answer has the requested type, and code is marked until it has been checked."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -135,7 +135,7 @@ def _texts(result: Mapping[str, Any]) -> list[str]:
 
 
 class Recommending(Rule):
-    """What is outside the constraints is left out, and there are no more than ``limit``."""
+    """The rule of RECOMMEND: results outside the constraints are removed, and ``limit`` is kept."""
 
     def before(self, call: Mapping[str, Any]) -> None:
         constraint(call.get("constraints"))
@@ -286,7 +286,7 @@ class Provided:
 
 def guarded(binding: Binding, aside: Aside, now: Callable[[], float] = time.time) -> Binding:
     """
-    An operator's binding as it is served: one that provides such a method gets its handler wrapped.
+    Return an operator's binding as it is served: the handler of a provider method gets wrapped.
 
     :param aside: calls a function off the reactor.
     """

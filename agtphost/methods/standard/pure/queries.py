@@ -32,7 +32,7 @@ _Search = Callable[[Any], Any]
 
 class Query:
     """
-    One expression, and what is left of its call's steps.
+    One expression with the remaining steps of its call.
 
     :param text: JMESPath.
     :param name: the parameter that it is in, for refusals.
@@ -71,7 +71,7 @@ class Query:
 
     def value(self, record: Any) -> Any:
         """
-        What it finds in a value.
+        Evaluate the expression on a value.
 
         :raises Refusal: 422 where values do not suit the functions that are called, or the steps are used up.
         """

@@ -67,7 +67,7 @@ def listed_by(call: Mapping[str, Any], items: Sequence[Any], found: Found) -> di
 
 def ranked(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of RANK by what the items say in numbers.
+    Return the result of RANK by numbers in the items.
 
     :param call: ``items``; ``criterion``: a member's name (after ``-`` the least first), ``{"member", "order"}``, or
         ``{"weights": {member: weight}}``, where each member counts from its least value, 0, to its largest, 1;
@@ -90,7 +90,7 @@ def ranked(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listed(call: Mapping[str, Any], items: Sequence[Any], scores: Sequence[tuple[int, float | None]]) -> dict[str, Any]:
-    """The best items, each with its score; those without one come last."""
+    """Return the best items, each with its score; items without one come last."""
     limit = parameters.count(call, "limit", len(items) or 1, material.MAX_ROWS)
     found = [
         {"rank": rank, "index": index, "score": score, "item": items[index]}

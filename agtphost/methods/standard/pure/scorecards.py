@@ -25,7 +25,7 @@ Stems = Callable[[str], frozenset[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """What one criterion came to."""
+    """The score of one criterion."""
 
     value: float
     """From 0 to 1."""
@@ -35,7 +35,7 @@ class Score:
 
 def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of EVALUATE.
+    Return the result of EVALUATE.
 
     :param call: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the target that it
         is about (its name, where that is missing) and one way to score it: ``best`` and ``worst`` (numbers),

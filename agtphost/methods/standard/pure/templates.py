@@ -38,7 +38,7 @@ _HTTP = ("get", "post", "put", "patch", "delete", "options", "head", "trace")
 
 def generated(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of GENERATE where no model is needed.
+    Return the result of GENERATE where no model is needed.
 
     :param call: ``output_type``; ``source``: ``{"template": ..., "values": {...}}`` for text, HTML and Markdown; an
         OpenAPI document for Markdown and HTML; a JSON Schema for JSON.
@@ -100,7 +100,7 @@ def _part(match: re.Match[str], values: Mapping[str, Any], kind: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text of somebody else in Markdown: one paragraph that says nothing but itself."""
+    """Escape foreign text for Markdown, as one paragraph without markup."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -177,7 +177,7 @@ def _json_schema(holder: Any) -> Any:
 
 
 def _resolved(document: Any, value: Any) -> Any:
-    """What a reference within the document names; nothing else is looked up."""
+    """Resolve a reference within the document; no other document is read."""
     for _ in range(MAX_DEPTH):
         if not isinstance(value, Mapping) or not isinstance(value.get("$ref"), str):
             return value
@@ -220,7 +220,7 @@ _FORMATS = {
 
 
 def _example(document: Any, schema: Any, depth: int, left: list[int]) -> Any:
-    """A value that a schema allows, as far as it is told by types, formats, limits and lists of values."""
+    """Return a value that a schema allows, by its types, formats, limits and lists of values."""
     schema = _resolved(document, schema)
     left[0] -= 1
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH or left[0] < 0:
