@@ -91,7 +91,7 @@ class Domains:
         if context.method not in METHODS or "agent_id" in given:
             raise parameters.invalid(
                 "org_domain",
-                "Domains are told of by DEACTIVATE and REINSTATE, without an agent_id.",
+                "Domains are reported by DEACTIVATE and REINSTATE, without an agent_id.",
                 "Send org_domain alone, with DEACTIVATE or REINSTATE.",
                 reason=Reason.MALFORMED_LIFECYCLE_REQUEST,
             )
@@ -133,14 +133,14 @@ class Domains:
         if not fingerprint(context.peer):
             raise Refusal(
                 Reason.GENESIS_ISSUER_CERT_REQUIRED,
-                "Domains are told of by an operator, or by the registrar of all agents under them.",
+                "Only an operator, or the registrar of all agents under a domain, can report about it.",
                 remedy="Connect with an operator's or the registrar's client certificate.",
             )
         issued = bool(concerned) and all(is_registrar(context.peer, agent) for agent in concerned)
         if not issued:
             raise Refusal(
                 Reason.NOT_GENESIS_ISSUER,
-                "The client certificate's key is no operator's, and did not issue every agent under the domain.",
+                "The client certificate's key is not an operator's, and did not issue every agent under the domain.",
                 remedy="Connect with the certificate of an operator: [audit] operators names them.",
             )
 

@@ -31,7 +31,7 @@ CALL = "call"
 MOST_AT_ONCE = 64
 """Grants of one request."""
 
-WHO = "What an agent may call here is said by operators."
+WHO = "Only operators decide what an agent may call here."
 
 
 @implementer(IBuiltInHandler)
@@ -93,7 +93,9 @@ class Granting:
             )
         agent = self._agent(named)
         if context.caller is not None and context.caller.agent_id == agent.agent_id:
-            raise Refusal(Reason.NOT_ENTITLED, "Nobody says what it may call itself.", remedy="Ask another operator.")
+            raise Refusal(
+                Reason.NOT_ENTITLED, "An agent cannot grant rights to itself.", remedy="Ask another operator."
+            )
         return agent
 
     def _agent(self, named: str) -> Agent:

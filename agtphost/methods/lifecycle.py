@@ -127,7 +127,7 @@ class Lifecycle:
                 Reason.ORG_DOMAIN_EXPIRED
                 if domain.event == Reason.ORG_DOMAIN_EXPIRED
                 else Reason.ORG_DOMAIN_TRANSFERRED,
-                f"The agent stands under {domain.domain}, which expired or is another owner's now.",
+                f"The agent belongs to {domain.domain}, which expired or is another owner's now.",
                 remedy="Its owner renews the domain: `agtp domain renew`. A new owner has agents of its own issued.",
                 status=Status.CONFLICT,
                 details={"agent_id": agent.agent_id, "org_domain": domain.domain},
@@ -168,7 +168,7 @@ class Lifecycle:
             raise self._denied(
                 context,
                 Reason.GENESIS_NOT_LOADED,
-                "No Genesis is loaded for the agent, so nobody is known to be its issuer.",
+                "No Genesis is loaded for the agent, so its issuer is unknown.",
                 Status.FORBIDDEN,
             )
         raise self._denied(

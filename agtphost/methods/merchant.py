@@ -223,7 +223,7 @@ def _units(given: Mapping[str, Any], cost: Mapping[str, Decimal]) -> dict[str, D
     listed = [part.strip() for part in asked.split(",")] if isinstance(asked, str) else asked
     if not isinstance(listed, list) or not all(unit in budget.UNITS for unit in map(str, listed)):
         raise parameters.invalid(
-            "budget_units", "budget_units is no list of budget units.", f"Use {', '.join(budget.UNITS)}."
+            "budget_units", "budget_units is not a list of budget units.", f"Use {', '.join(budget.UNITS)}."
         )
     return {unit: amount for unit, amount in cost.items() if unit in listed}
 

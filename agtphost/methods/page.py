@@ -132,7 +132,7 @@ class PageAccess:
         self._authorization.require(context, ENDER, "Servers behind this host are restarted by operators.")
         known = str(context.path_parameters.get("upstream", ""))
         if not self._restart(known):
-            raise not_found(Reason.TARGET_UNKNOWN, "There is no such upstream.", remedy="INSPECT target=upstreams.")
+            raise not_found(Reason.TARGET_UNKNOWN, "The upstream is not known.", remedy="INSPECT target=upstreams.")
         return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
     def _linked(self, context: BuiltInContext) -> Answer:

@@ -65,7 +65,7 @@ class ConfigurationAccess:
             )
         check = context.input.get("check", False)
         if not isinstance(check, bool):
-            raise parameters.invalid("check", "check is no truth value.", "Send true or false.")
+            raise parameters.invalid("check", "check is not true or false.", "Send true or false.")
         reload = self._requests.reload
         assert reload is not None, "no request comes before the host is assembled"
         agent_id = "" if context.caller is None else context.caller.agent_id

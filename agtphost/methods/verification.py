@@ -74,7 +74,7 @@ def _said(context: BuiltInContext) -> dict[str, Any]:
         counts[name] = value = context.input.get(name)
         if type(value) is not int or not 0 <= value <= MOST:
             raise parameters.invalid(
-                name, f"The parameter {name} is no number of records.", "Send a whole number.", missing=True
+                name, f"The parameter {name} is not a number of records.", "Send a whole number.", missing=True
             )
     if verified == bool(counts["faults"]):
         raise parameters.invalid("faults", "What has faults is not verified.", "Send how many there are, and verified.")

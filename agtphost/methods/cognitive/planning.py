@@ -193,7 +193,9 @@ def _methods(given: Mapping[str, Any]) -> frozenset[str] | None:
         return None
     methods = _words(given["available_methods"], "available_methods")
     if not all(is_method_name(method) for method in methods):
-        raise parameters.invalid("available_methods", "available_methods holds what is no method.", "Send QUERY.")
+        raise parameters.invalid(
+            "available_methods", "available_methods has an entry that is not a method.", "Send QUERY."
+        )
     return methods
 
 

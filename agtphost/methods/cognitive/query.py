@@ -194,7 +194,7 @@ class Scope:
             if name.partition("/")[0] not in DOMAINS and ":" not in name:
                 raise parameters.invalid(
                     "scope",
-                    "scope names what is no domain here.",
+                    "scope names an unknown domain.",
                     f"Use {', '.join(DOMAINS)}, documents/FOLDER, or one of them with a leading '-'.",
                 )
             (included if given_name == word else excluded).append(name)

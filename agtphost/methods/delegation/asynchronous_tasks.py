@@ -195,7 +195,7 @@ class AsynchronousTasks:
         if agent is None:
             raise parameters.invalid(
                 "callback",
-                "callback is no agent that this host knows; outcomes are delivered to inboxes, and never to addresses.",
+                "callback must be an agent of this host; outcomes go to its inbox, not to an address.",
                 "Send inbox, an Agent-ID, the name of a hosted agent, or its agtp: URI.",
             )
         return agent.agent_id

@@ -256,7 +256,7 @@ def _filter(given: Mapping[str, Any]) -> Any:
         return inside
     for name in sorted(beside.keys() & inside.keys()):
         if inside[name] != beside[name]:
-            raise parameters.invalid(name, f"{name} stands in filter too, with another value.", "Send it once.")
+            raise parameters.invalid(name, f"{name} is also in filter, with another value.", "Send it once.")
     return {**beside, **inside}
 
 

@@ -189,7 +189,7 @@ class Description:
         if unknown:
             raise parameters.invalid(
                 "capability_domains",
-                f"{unknown[0][:40]!r} is no capability domain.",
+                f"{unknown[0][:40]!r} is not a capability domain.",
                 f"Use {', '.join(DOMAINS)}.",
             )
         return wanted

@@ -127,11 +127,11 @@ class Decisions:
         if context.peer is None or context.peer.certificate is None:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
-                "What an agent may do is told to that agent and to those who oversee it.",
+                "Only the agent and its overseers can see what it may do.",
                 remedy="Connect with the certificate of the agent, of its Genesis issuer, or of an operator.",
             )
         raise Refusal(
             Reason.ACL_NOT_PERMITTED,
-            "What another agent may do is told to those who oversee it.",
+            "Only overseers of another agent can see what it may do.",
             remedy=f"Ask with the scope {INSPECT_ALL}, or with the certificate of its Genesis issuer or an operator.",
         )

@@ -199,7 +199,7 @@ class Escalation:
         agent = self._agent(named)
         if agent is None:
             raise _unreachable(
-                "The recipient is no agent that this host knows, no person or group of [notify], and not the operator.",
+                "The recipient is not an agent that this host knows, a person or group of [notify], or the operator.",
                 "Leave recipient out to reach the operator, or have the operator name the person in [notify.people], "
                 "with the fingerprint of a certificate's key.",
             )
@@ -300,7 +300,7 @@ def _shown(item: StateItem) -> dict[str, Any]:
 
 
 def _own() -> Refusal:
-    return parameters.invalid("recipient", "Nobody decides its own escalations.", "Name another recipient.")
+    return parameters.invalid("recipient", "An agent cannot decide its own escalations.", "Name another recipient.")
 
 
 def _unreachable(explanation: str, remedy: str) -> Refusal:

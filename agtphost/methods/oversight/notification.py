@@ -258,7 +258,7 @@ class Notification:
         """Return the members of a group; None where the name is not a group's."""
         members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
         if members is not None and len(members) > MOST:
-            raise parameters.invalid("recipient", f"{named} has more than {MOST} members.", "Send to fewer at once.")
+            raise parameters.invalid("recipient", f"{named} has more than {MOST} members.", "Send to fewer recipients.")
         return members
 
     def _written(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
@@ -309,7 +309,7 @@ class Notification:
         if agent is None:
             raise Refusal(
                 Reason.RECIPIENT_UNKNOWN,
-                "The recipient is no agent that this host knows, no person or group of its, and not the operator.",
+                "The recipient is not an agent, person or group that this host knows, or the operator.",
                 remedy="Send an Agent-ID, the name of a hosted agent, of a configured person or group, or operator.",
                 details={"parameter": "recipient"},
             )

@@ -89,7 +89,7 @@ class Authorizing:
         }
         self._require_new(context, said, now)
         if self._parts.key is None:
-            raise Refusal(Reason.PROVIDER_MISSING, "This host signs nothing, so that nobody could believe its grants.")
+            raise Refusal(Reason.PROVIDER_MISSING, "This host has no signing key, so its grants could not be verified.")
         token = issue_grant(
             self._parts.key,
             issuer=self._parts.server_id,
@@ -148,7 +148,7 @@ class Authorizing:
         if context.invocation.exchange.lineage is not None:
             raise Refusal(
                 Reason.NOT_ENTITLED,
-                "What was delegated or granted to somebody is not granted further.",
+                "Delegated or granted rights cannot be granted further.",
                 remedy="Ask the agent whose authority it is to AUTHORIZE.",
             )
         if caller.document.get("delegation_permitted") is False:
@@ -160,10 +160,12 @@ class Authorizing:
         subject = directory.by_id(named) if is_agent_id(named) else directory.by_name(named)
         if subject is None:
             raise parameters.invalid(
-                "subject", "subject is no agent that this host knows.", "Send an Agent-ID, or a hosted agent's name."
+                "subject",
+                "subject is not an agent that this host knows.",
+                "Send an Agent-ID, or a hosted agent's name.",
             )
         if subject.agent_id == caller.agent_id:
-            raise parameters.invalid("subject", "Nobody authorizes itself.", "Name another agent.")
+            raise parameters.invalid("subject", "An agent cannot authorize itself.", "Name another agent.")
         return subject
 
     @staticmethod
@@ -287,6 +289,6 @@ def _times(given: Mapping[str, Any], now: float) -> tuple[float, float]:
         begins = now + ttl
     if begins is not None and begins >= now + ttl:
         raise parameters.invalid(
-            "conditions", "conditions.not_before is no time before the grant ends.", "Send an earlier time."
+            "conditions", "conditions.not_before is not a time before the grant ends.", "Send an earlier time."
         )
     return max(now, begins or now), now + ttl

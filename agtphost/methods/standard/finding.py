@@ -59,7 +59,7 @@ class Finding:
             criteria.setdefault("governance_zone", zone)
         words = next((criteria[name] for name in WORDS if name in criteria), None)
         if words is not None and (not isinstance(words, str) or not words.strip()):
-            raise parameters.invalid("criteria", "criteria.intent is no text.", "Say in words what is wanted.")
+            raise parameters.invalid("criteria", "criteria.intent is not text.", "Say in words what is wanted.")
         exact = {name: value for name, value in criteria.items() if name not in WORDS}
         found: list[dict[str, Any]] = []
         total = 0
@@ -113,7 +113,7 @@ class Finding:
         methods = exact.get(METHODS)
         listed = [methods] if isinstance(methods, str) else methods
         if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
-            raise parameters.invalid("criteria", "criteria.methods is no list of methods.", 'Send ["VALIDATE"].')
+            raise parameters.invalid("criteria", "criteria.methods is not a list of methods.", 'Send ["VALIDATE"].')
         found = answer["results"]
         if listed is not None:
             found = await in_turns(self._offering(context, found, frozenset(listed)), self._parts.reactor)

@@ -115,7 +115,7 @@ class Queues:
         if named not in own:
             raise parameters.invalid(
                 "callback",
-                "callback is not the caller's own inbox; nothing else is ever told, and no address is called.",
+                "callback must be the caller's own inbox; no other agent is notified, and no address is called.",
                 "Send inbox, or the caller's own Agent-ID.",
             )
         return caller.agent_id

@@ -109,7 +109,9 @@ def _key(said: Any) -> tuple[str, bool]:
 
 def _unsortable() -> Refusal:
     return parameters.invalid(
-        "sort", "sort is no member of the data with an order.", 'Send "-amount", {"field": "amount", "order": "desc"}.'
+        "sort",
+        "sort is not a member of the data with an order.",
+        'Send "-amount", {"field": "amount", "order": "desc"}.',
     )
 
 

@@ -92,7 +92,7 @@ class Embedding:
         target = f"{container.value['collection']}/{container.id}"
         name = given.get("binding") or source.rpartition("/")[2]
         if not is_item_id(name):
-            raise parameters.invalid("binding", "binding is no name.", "Use letters, digits and . _ : @ -.")
+            raise parameters.invalid("binding", "binding is not a name.", "Use letters, digits and . _ : @ -.")
         data = self._data(context, source, target, name)
         key = binding_key(context, target, name)
         if self._bindings.get(key) is not None:

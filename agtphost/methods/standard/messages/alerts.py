@@ -102,14 +102,18 @@ class Alerting:
         listed = [value] if isinstance(value, str) else value
         if len(listed) > MOST_STEPS or not all(isinstance(each, str) for each in listed):
             raise parameters.invalid(
-                "escalation_path", f"escalation_path is no list of at most {MOST_STEPS} recipients.", "Name recipients."
+                "escalation_path",
+                f"escalation_path is not a list of at most {MOST_STEPS} recipients.",
+                "Name recipients.",
             )
         for each in listed:
             try:
                 self._parts.notification.inboxes(each)
             except Refusal:
                 raise parameters.invalid(
-                    "escalation_path", f"{each[:64]} of escalation_path is nobody that this host knows.", "Name others."
+                    "escalation_path",
+                    f"{each[:64]} of escalation_path is not a recipient that this host knows.",
+                    "Name others.",
                 ) from None
         return listed
 
@@ -238,11 +242,14 @@ def _deadline(given: Mapping[str, Any], path: list[str], now: float) -> float | 
     if due is None:
         if path:
             raise parameters.invalid(
-                "acknowledge_by", "Nobody knows when to go on to escalation_path.", "Send acknowledge_by.", missing=True
+                "acknowledge_by",
+                "escalation_path needs a time after which it continues.",
+                "Send acknowledge_by.",
+                missing=True,
             )
         return None
     if not now < due <= now + LONGEST:
         raise parameters.invalid(
-            "acknowledge_by", "acknowledge_by is no time within the next thirty days.", "Send a time to come."
+            "acknowledge_by", "acknowledge_by is not a time within the next thirty days.", "Send a time to come."
         )
     return due

@@ -129,10 +129,12 @@ class Broadcasting:
             found |= dict.fromkeys(inboxes)
         if not found:
             names = ", ".join(each[:64] for each in unknown[:4])
-            raise parameters.invalid("audience", f"This host knows nobody of the audience: {names}.", "Name others.")
+            raise parameters.invalid(
+                "audience", f"This host knows no recipient of the audience: {names}.", "Name others."
+            )
         found.pop(sender, None)
         if len(found) > MOST:
-            raise parameters.invalid("audience", f"audience has more than {MOST} members.", "Send to fewer at once.")
+            raise parameters.invalid("audience", f"audience has more than {MOST} members.", "Send to fewer recipients.")
         return list(found), unknown
 
 

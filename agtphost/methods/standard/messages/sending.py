@@ -130,11 +130,13 @@ def _address(text: str, channel: str, parameter: str = "recipient") -> str:
     if len(text) > ADDRESS or not text.isprintable() or (channel == "webhook" and "://" in text):
         raise parameters.invalid(
             parameter,
-            f"{parameter} is no address of the channel {channel}.",
+            f"{parameter} is not an address of the channel {channel}.",
             "Send the name of a webhook that the operator has configured."
             if channel == "webhook"
             else "Send an address in one line.",
         )
     if channel == "email" and ("@" not in text or any(each in text for each in " ,;<>")):
-        raise parameters.invalid(parameter, f"{parameter} is no e-mail address.", "Send one address, such as a@b.test.")
+        raise parameters.invalid(
+            parameter, f"{parameter} is not an e-mail address.", "Send one address, such as a@b.test."
+        )
     return text

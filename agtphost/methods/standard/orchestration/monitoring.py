@@ -119,14 +119,14 @@ class Monitoring:
         events = [value] if isinstance(value, str) else value
         if not isinstance(events, list) or not events or not all(event in observing.EVENTS for event in events):
             known = ", ".join(observing.EVENTS)
-            raise parameters.invalid("events", f"events is no list of these: {known}.", f"Use {known}.")
+            raise parameters.invalid("events", f"events is not a list of these: {known}.", f"Use {known}.")
         return list(dict.fromkeys(events))
 
     @staticmethod
     def _interval(given: Mapping[str, Any]) -> float:
         value = given.get("interval", USUAL)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            raise parameters.invalid("interval", "interval is no number of seconds.", f"Send {SHORTEST:g} or more.")
+            raise parameters.invalid("interval", "interval is not a number of seconds.", f"Send {SHORTEST:g} or more.")
         return float(min(max(value, SHORTEST), LONGEST))
 
     def _aim(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
@@ -251,7 +251,7 @@ def _several(targets: list[Any]) -> dict[str, Any]:
     """
     if not 0 < len(targets) <= MOST_TARGETS or not all(isinstance(each, str) for each in targets):
         raise parameters.invalid(
-            "target", f"target is no list of 1 to {MOST_TARGETS} names.", "Send Agent-IDs, names or upstream:NAME."
+            "target", f"target is not a list of 1 to {MOST_TARGETS} names.", "Send Agent-IDs, names or upstream:NAME."
         )
     found: dict[str, list[Any]] = {}
     for each in targets:

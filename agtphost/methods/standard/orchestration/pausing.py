@@ -195,7 +195,7 @@ class Resumption:
         if says != REPEAT and self._is_clearing(item, number):
             raise parameters.invalid(
                 "checkpoint",
-                "That step finds generated code sound before it is run, and nobody tells its outcome.",
+                "That step checks generated code before it runs, so its outcome cannot be set by a caller.",
                 "Send repeat, or order the workflow anew.",
             )
         result = parameters.kept(checkpoint, "result", items.LONGEST_RESULT)

@@ -59,7 +59,7 @@ class Retry:
         most = parameters.count(given, "max_attempts", ATTEMPTS, MOST_ATTEMPTS)
         delay = given.get("delay", 0)
         if isinstance(delay, bool) or not isinstance(delay, (int, float)) or not 0 <= delay <= LONGEST_DELAY:
-            raise parameters.invalid("delay", f"delay is no number up to {LONGEST_DELAY}.", "Send seconds.")
+            raise parameters.invalid("delay", f"delay is not a number up to {LONGEST_DELAY}.", "Send seconds.")
         item = self._found(context, task_id)
         call = dict(item.value)
         self._require_repeatable(call, most)

@@ -119,7 +119,7 @@ class Route:
             raise parameters.invalid("criteria", "criteria is neither rules nor an object.", "Send rules.")
         rules = value.get("rules", [])
         if not isinstance(rules, list) or len(rules) > MOST_RULES:
-            raise parameters.invalid("criteria", f"rules is no list of up to {MOST_RULES} rules.", "Send fewer.")
+            raise parameters.invalid("criteria", f"rules is not a list of up to {MOST_RULES} rules.", "Send fewer.")
         plan.require_few((str(rule.get("when", "")) for rule in rules if isinstance(rule, Mapping)), "criteria")
         return [_rule(rule, number) for number, rule in enumerate(rules, 1)], value
 
@@ -179,7 +179,7 @@ def _named(given: Mapping[str, Any], rules: Sequence[tuple[Expression, str]]) ->
     """Yield the candidates that the caller gives, and those that its rules name."""
     listed = given.get("candidates") or []
     if not isinstance(listed, list) or len(listed) > MOST_CANDIDATES:
-        raise parameters.invalid("candidates", f"It is no list of up to {MOST_CANDIDATES}.", "Send fewer.")
+        raise parameters.invalid("candidates", f"candidates is not a list of up to {MOST_CANDIDATES}.", "Send fewer.")
     seen: set[str] = set()
     for number, entry in enumerate(listed, 1):
         name = entry.get("id") if isinstance(entry, Mapping) else entry

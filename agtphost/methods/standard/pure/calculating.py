@@ -33,7 +33,7 @@ class Calculator:
         formula, name = self._formula(material.given(call, "expression"))
         inputs = material.given(call, "inputs")
         if not isinstance(inputs, Mapping):
-            raise parameters.invalid("inputs", "inputs is no object.", 'Send inputs as {"price": "19.90"}.')
+            raise parameters.invalid("inputs", "inputs is not an object.", 'Send inputs as {"price": "19.90"}.')
         places = parameters.start(call, "precision", MAX_PRECISION) if call.get("precision") is not None else None
         currency = _currency(call)
         if currency and places is None:
@@ -72,7 +72,7 @@ def _currency(call: Mapping[str, Any]) -> str:
     if code is None:
         return ""
     if not isinstance(code, str) or code not in currencies.PLACES:
-        raise parameters.invalid("currency", "currency is no code of ISO 4217.", "Send one such as EUR.")
+        raise parameters.invalid("currency", "currency is not an ISO 4217 code.", "Send one such as EUR.")
     return code
 
 

@@ -86,7 +86,7 @@ def _label(member: Any) -> Label:
         and all(isinstance(word, str) and 0 < len(word) <= 128 for word in keywords)
     )
     if not sound:
-        raise _malformed("taxonomy has a label without a name, or with keywords that are no texts.")
+        raise _malformed("taxonomy has a label without a name, or with keywords that are not text.")
     words = (terms(spoken(str(name))), *(terms(word) for word in keywords))
     return Label(name=str(name), description=description, keywords=tuple({tuple(each): None for each in words if each}))
 

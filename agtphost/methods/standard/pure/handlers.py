@@ -277,14 +277,16 @@ class Validate:
         if not isinstance(target, Mapping) or not target.keys() <= {"method", "path", "parameters"}:
             raise parameters.invalid(
                 "target",
-                "target is no proposed call.",
+                "target is not a proposed call.",
                 'Send {"method": "BOOK", "path": "/room", "parameters": {...}}.',
             )
         method = parameters.required(target, "method")
         path = parameters.text(target, "path") or "/"
         given = target.get("parameters", {})
         if not isinstance(given, Mapping):
-            raise parameters.invalid("target", "parameters of target is no object.", "Send {} where there are none.")
+            raise parameters.invalid(
+                "target", "parameters of target is not an object.", "Send {} where there are none."
+            )
         try:
             match = self._parts.find(method, path) if path.isascii() and path.startswith("/") else None
         except ValueError:

@@ -161,7 +161,7 @@ def mapped(call: Mapping[str, Any], similar: Similar | None = None, engine: str 
     if strategy == "custom":
         raise Refusal(
             Reason.PROVIDER_MISSING,
-            "The host has no mapping of its own making but exact and semantic.",
+            "The host itself provides only the strategies exact and semantic.",
             details={"parameter": "strategy"},
         )
     pairs = _pairs(sources, targets, similar or {}, exact=strategy == "exact")
@@ -288,9 +288,7 @@ def converted(record: Any, mapping: FieldMap) -> dict[str, Any]:
     :raises Refusal: 422 for what is no object, or has a value that is not of the target's type.
     """
     if not isinstance(record, Mapping):
-        raise parameters.invalid(
-            "source", "A record that is mapped is no object.", "Map objects, or leave mapping out."
-        )
+        raise parameters.invalid("source", "A record to map is not an object.", "Map objects, or leave mapping out.")
     found: dict[str, Any] = {}
     for source, target, kind in mapping.fields:
         value = material.at(record, source)

@@ -91,7 +91,7 @@ def _policy(call: Mapping[str, Any], sources: int) -> Policy:
             raise _unresolved(f"conflict_resolution names no member as {name}.")
     chosen = said.get("fields", {})
     if not isinstance(chosen, Mapping) or not all(_is_choice(each, sources) for each in chosen.values()):
-        raise _unresolved('fields is no object of {"source": number} or {"value": ...}.')
+        raise _unresolved('fields is not an object of {"source": number} or {"value": ...}.')
     return Policy(
         strategy=strategy,
         first=prefer == "first",

@@ -53,7 +53,7 @@ class Translating(Rule):
     def before(self, call: Mapping[str, Any]) -> None:
         for name in ("target_language", "source_language"):
             if name in call and not languages.is_tag(call[name]):
-                raise parameters.invalid(name, f"{name} is no BCP 47 language tag.", "Send one such as de or pt-BR.")
+                raise parameters.invalid(name, f"{name} is not a BCP 47 language tag.", "Send one such as de or pt-BR.")
 
     def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         call = context.input
@@ -167,7 +167,7 @@ def constraint(constraints: Any) -> Callable[[Any], bool]:
         return lambda found: True
     if not isinstance(constraints, Mapping):
         raise parameters.invalid(
-            "constraints", "constraints is no object.", 'Send {"budget": 50, "category": "audio"}.'
+            "constraints", "constraints is not an object.", 'Send {"budget": 50, "category": "audio"}.'
         )
     checks: list[Callable[[Any], bool]] = []
     rest: dict[str, Any] = {}
@@ -222,7 +222,7 @@ def _budget(value: Any) -> Callable[[Any], bool]:
 def _exclusions(value: Any) -> Callable[[Any], bool]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or len(listed) > 1_000 or not all(isinstance(each, (str, int)) for each in listed):
-        raise parameters.invalid("constraints", "exclusions is no list of ids and names.", "Send a list of texts.")
+        raise parameters.invalid("constraints", "exclusions is not a list of ids and names.", "Send a list of texts.")
     known = {str(each).casefold() for each in listed}
     names = ("id", "name", "title", "sku", "category")
     return lambda item: not any(str(item.get(name, "")).casefold() in known for name in names if name in item)
@@ -266,7 +266,7 @@ class Provided:
             return answer
         response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
         if response.body is not None or not isinstance(response.result, Mapping):
-            raise Overstepped("its result is no object, so that the rules of the method cannot be held")
+            raise Overstepped("its result is not an object, so the rules of the method cannot be applied")
         if weight(response.result) > HEAVY or weight(context.input) > HEAVY:
             found: Answer = await self._aside(self._ruled, context, response)
             return found

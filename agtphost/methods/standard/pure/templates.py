@@ -63,7 +63,7 @@ def generated(call: Mapping[str, Any]) -> dict[str, Any]:
             details={"method": "GENERATE", "parameter": "source"},
         )
     if isinstance(content, str) and len(content) > MAX_OUTPUT:
-        raise parameters.invalid("source", f"It comes to more than {MAX_OUTPUT} characters.", "Send less.")
+        raise parameters.invalid("source", f"It is longer than {MAX_OUTPUT} characters.", "Send less.")
     # What only a provider could keep to is said not to be kept to.
     left = [name for name in WISHES if name in call]
     return {"content": content, "output_type": kind, **({"not_applied": left} if left else {})}
@@ -73,7 +73,9 @@ def _filled(source: Mapping[str, Any], kind: str) -> str:
     template = material.text(source, "template", MAX_TEMPLATE)
     values = source.get("values", {})
     if not isinstance(values, Mapping):
-        raise parameters.invalid("source", "values of source is no object.", 'Send {"template": "...", "values": {}}.')
+        raise parameters.invalid(
+            "source", "values of source is not an object.", 'Send {"template": "...", "values": {}}.'
+        )
     parts: list[str] = []
     length = last = 0
     for match in _PART.finditer(template):
@@ -82,7 +84,7 @@ def _filled(source: Mapping[str, Any], kind: str) -> str:
         last = match.end()
         length += len(parts[-1]) + len(parts[-2])
         if length > MAX_OUTPUT:
-            raise parameters.invalid("source", f"It comes to more than {MAX_OUTPUT} characters.", "Send less.")
+            raise parameters.invalid("source", f"It is longer than {MAX_OUTPUT} characters.", "Send less.")
     return "".join((*parts, template[last:]))
 
 

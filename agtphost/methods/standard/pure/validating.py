@@ -183,13 +183,13 @@ def _decoded(target: Any) -> Any:
     try:
         return jsontext.decode(_text(target).encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
-        raise parameters.invalid("target", f"target is no JSON: {str(error)[:100]}.", "Send JSON.") from None
+        raise parameters.invalid("target", f"target is not JSON: {str(error)[:100]}.", "Send JSON.") from None
 
 
 def _toml(target: Any) -> str:
     """A definition that came as JSON, as the text that is checked."""
     if not isinstance(target, Mapping):
-        raise parameters.invalid("target", "target is no endpoint definition.", "Send an object, or TOML as text.")
+        raise parameters.invalid("target", "target is not an endpoint definition.", "Send an object, or TOML as text.")
     try:
         return tomltext.write_toml(target)
     except (TypeError, ValueError) as error:
@@ -288,7 +288,7 @@ def _ruled(target: Any, rules: Sequence[Any], found: Findings) -> None:
         ):
             raise parameters.invalid(
                 "schema",
-                f"Rule {number} is no object of require, message, severity and name.",
+                f"Rule {number} is not an object of require, message, severity and name.",
                 'Send {"require": {"total": {"lte": 10000}}, "message": "...", "severity": "warning"}.',
             )
         severity = parameters.choice(rule, "severity", ("error", "warning"), "error")
