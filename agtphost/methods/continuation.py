@@ -3,7 +3,7 @@ Continuation-Tokens of lists: core v08 section 5.5.4.
 
 A list that is longer than an answer comes with a token, which is presented
 with the same request to have the next part. The token is a sealed note to the
-host itself: nothing is kept for it, nobody can read or make one, and it is
+host itself: nothing is kept for it, only the host can read or make one, and it is
 good for the caller and the query that it was made for alone, for a while.
 """
 

@@ -3,7 +3,7 @@ Telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain`` (core
 
 ``DEACTIVATE org_domain`` says that a domain expired, or when it will;
 ``REINSTATE org_domain`` that its owner renewed it, and with ``owner_id`` that
-it is that owner's now. The principal of every agent under it is told in the
+it is that owner's now. The principal of every agent under it is notified in the
 same transaction, by a notification and an event in the agent's chain, so that
 both are there before any suspension.
 """
@@ -42,14 +42,14 @@ from agtphost.vocabulary.reasons import Reason
 METHODS = frozenset({"DEACTIVATE", "REINSTATE"})
 
 AHEAD = 400 * 86_400
-"""Seconds ahead that an expiry can be told, at most: registrations of domains are renewed yearly."""
+"""Seconds ahead that an expiry can be reported, at most: registrations of domains are renewed yearly."""
 
 
 class Domains:
     """
     Handles reports about domains.
 
-    :param held: what was told before.
+    :param held: the table of earlier reports.
     :param agents: every agent that this host knows.
     :param own_domain: the host's; its agents that name no domain are under it.
     :param authorization: operators may tell of every domain.
@@ -85,7 +85,7 @@ class Domains:
         """
         Answer a lifecycle method that names a domain.
 
-        :raises Refusal: 401 and 403 for those who have no say in it, 400 and 422 for what cannot be told so.
+        :raises Refusal: 401 and 403 for callers without authority over it, 400 and 422 for invalid reports.
         """
         given = context.input
         if context.method not in METHODS or "agent_id" in given:

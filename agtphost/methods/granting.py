@@ -41,7 +41,7 @@ class Granting:
 
     :param grantable: what there is to grant.
     :param known: every agent that the host knows.
-    :param ask: waits until an upstream has said what it has, or has failed to.
+    :param ask: waits until an upstream has listed its tools, or has failed to.
     :param contracts: methods and paths that an agent negotiated.
     """
 
@@ -83,7 +83,7 @@ class Granting:
         Find the agent whose grants the caller changes or reads.
 
         :raises Refusal: 403 for all but operators and, where none are listed, who issued the agent: whether there is
-            such an agent is told to operators. Never the agent itself.
+            such an agent is revealed to operators. Never the agent itself.
         """
         if not (self._authorization.operates(context) or self._issued(context, named)):
             raise Refusal(
@@ -206,7 +206,7 @@ class Granting:
         if self._authorization.looks(context) or (named and self._issued(context, named)):
             yield from [self._agent(named).agent_id] if named else self._rights.narrowed()
             return
-        # What an agent may call is told to that agent, and not to whoever names it.
+        # An agent may read its own grants; a caller that merely names the agent may not.
         caller = self._authorization.named(context)
         if caller is None or (named is not None and named not in (caller.name, caller.agent_id)):
             raise Refusal(Reason.OPERATORS_ONLY, "An agent sees its own grants, and operators those of all.")

@@ -58,11 +58,11 @@ class Lifecycle:
     Answers the five lifecycle methods.
 
     :param states: the present state of an agent.
-    :param ending: ends contracts, by themselves and with their agent; None where there are none.
+    :param ending: ends contracts, alone and with their agent; None where there are none.
     :param following: what is committed with a transition: notices to others, and what is retained. Takes the agent,
         its new state and the further members of the event.
     :param label_kept: the retained record of another agent that still keeps an agent's label; None where it is free.
-    :param domains: takes what is told of domains, and bars agents whose own has expired; None where nothing is told.
+    :param domains: takes reports about domains, and bars agents whose domain has expired; None without reports.
     """
 
     kind = "built_in"

@@ -1,5 +1,5 @@
 """
-QUOTE: what a call would cost, and what a cart comes to (methods v01 section 5.1, companion section 14).
+QUOTE: the estimated cost of a call, or the price of a cart (methods v01 section 5.1, companion section 14).
 
 One verb has two shapes. With ``method`` and ``parameters`` it is answered from
 what the endpoint declares as its cost, and nothing is executed. With ``cart``
@@ -113,7 +113,7 @@ class Estimates:
         Answer a QUOTE of ``method`` and ``parameters``; ``path`` is ``/`` unless it is given.
 
         :raises Refusal: 422 for parameters that are missing or would not be accepted; 404 for what the
-            caller could not call, or whose cost nobody declared.
+            caller could not call, or that has no declared cost.
         """
         given = context.input
         method = parameters.matching(given, "method", is_method_name, "a method name such as SUMMARIZE")
@@ -238,7 +238,7 @@ def _amount(unit: str, amount: Decimal) -> Any:
     return f"{amount:.2f}" if unit in budget.MONEY else int(amount) if amount == int(amount) else float(amount)
 
 
-# What a cart comes to
+# The price of a cart
 
 
 @implementer(IBuiltInHandler)

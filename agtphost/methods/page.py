@@ -138,7 +138,7 @@ class PageAccess:
     def _linked(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None
         assert certificate is not None, "somebody's role was told by it"
-        # What AUTHORIZE grants, and to whom: all that there is here is a link, for who asks and for nobody else.
+        # AUTHORIZE grants nothing here but a link, and only to the caller itself.
         agent_id = "" if context.caller is None else context.caller.agent_id
         parameters.choice(context.input, "subject", tuple(filter(None, (SELF, certificate.fingerprint, agent_id))))
         parameters.choice(context.input, "resource", (LINK[1],))

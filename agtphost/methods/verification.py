@@ -2,7 +2,7 @@
 That somebody has verified the evidence of this host, put on record: CONFIRM and QUERY on ``/verifications``.
 
 ``agtp audit verify`` reads the store, or asks the host record by record, without having to believe it. What it came to
-is the word of whoever ran it, and is recorded as that: who said so, when, and of how many records.
+is a statement of the verifier, and is recorded as that: by whom, when, and of how many records.
 """
 
 from __future__ import annotations

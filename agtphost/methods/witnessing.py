@@ -8,7 +8,7 @@ cosignature. A log that changed its key sends the statements that lead from
 the registered key to the new one; they are kept, and what only an earlier key
 signed is refused from then on. CONFIRM and not NOTIFY (core v08 section 7.2.13), because a notification
 expects no answer and is not idempotent, and both are wanted here. The last
-checkpoint of each log is durable before anybody is told of the cosignature.
+checkpoint of each log is durable before the cosignature is sent.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Planning:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer PLAN.
+        Answer the PLAN call.
 
         :raises Refusal: 422 for a goal that cannot be read, or that nothing here comes near to.
         """

@@ -241,7 +241,7 @@ class Query:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer QUERY.
+        Answer the QUERY call.
 
         :raises Refusal: 422 for a question that cannot be read.
         """

@@ -197,7 +197,7 @@ def _chosen(
     share, most = LENGTHS[options.length]
     wanted = min(len(every), most, max(1, round(len(every) * share)))
     left = dict(weights)
-    # What was said counts little when it is said again, but what is in focus should be.
+    # Repeated terms count little, except those in focus.
     wanted_terms = set(terms(options.focus))
     scores = {index: _score(words, left, index, every[index], options) for index, words in enumerate(worded)}
     chosen: list[int] = []

@@ -2,7 +2,7 @@
 Delegated tasks that go on after their DELEGATE was answered 202 (core v08 sections 5.6 and 7.2.9).
 
 Theory of operation. A task is a state item from the moment on that its hop is
-accepted. What it comes to is committed together with the notification that
+accepted. Its outcome is committed together with the notification that
 tells of it, so its delegator, or the agent named as callback, either finds the
 outcome in its inbox or the task still running. A host that dies in between
 does not know how far the task had come: at its next start every task that was
@@ -53,7 +53,7 @@ RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 STATES = (RUNNING, FINISHED, FAILED)
 
 INBOX = "inbox"
-"""The callback that stands for the delegator's own inbox."""
+"""The callback value that names the delegator's own inbox."""
 
 MOST_RUNNING = 16
 """Tasks of one delegator at a time, those that wait for their turn too."""
@@ -102,7 +102,7 @@ class AsynchronousTasks:
 
     :param ledger: marks what an earlier process left running.
     :param clock: for another try at committing an outcome.
-    :param turns: of the tasks at work, by delegator; None: nobody waits.
+    :param turns: queue of running tasks, by delegator; None: no task waits.
     :param now: seconds since the epoch.
     """
 
@@ -132,7 +132,7 @@ class AsynchronousTasks:
         """
         Check everything that must be true before the hop is committed.
 
-        :raises Refusal: 422 for a callback that is no agent, 429 for too many tasks, 503 while the host stops.
+        :raises Refusal: 422 for a callback that is not an agent, 429 for too many tasks, 503 while the host stops.
         """
         recipient = self.recipient(hop)
         owner = hop.delegator.agent_id
@@ -182,7 +182,7 @@ class AsynchronousTasks:
         """
         Return the Agent-ID whose inbox gets the outcome.
 
-        :raises Refusal: 422 for a callback that is no agent.
+        :raises Refusal: 422 for a callback that is not an agent.
         """
         named = hop.asked.callback
         if named is None or named == INBOX:
@@ -207,7 +207,7 @@ class AsynchronousTasks:
         working = self._working[ticket.key] = Deferred.fromCoroutine(work)
         carrying = Deferred.fromCoroutine(self._carry(ticket, lineage, invocation, working))
         if not carrying.called:
-            # Its calls are judged as DELEGATE was, whatever the host is configured as by then.
+            # Its calls are judged as DELEGATE was, even if the configuration changes before.
             under_way = invocation.under_way
             under_way.hold()
             self._running[ticket.key] = carrying
@@ -255,7 +255,7 @@ class AsynchronousTasks:
             try:
                 await invocation.commit(event, changes, said, answered=True)
             except StoppedAgent as stopped:
-                # The task came to nothing that its delegator could be told: that, too, has to be on record.
+                # The outcome could not be delivered to the delegator: that, too, has to be on record.
                 failed = {**ended, "state": FAILED, "error": _error(stopped)}
                 failed.pop("result", None)
                 changes, said = self._told(failed, owner, lineage)

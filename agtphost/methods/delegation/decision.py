@@ -43,7 +43,7 @@ class HostAnswer:
 
     status: int
     document: Mapping[str, Any]
-    """The body; empty where it is no JSON object."""
+    """The body; empty where it is not a JSON object."""
 
     audit_id: str
     doubt: str
@@ -71,7 +71,7 @@ class RemoteHost(Protocol):
 
     @property
     def keys(self) -> Sequence[VerifyingKey]:
-        """The keys that the host signs tokens of its own agents with."""
+        """The keys with which the host signs tokens of its agents."""
 
     async def delegate(self, forwarded: Forwarded, seconds: float) -> HostAnswer:
         """

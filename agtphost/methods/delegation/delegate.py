@@ -7,7 +7,7 @@ whom, once. When everything about the token and the chain behind it holds, the
 hop is committed with a record of its own, and only then the task runs: through
 the dispatcher, addressed to the delegatee, in a session of its own and with
 the granted scopes alone. The caller stays the one whose authority is used, so
-nobody acts in a name that is not theirs, and each record under the delegation
+no agent acts in another's name, and each record under the delegation
 names the whole chain. Authority can only shrink: a grant is a strict subset of
 what the delegator has here and now.
 
@@ -89,7 +89,7 @@ class Delegation:
         """
         Decide, commit the hop, run the task.
 
-        :raises Refusal: 262 for a grant that is no strict subset, 403, 404, 422, 457 for a zone, 503 where the
+        :raises Refusal: 262 for a grant that is not a strict subset, 403, 404, 422, 457 for a zone, 503 where the
             delegatee's host cannot be reached, 550 where the task failed, 551 for a token or chain that cannot be
             verified.
         """

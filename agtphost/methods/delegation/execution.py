@@ -40,7 +40,7 @@ class Done:
     """A task that was done."""
 
     result: Mapping[str, Any]
-    """What the delegator is told."""
+    """The result for the delegator."""
 
     extra: Mapping[str, Any]
     """What the record says of it beyond the hop."""
@@ -287,6 +287,6 @@ def shown_hop(hop: Hop, lineage: Lineage) -> dict[str, Any]:
 def _shown(hop: Hop, lineage: Lineage, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     shown = {**shown_hop(hop, lineage), **outcomes}
     if hop.asked.callback is not None and not hop.asked.asynchronous:
-        # Where the host tells callbacks, what it told them takes this one's place.
+        # Where the host notifies callbacks, its report of that replaces this value.
         shown["callback"] = {"delivered": False, "reason": "answered-directly"}
     return shown

@@ -338,7 +338,7 @@ def _tokens(shown: Any) -> Sequence[str]:
     """
     Read the list of tokens of earlier hops.
 
-    :raises Refusal: 422 for what is no list of tokens.
+    :raises Refusal: 422 for a value that is not a list of tokens.
     """
     if shown is None:
         return ()

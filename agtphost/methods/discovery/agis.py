@@ -46,7 +46,7 @@ DEPRECATED = ("AGTP-Endpoint-Warning", 'deprecated="format=agis"; use="DISCOVER 
 _VERSION = re.compile(r'\s*version\s*=\s*"?([^";]*)"?\s*', re.IGNORECASE)
 
 Facts = Callable[[str, bool, Mapping[str, Any]], Any]
-"""The :class:`agtphost.agis.service.Service` for a reader: the version, whether it is known, and what is said of it."""
+"""The :class:`agtphost.agis.service.Service` for a reader: version, known reader, facts about the host."""
 
 
 def form_of(context: BuiltInContext, others: Mapping[str, str]) -> str:
@@ -158,7 +158,7 @@ class AgisFace:
         for binding in bindings:
             entries = basic if binding.tier == "A" else own
             entries.extend((projected(binding, self._catalog), at) for at in reached(binding, context, prefix, agents))
-        # Whoever may call nothing of the operator's is told what everybody may call: there is such a thing.
+        # A caller without permitted operator endpoints gets the built-ins, so that the document is not empty.
         listed = [*own, *(basic if built_ins or not (own or tools) else ())]
         octets = self._written(facts, listed, tools, prefix, form)
         label = media_types.AGIS if form == AGIS else media_types.AGIS_YAML

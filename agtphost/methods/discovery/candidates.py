@@ -5,7 +5,7 @@ Agents, endpoints and tools are ranked by :mod:`agtphost.search`, in memory and
 off the reactor; the index is made anew when what there is has changed. What
 the caller may not call, or may not see for its zone, is taken out before the
 best are chosen and before scores are given, so it never takes anybody's place,
-and nobody's score tells of it.
+and no score reveals it.
 """
 
 from __future__ import annotations

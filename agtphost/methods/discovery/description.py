@@ -175,7 +175,7 @@ class Description:
         for domain in wanted:
             document.update(sections[domain])
         if score is not None or wanted == DOMAINS:
-            # Part of the whole document, null where nobody has scored the agent.
+            # Part of the whole document, null where the agent has no score.
             document["trust_score"] = score
         return document
 

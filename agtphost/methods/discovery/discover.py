@@ -40,7 +40,7 @@ from agtphost.vocabulary.reasons import Reason
 Manifest = Callable[[bool, bool, str], Awaitable[Answer]]
 """
 The signed server manifest as it is sent: whether hosted agents are disclosed, and whether the reader is known, so that
-data classes are told in full.
+data classes are listed in full.
 """
 
 

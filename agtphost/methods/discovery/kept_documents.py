@@ -1,4 +1,4 @@
-"""Documents written for a caller, kept for everybody of the same authority as long as what they are made of stands."""
+"""A cache of documents by the caller's authority, valid while their source objects are unchanged."""
 
 from __future__ import annotations
 

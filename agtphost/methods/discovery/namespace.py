@@ -88,7 +88,7 @@ class Namespace:
         :param sees: which agents its reader may be shown; what is withheld is withheld silently. Tier 3 is for
             development, and in no public list (core v08 section 6.1).
         """
-        # Before any state is looked at: what changes meanwhile is newer than the document says that it is.
+        # Taken before any state is read, so that no state is older than the document's time.
         generated_at, now = self._now(), self._clock()
         shown = [agent for agent in self._directory.hosted() if sees(agent)]
         entries = [

@@ -36,7 +36,7 @@ Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments off the reactor."""
 
 Entry = tuple[Mapping[str, Any], str]
-"""An endpoint as the manifest has it, and what stands before its path."""
+"""An endpoint as the manifest has it, and the prefix of its path."""
 
 
 class OpenAPIFace:
@@ -142,8 +142,8 @@ def reached(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequ
     """
     Yield the path prefixes under which the caller may call a binding: its own path, or each agent that offers it.
 
-    :param prefix: what stands before the path at the agent that is addressed; empty where none is.
-    :return: what stands before its path.
+    :param prefix: the prefix of the path at the addressed agent; empty where none is addressed.
+    :return: the prefixes.
     """
     if context.admits(binding):
         yield prefix

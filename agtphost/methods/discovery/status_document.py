@@ -90,7 +90,7 @@ class StatusDocuments:
     :param org_domain: for agents whose documents name none.
     :param now: the present time as RFC 3339 text.
     :param clock: seconds since the epoch.
-    :param records: where the last action is looked up; None: it is not told.
+    :param records: where the last action is looked up; None: it is left out.
     :param held: where escalations are; None: none are counted.
     :param sessions: counts them.
     :param authorization: who may see the number of sessions.

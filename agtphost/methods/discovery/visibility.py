@@ -147,7 +147,7 @@ class Visibility:
         states, active = self._states, LifecycleStatus.ACTIVE
 
         def sees(agent: Agent) -> bool:
-            # It is asked of ten thousand at once, and nearly all of them are active.
+            # It is called for ten thousand agents in one list, and nearly all of them are active.
             state = states(agent)
             return (state.status is active or not state.stopped) and within(agent)
 

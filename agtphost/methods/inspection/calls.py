@@ -88,7 +88,7 @@ class Records:
 def brief(record: StoredRecord) -> dict[str, Any]:
     """A record in a list."""
     if record.format == envelope.JWS:
-        # Of a list nobody verifies the signature: what it says is enough, and 200 of them are many.
+        # Readers of a list do not verify signatures: the payload is enough, and 200 signatures are long.
         payload = members_of(record.signed.decode("ascii"))
     else:
         payload = envelope.parse_unverified(record.format, record.signed)

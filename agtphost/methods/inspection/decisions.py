@@ -25,7 +25,7 @@ class Decisions:
     :param decide: the gates' word.
     :param directory: whose Genesis issuers may ask about them.
     :param authorization: tells who oversees an agent: its registrar, operators, agents with ``inspect:all``.
-    :param ruling: finds the line that decides, for those; None: nobody is told.
+    :param ruling: finds the rule that decides, for overseers; None: it is not shown.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Decisions:
         """
         Add the configuration rule that decides.
 
-        :param reason: that a record has: what decided for it, whatever is decided today.
+        :param reason: the reason in a record, which may differ from the present decision.
         """
         binding, caller, method = decision.binding, decision.caller, decision.method
         refusal = decision.refusal
@@ -117,7 +117,7 @@ class Decisions:
         Let every agent ask about itself, with its certificate, and every caller about unknown agents.
 
         What would be decided tells what an agent may do here. Neither a header nor a front proves who asks, so
-        whoever has no certificate is answered alike about every agent, the one that the request names included.
+        a caller without a certificate gets the same answer about every agent, the one that it names included.
         """
         caller, proven = context.caller, context.assurance is Assurance.CERTIFICATE
         if agent_id is None or (proven and caller is not None and caller.agent_id == agent_id):

@@ -2,8 +2,8 @@
 ``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a document of its own.
 
 Its media type is that of an endpoint definition (AGTP-API section 17.2, core
-v08 section 11.4). Whoever could not call the endpoint is not told that there
-is one: the lists of DISCOVER show it to nobody else either.
+v08 section 11.4). A caller that could not call the endpoint does not learn that there
+is one: the lists of DISCOVER do not show it to that caller either.
 """
 
 from __future__ import annotations

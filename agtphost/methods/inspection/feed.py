@@ -35,7 +35,7 @@ GATHERING = 0.25
 """Seconds between the first record that an answer waited for and the answer: others may follow."""
 
 FOLLOWERS = 16
-"""Answers that wait at once; further ones have nothing to tell at once."""
+"""Answers that may wait at the same time; further ones are empty without waiting."""
 
 
 class RecordFeed:

@@ -53,7 +53,7 @@ class Inspection:
     :param authorization: tells whom ``operator_only`` admits.
     :param cosigned: the newest checkpoint that a witness cosigned.
     :param continuations: makes the tokens of streams that are longer than an answer.
-    :param more: further targets, each of which decides by itself who may ask.
+    :param more: further targets, each of which decides who may ask.
     :param write_first: writes what is not in the host's own chain yet, before an operator reads that.
     """
 

@@ -38,7 +38,7 @@ class Proofs:
         """
         Prove that the record of ``audit_id`` is among those of the newest checkpoint.
 
-        Beside it, in ``cosigned``, the same of the newest checkpoint that has witnesses' lines; without a proof where
+        The member ``cosigned`` has the same of the newest checkpoint that has witnesses' lines; without a proof where
         the record came after that.
         """
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")

@@ -41,7 +41,7 @@ SHOWN = (
     *("definition_digest", "description", "impact", "policy", "task_id", "session_id", "in_doubt"),
     *("requested_at", "expires_at", *LINKS),
 )
-"""Members of an approval that are told as they are kept."""
+"""Members of an approval that are shown as they are stored."""
 
 
 @implementer(IBuiltInHandler)

@@ -255,7 +255,7 @@ class Confirmation:
         payload = {} if record is None else envelope.parse_unverified(record.format, record.signed)
         caller = self._authorization.named(context)
         party = caller is not None and caller.agent_id in {payload.get("agent_id"), payload.get("caller_id")}
-        # Who is neither a party nor an operator is not told whether there is such a record.
+        # Only parties and operators may learn whether the record exists.
         if record is None or not (party or self._authorization.operates(context)):
             raise _unknown()
 

@@ -42,7 +42,7 @@ NOTIFICATION = "notification"
 """The kind of state item."""
 
 BROADCAST = "infrastructure:broadcast"
-"""The recipient of what concerns whoever runs a host, such as a revoked certificate: its operator's inbox."""
+"""The recipient of news for the operator of a host, such as a revoked certificate: the operator's inbox."""
 
 PATH = "/notifications"
 URGENCIES = ("critical", "informational", "background")
@@ -69,7 +69,7 @@ LONGEST = 30 * 86_400
 
 
 RECEIPT = ("notification_id", "recipient", "urgency", "delivery_guarantee", "status", "duplicate", "reason")
-"""What the sender is told of a notification."""
+"""The members of a notification that its sender sees."""
 
 
 def deposit(
@@ -90,7 +90,7 @@ def deposit(
 
     :param recipient: an Agent-ID, or :data:`~agtphost.handlers.authorization.OPERATOR`.
     :param sender: whose doing it is, and whose share of the inbox it takes.
-    :param until: from when on nobody reads it any more, in seconds since the epoch; None: seven days from now.
+    :param until: expiry in seconds since the epoch; None: seven days from now.
     :param more: further members, such as what it answers.
     :return: its ``key`` is the ``notification_id``; None where the inbox takes no more of this sender.
     """
@@ -248,7 +248,7 @@ class Notification:
         Return the inboxes that a name stands for: an agent's, a person's, the operator's, or those of a group's
         members.
 
-        :raises Refusal: 404 for what stands for nobody, 422 for too many.
+        :raises Refusal: 404 for an unknown name, 422 for too many.
         """
         members = self._members(named)
         found = (named,) if members is None else members

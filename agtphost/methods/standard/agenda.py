@@ -1,4 +1,4 @@
-"""What is to be done for which key, and when: however much is due at once, others have their turn in between."""
+"""A timer queue of keys that acts on many expired keys in small batches, so that other work is not delayed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Agenda:
     """
     A timer queue: acts on each key as soon as its time has come.
 
-    One timer for all of them: a hundred thousand that are due at the same moment are acted on in many turns.
+    One timer for all of them: a hundred thousand that expire at the same moment are acted on in many turns.
 
     :param act: called with a key, which is on the agenda no longer.
     """
@@ -31,7 +31,7 @@ class Agenda:
         self._clock = clock
         self._act = act
         self._now: set[str] = set()
-        self._queue: deque[str] = deque()  # What is to be done at once, and what no longer is.
+        self._queue: deque[str] = deque()  # Keys to act on in the next turns; those no longer in _now are skipped.
         self._times: dict[str, float] = {}
         self._order: SortedBlocks[str] = SortedBlocks()
         self._call: IDelayedCall | None = None

@@ -138,7 +138,7 @@ class Authorizing:
     @staticmethod
     def _require_own(context: BuiltInContext, caller: Agent) -> None:
         if context.assurance is not Assurance.CERTIFICATE:
-            # Whoever uses the grant is known by its own certificate: it would reach what a mere header does not.
+            # The user of the grant is proven by its certificate: it would reach more than a mere header does.
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
                 f"The calling agent is known by {context.assurance.label} only; what it authorizes needs certificate.",

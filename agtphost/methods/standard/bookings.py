@@ -23,7 +23,7 @@ def cancel_booking(parts: Parts) -> Source:
     """
     Return the source of CANCEL for items of collections, named ``collection/id``: their owner cancels them.
 
-    The item stays, with ``status`` ``cancelled`` in its data: whoever reads the collection sees that it is.
+    The item stays, with ``status`` ``cancelled`` in its data, so that readers of the collection see it.
     """
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:

@@ -28,7 +28,7 @@ REASON = 4_096
 """Octets of a structured reason."""
 
 REMEMBERED = 7 * 86_400
-"""Seconds for which it is told that something was cancelled of which nothing is left."""
+"""Seconds for which the tombstone of something cancelled and removed is kept."""
 
 REFUNDS = ("full", "partial", "none")
 TOPIC = "cancelled"
@@ -47,7 +47,7 @@ class Cancelling:
     """What was paid for it; None where nothing was, as far as the host knows."""
 
     gone: bool = False
-    """Whether nothing is left of it, by which it could be told that it was cancelled before."""
+    """Whether its item is removed, so that a second CANCEL needs a tombstone."""
 
     said: Mapping[str, Any] = field(default_factory=dict)
     """What the receipt and the record tell of it besides."""
@@ -93,7 +93,7 @@ class Cancellation:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer CANCEL.
+        Answer the CANCEL call.
 
         :raises Refusal: 404 where the caller has nothing of that identifier, 409, 422.
         """

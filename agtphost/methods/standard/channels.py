@@ -1,5 +1,5 @@
 """
-PUBLISH: content for whoever may read a channel, now or at a time to come (methods v01 section 5.10).
+PUBLISH: content for the readers of a channel, now or at a time to come (methods v01 section 5.10).
 
 A channel is a collection: its readers are those of the collection. What is to be published later is no item of it yet,
 and becomes one at its time, or as soon as the host runs again, under the authority that its publisher has by then.
@@ -51,7 +51,7 @@ class Publishing:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer PUBLISH.
+        Answer the PUBLISH call.
 
         :raises Refusal: 404 for a channel that is none, 403, 409 where it is full, 422.
         """

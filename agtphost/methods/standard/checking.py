@@ -58,7 +58,7 @@ class Check:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer CHECK.
+        Answer the CHECK call.
 
         :raises Refusal: 404 for what is nothing here, or nothing for the caller.
         """

@@ -1,4 +1,4 @@
-"""What calls under way are about to make true: nobody else makes the same true meanwhile."""
+"""In-flight reservations: two concurrent calls cannot create the same thing."""
 
 from __future__ import annotations
 

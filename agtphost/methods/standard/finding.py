@@ -44,7 +44,7 @@ class Finding:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer FIND.
+        Answer the FIND call.
 
         :raises Refusal: 404 for a namespace that there is not; 422 for criteria that cannot be read.
         """

@@ -45,7 +45,7 @@ class Logging:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer LOG.
+        Answer the LOG call.
 
         :raises Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable.
         """

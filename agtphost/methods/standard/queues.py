@@ -40,7 +40,7 @@ AT_ONCE = 1_000
 """Items whose time has passed that are shown again before others have their turn."""
 
 MOST_OCTETS = 262_144
-"""Of their data together; the first is given whatever it has."""
+"""The most octets of pulled data together; the first item is given at any size."""
 
 USUAL_TIMEOUT, LONGEST_TIMEOUT = 60.0, 43_200.0
 """Seconds for which items are hidden."""
@@ -77,7 +77,7 @@ class Queues:
 
     def submit(self, context: BuiltInContext) -> Answer:
         """
-        Answer SUBMIT.
+        Answer the SUBMIT call.
 
         :raises Refusal: 404, 403, 409 where the queue is full, 422.
         """
@@ -124,7 +124,7 @@ class Queues:
 
     async def pull(self, context: BuiltInContext) -> Answer:
         """
-        Answer PULL.
+        Answer the PULL call.
 
         :raises Refusal: 404, 403, 422.
         """
@@ -276,7 +276,7 @@ class Submitting:
         self._queues = queues
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """Answer SUBMIT."""
+        """Answer the SUBMIT call."""
         return self._queues.submit(context)
 
 
@@ -290,5 +290,5 @@ class Pulling:
         self._queues = queues
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """Answer PULL."""
+        """Answer the PULL call."""
         return await self._queues.pull(context)

@@ -62,7 +62,7 @@ class Registration:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer REGISTER.
+        Answer the REGISTER call.
 
         :raises Refusal: 404, 403 and 422 for what cannot be entered; 409 for an identifier or a key that is taken.
         """
@@ -113,7 +113,7 @@ class Importing:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer IMPORT.
+        Answer the IMPORT call.
 
         :raises Refusal: 404, 403 and 422 for what cannot be entered, and where; nothing is entered then.
         """
@@ -162,7 +162,7 @@ class Merged:
         Take every row of a source: off the reactor.
 
         :return: how many there are, and the types of the columns of CSV.
-        :raises Refusal: 422 for what is no source, and as :meth:`take`.
+        :raises Refusal: 422 for an invalid source, and as :meth:`take`.
         """
         schema = self._collection.schema
         rows, columns = _rows(given, None if schema is None else schema.schema)

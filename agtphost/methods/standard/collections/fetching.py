@@ -81,7 +81,7 @@ class Fetch:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer FETCH.
+        Answer the FETCH call.
 
         :raises Refusal: 404 for what the caller may not read, in that version; 422 for a format that there is not.
         """

@@ -161,7 +161,7 @@ class QueueOrder:
         """
         Return how many more items an agent may take into its hands, so that others find some as well.
 
-        :param share: of all items that are in nobody else's hands.
+        :param share: the part of all items not held by other agents.
         """
         for key in [key for key, claim in self._claimed.items() if claim[1] <= now]:
             del self._claimed[key]

@@ -166,7 +166,7 @@ def _found(
     order.apply(rows)
     total, part = len(rows), [_shown(row) for _, row in rows[offset : offset + limit]]
     while rows:
-        del rows[-STEP:]  # Not all in one go: nobody else has the interpreter meanwhile.
+        del rows[-STEP:]  # In steps: other threads cannot use the interpreter during one deletion.
     return total, page(part, limit)
 
 
@@ -181,7 +181,7 @@ class Searching:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer SEARCH.
+        Answer the SEARCH call.
 
         :raises Refusal: 404 for scopes that are none of the caller's; 422 for criteria that cannot be read.
         """
@@ -256,9 +256,9 @@ class Scan:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer SCAN.
+        Answer the SCAN call.
 
-        :raises Refusal: 404 for what is no collection; 422 for a cursor that is none.
+        :raises Refusal: 404 for an unknown collection; 422 for an invalid cursor.
         """
         given, continuations = context.input, self._parts.continuations
         asked = {name: given[name] for name in ("collection", "filter") if name in given}

@@ -49,7 +49,7 @@ class Linking:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer LINK.
+        Answer the LINK call.
 
         :raises Refusal: 404 for an unknown entity; 409 where the two are related like that.
         """
@@ -80,7 +80,7 @@ class Embedding:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer EMBED.
+        Answer the EMBED call.
 
         :raises Refusal: 404 for an unknown source, target or version; 409 where the name is taken.
         """

@@ -381,7 +381,7 @@ class Collections:
         """
         Return a collection that the caller may read.
 
-        :raises Refusal: likewise, and 401 for a caller known by a header alone.
+        :raises Refusal: 404 for a collection that it may not read, and 401 for a caller known by a header alone.
         """
         found = self._named.get(name)
         if found is not None:

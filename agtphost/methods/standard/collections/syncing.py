@@ -24,7 +24,7 @@ from agtphost.vocabulary.reasons import Reason
 DIRECTIONS = ("pull", "push", "bidirectional")
 POLICIES = ("remote_wins", "local_wins", "manual")
 PART, VALUES = 1_048_576, 35_000
-"""Octets, and values and names, of the items that a remote is told of in one call: of more, there are several."""
+"""Octets, and values and names, of the items pushed to a remote in one call; more are pushed in several calls."""
 
 
 @implementer(IBuiltInHandler)
@@ -42,7 +42,7 @@ class Syncing:
         """
         Answer SYNC. Items are pushed to the remote before anything changes here.
 
-        :raises Refusal: 404 for an unknown collection or remote; 409 for conflicts that nobody decides; 503.
+        :raises Refusal: 404 for an unknown collection or remote; 409 for undecided conflicts; 503.
         """
         given = context.input
         collection = self._collections.require_reading(context, given["resource"], "resource")
@@ -144,7 +144,7 @@ class Plan:
             self._meet(item_id, data, self._policy, pull=pull, push=push)
         if not push:
             return
-        # What is pushed is the caller's own; others' items are not told for it.
+        # Only the caller's own items are pushed.
         own = (item for held in self._there if held.owner == self._context.owner and (item := Item(held)))
         absent = list(islice((item for item in own if item.id not in self._theirs), RECORDS + 1))
         if len(absent) > RECORDS:

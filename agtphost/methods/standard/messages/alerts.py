@@ -41,7 +41,7 @@ SEVERITIES = {"critical": "critical", "high": "critical", "warning": "informatio
 WAITING, SENT, CANCELLED = "waiting", "sent", "cancelled"
 MOST_STEPS = 8
 REMEMBERED = 7 * 86_400
-"""Seconds for which it is told what became of an alert."""
+"""Seconds for which the outcome of an alert is kept."""
 
 
 @implementer(IBuiltInHandler)
@@ -57,9 +57,9 @@ class Alerting:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer ALERT.
+        Answer the ALERT call.
 
-        :raises Refusal: 404 for a recipient that is nobody's, 422, 429 where no inbox takes it.
+        :raises Refusal: 404 for an unknown recipient, 422, 429 where no inbox takes it.
         """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         severity = parameters.choice(given, "severity", tuple(SEVERITIES))

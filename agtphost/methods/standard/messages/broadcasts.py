@@ -1,4 +1,4 @@
-"""BROADCAST: one message for a whole audience, of which nobody is expected to answer (methods v01 section 7.2)."""
+"""BROADCAST: one message for a whole audience, without expected answers (methods v01 section 7.2)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Broadcasting:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer BROADCAST.
+        Answer the BROADCAST call.
 
-        :raises Refusal: 422 for an audience of nobody, 503 for a channel that nothing provides.
+        :raises Refusal: 422 for an unknown audience, 503 for a channel without a provider.
         """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         channel = parameters.choice(given, "channel", CHANNELS, AGTP)

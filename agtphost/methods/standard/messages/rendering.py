@@ -26,7 +26,7 @@ class Document:
 
     title: str
     members: Mapping[str, str]
-    """What stands above the rows: when, by whom, of what."""
+    """The members above the rows: time, author and subject."""
 
     rows: Sequence[Mapping[str, Any]]
 

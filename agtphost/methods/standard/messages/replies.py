@@ -40,7 +40,7 @@ MOST_UNDER_TASK = 500
 """Escalations of one Task-ID that are looked through; more are in doubt, as those of several senders are."""
 
 SHOWN = 16
-"""Identifiers that are named where a Task-ID stands for several messages."""
+"""Identifiers that are named where several messages have a Task-ID."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Replying:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer REPLY.
+        Answer the REPLY call.
 
         :raises Refusal: 404 for what the caller was not asked, 409, 422, 429 where the inbox is full.
         """
@@ -161,7 +161,7 @@ class Replying:
         """
         Find the message of a Task-ID, which its sender has chosen: so one that is in doubt is refused.
 
-        :raises Refusal: 409 where messages of several senders have that Task-ID; a reply would go to whoever took it.
+        :raises Refusal: 409 where messages of several senders have that Task-ID; another agent may have reused it.
         """
         found = [*self._notified_under(context, asked), *self._escalated_under(context, asked)]
         query = await self._queried(context, asked)

@@ -1,4 +1,4 @@
-"""REPORT: a document of what the caller may read, in the inbox of whoever is to have it (methods v01 section 7.5)."""
+"""REPORT: a document of what the caller may read, in the inbox of its recipient (methods v01 section 7.5)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Reporting:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer REPORT.
+        Answer the REPORT call.
 
         :raises Refusal: 404 for who or what is not there, 422, 503 for ``pdf`` that nothing makes.
         """
@@ -183,7 +183,7 @@ def _given_rows(scope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """
     Return the rows that the caller sent, such as the findings of an earlier step.
 
-    :raises Refusal: 422 where they are no list of objects, or too many.
+    :raises Refusal: 422 where they are not a list of objects, or too many.
     """
     rows = scope[ROWS_GIVEN]
     if scope.keys() != {ROWS_GIVEN} or not isinstance(rows, list):

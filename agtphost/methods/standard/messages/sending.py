@@ -44,7 +44,7 @@ class Sending:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer SEND.
+        Answer the SEND call.
 
         :raises Refusal: 404 for whom the channel does not reach, 422, 503 where nothing provides it, and its own.
         """

@@ -1,4 +1,4 @@
-"""What CHAIN, BATCH and RETRY are told to call: read once, and bounded before anything is called."""
+"""Readers of the calls given to CHAIN, BATCH and RETRY, which check limits before any call is made."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 SPARE = 10 * LAST_WORD
-"""Seconds before the end of the call when its caller is told that the workflow goes on."""
+"""Seconds before the end of the call when its caller gets 202 and the workflow goes on."""
 
 
 @implementer(IBuiltInHandler)
@@ -146,7 +146,7 @@ class _Waiting:
         if not self._told:
             self._tell(ending)
             return None
-        # Nobody waits for it any longer.
+        # The caller no longer waits.
         if isinstance(ending, Ending):
             return Deferred.fromCoroutine(self._workflows.settle(ending, self._owner))
         return ending

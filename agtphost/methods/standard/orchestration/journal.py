@@ -17,7 +17,7 @@ class StepJournal:
     The journal of one call of a step.
 
     :param following: the number of the step that begins once this one is done; 0 where none does, asked when the call
-        has ended, and told whether it was done.
+        has ended, with whether it succeeded.
     :param again: whether the call may be made again if it fails, so that a failure ends nothing yet.
     """
 
@@ -80,7 +80,7 @@ class StepJournal:
                 outcome["omitted"] = True
         self.outcome = outcome
         if not done and (waits or self._again):
-            # It may be taken again: for whoever comes after a crash it is begun, and no more.
+            # It may be repeated: after a crash it counts as begun only.
             self._begins, self._ends = 0, waits
             waiting = items.begun(self._workflow_id, self._owner, self._number, self._attempt)
             return (waiting,) if not waits else (items.ended(self._workflow_id, self._owner, outcome),)

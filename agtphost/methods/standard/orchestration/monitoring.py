@@ -1,7 +1,7 @@
 """
 MONITOR, and NOTIFY with ``monitor_cancel``: methods v01 sections 8.3 and 10.5.
 
-What is observed is told to the subscriber's own inbox, and nowhere else: no address that a caller names is ever called.
+Observations go to the subscriber's own inbox only: no address that a caller names is ever called.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agtphost.vocabulary.status import Status
 PATH: Final = "/monitors"
 CANCEL: Final = "monitor_cancel"
 SHORTEST, USUAL, LONGEST = 5.0, 60.0, 86_400.0
-"""Seconds between two looks at what tells nobody that it has changed."""
+"""Seconds between two polls of states that announce no changes."""
 
 OWN, SELF = "own", "self"
 MOST_TARGETS: Final = 100
@@ -247,7 +247,7 @@ def _several(targets: list[Any]) -> dict[str, Any]:
     """
     Read a list of targets: agents, upstreams and the caller's own items, together.
 
-    :raises Refusal: 422 for an empty list, more than a subscription has, or a member that is no text.
+    :raises Refusal: 422 for an empty list, more than a subscription has, or a member that is not text.
     """
     if not 0 < len(targets) <= MOST_TARGETS or not all(isinstance(each, str) for each in targets):
         raise parameters.invalid(

@@ -36,7 +36,7 @@ MOST_TOLD: Final = 50
 """Changes in one notification; of more, how many there were."""
 
 AGAIN: Final = 5.0
-"""Seconds until a look is repeated that could not be told of."""
+"""Seconds until a failed notification is retried."""
 
 log = Logger()
 
@@ -146,7 +146,7 @@ class Monitors:
     async def _tell(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
         why = await self._refused(item.value)
         if why and why != Reason.AGENT_RETIRED:
-            # Looked at again when its time comes: what is different by then is told to whoever may know it again.
+            # Polled again at its next time: a subscriber that is permitted again gets the changes then.
             self._busy.discard(item.key)
             self._again.discard(item.key)
             return

@@ -23,7 +23,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 LONGEST: Final = 366 * 86_400
-"""Seconds that a pause may last which ends by itself."""
+"""Seconds that a pause with ``resume_at`` may last."""
 
 REASON: Final = 1_024
 """Octets of the reason of a pause."""
@@ -52,7 +52,7 @@ class Pause:
         """
         Pause a workflow.
 
-        :raises Refusal: 404 for none of the caller's, 409 for one that stands or has ended.
+        :raises Refusal: 404 for a workflow that is not the caller's, 409 for one that is paused or has ended.
         """
         owner_of(context)
         given, now = context.input, self._workflows.now()
@@ -183,7 +183,7 @@ class Resumption:
         if not isinstance(checkpoint, Mapping) or set(checkpoint) - {"step", "outcome", "result"}:
             raise parameters.invalid("checkpoint", "It has not step and outcome.", "Send step, outcome and result.")
         number, says = checkpoint.get("step"), checkpoint.get("outcome")
-        # Of a workflow that stands before a step, the outcome of that step may be told as well: it is not called then.
+        # For a workflow paused before a step, the caller may set that step's outcome: it is not called then.
         allowed: tuple[str, ...] = OUTCOMES
         coming = not open_ and not pause.get("approval_id") and len(steps) < count
         if coming:

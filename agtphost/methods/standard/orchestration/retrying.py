@@ -51,7 +51,7 @@ class Retry:
         Make a failed call again, immediately or later.
 
         :raises Refusal: 404 for a Task-ID under which none is known, 409 for a call that may not be made again, that
-            succeeded meanwhile or was tried often enough; what the call itself is refused with.
+            has since succeeded or was tried often enough; what the call itself is refused with.
         """
         owner_of(context)
         given = context.input

@@ -39,7 +39,7 @@ LONGEST_TEXT: Final = 4_000
 """Characters of what is searched by."""
 
 OWN: Final = ("rules", "text")
-"""Criteria that are no member of candidates."""
+"""Criteria that are not members of candidates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Route:
         """
         Choose a handler for the payload.
 
-        :raises Refusal: 404 where nobody matches and no fallback is given, 503 where those who match cannot be called.
+        :raises Refusal: 404 where no candidate matches and no fallback is given, 503 where no match can be called.
         """
         owner_of(context)
         given = context.input

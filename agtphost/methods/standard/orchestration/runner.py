@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agtphost.identity.peer import Following
 
 SMALL = 4_096
-"""Octets of what steps gave up to which expressions are worked out at once; more, and it is done off the reactor."""
+"""Octets of step results up to which expressions are evaluated on the reactor; larger ones off the reactor."""
 
 CLOSE = 0.01
 """Seconds before the end of the whole that count as its end."""

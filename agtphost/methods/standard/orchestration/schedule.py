@@ -1,4 +1,4 @@
-"""When a workflow goes on by itself: at the time it was made for, again and again, or when its pause is over."""
+"""Times at which a workflow continues without a call: its start, its repetitions, or the end of its pause."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """
     Read ``start_at``, ``every`` and ``runs`` of a CHAIN.
 
-    :return: None where it begins at once, and once.
+    :return: None where it begins immediately, and runs once.
     :raises Refusal: 422 naming the parameter.
     """
     start = parameters.moment(given, "start_at")

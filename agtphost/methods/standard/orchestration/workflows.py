@@ -39,7 +39,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
 TOPIC = "workflow-outcome"
-"""Of the notification to its owner where a workflow ends that nobody waits for."""
+"""The topic of the notification to the owner at the end of a background workflow."""
 
 RETRY_SECONDS = 2.0
 SOON = 0.05
@@ -212,7 +212,7 @@ class Workflows:
         except Refusal:
             self._agenda.at(key, SOON)
             return self.ending(Stop(state=items.RUNNING), value, owner, outcomes)
-        # Whatever keeps it from being durable: somebody carries on what runs.
+        # Even if the commit fails, running workflows must be carried on.
         self._agenda.at(key, UNDER_WAY)
         return ending
 
@@ -267,7 +267,7 @@ class Workflows:
                 key = ending.value["workflow_id"]
                 log.error("the end of {key} waits: {why}", key=key, why=str(error))
                 await self._pause(RETRY_SECONDS)
-                # What it has become meanwhile counts.
+                # The current state counts.
                 self._changing.release(key)
                 ending = self._ended(ending.stop, ending.value, owner, ending.outcomes)
                 if ending.changes:

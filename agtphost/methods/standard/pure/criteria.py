@@ -88,7 +88,7 @@ def compiled(criteria: Any, name: str = "criteria", comparisons: Comparisons | N
 
     :param name: the parameter that they are in, for refusals.
     :param comparisons: counts comparisons of a number with a text.
-    :raises Refusal: 422 for what are no criteria, or too many.
+    :raises Refusal: 422 for invalid criteria, or too many.
     """
     return _Compiler(name, comparisons or Comparisons()).all_of(criteria, 1)
 

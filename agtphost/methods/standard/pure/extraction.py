@@ -33,7 +33,7 @@ MAX_FOUND = 200
 MAX_PATTERN = 256
 
 LABELLED = 0.9
-"""How sure a value is that stands behind the field's name."""
+"""The confidence of a value found after the field's name."""
 
 NEAR = 0.75
 """And one of the right form, with a word of the name before it."""

@@ -241,7 +241,7 @@ class Validate:
     """
     The handler of VALIDATE; a proposed call is checked with the caller's rights, and not made.
 
-    A text that is found sound is no longer marked as code that nobody has looked at.
+    A text that is found sound loses the mark of unchecked code.
     """
 
     kind = "built_in"

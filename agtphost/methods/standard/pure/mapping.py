@@ -150,7 +150,7 @@ def mapped(call: Mapping[str, Any], similar: Similar | None = None, engine: str 
     Return the result of MAP.
 
     :param call: ``source_schema`` and ``target_schema``; ``strategy``: ``exact`` (equal names) or ``semantic``;
-        ``unmapped_policy``: ``flag`` (fields without another are told), ``ignore``, or ``preserve`` (TRANSFORM carries
+        ``unmapped_policy``: ``flag`` (lists unmapped fields), ``ignore``, or ``preserve`` (TRANSFORM carries
         them over as they are).
     :param similar: what a search by meaning found.
     :raises Refusal: 422 for anything else; 503 for ``custom``, which is an operator's endpoint.
@@ -285,7 +285,7 @@ def converted(record: Any, mapping: FieldMap) -> dict[str, Any]:
     """
     Return a record with the fields of the target.
 
-    :raises Refusal: 422 for what is no object, or has a value that is not of the target's type.
+    :raises Refusal: 422 for a record that is not an object, or has a value that is not of the target's type.
     """
     if not isinstance(record, Mapping):
         raise parameters.invalid("source", "A record to map is not an object.", "Map objects, or leave mapping out.")

@@ -1,4 +1,4 @@
-"""MERGE: several documents or datasets as one, and every conflict told (methods v01 section 6.1)."""
+"""MERGE: several documents or datasets as one, with a list of conflicts (methods v01 section 6.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agtphost.vocabulary.reasons import Reason
 STRATEGIES = ("union", "intersection", "latest", "manual")
 MAX_SOURCES = 50
 MAX_CONFLICTS = 200
-"""That are told; there may be more."""
+"""The most conflicts that are listed; there may be more."""
 
 MAX_DEPTH = 16
 _MOMENTS = ("updated_at", "last_updated", "updated", "modified_at", "last_modified", "modified", "timestamp", "date")
@@ -50,7 +50,7 @@ def merged(call: Mapping[str, Any]) -> dict[str, Any]:
         that any has), ``intersection`` (what all have), ``latest`` (the newest source's values) or ``manual`` (a
         conflict that ``conflict_resolution`` does not settle is 409); ``conflict_resolution``: ``first``, ``last`` or
         an object of ``prefer``, ``key``, ``timestamp`` and ``fields``.
-    :raises Refusal: 422 for anything else; 409 for conflicts that nobody resolved.
+    :raises Refusal: 422 for anything else; 409 for unresolved conflicts.
     """
     sources = material.rows(call, "sources", least=2, most=MAX_SOURCES)
     policy = _policy(call, len(sources))

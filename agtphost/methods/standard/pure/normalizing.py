@@ -67,7 +67,7 @@ def locale_of(call: Mapping[str, Any]) -> str:
     """
     Return the locale; empty where there is none.
 
-    :raises Refusal: 422 for what is no language tag.
+    :raises Refusal: 422 for a value that is not a language tag.
     """
     locale = call.get("locale")
     if locale is None:

@@ -109,7 +109,7 @@ class Generating(Rule):
         result = {**result, "output_type": wanted}
         if wanted != "code":
             return Answer(result=result)
-        # Whatever text there is may be code: what the provider calls it is its own matter.
+        # Any text may be code, under any name that the provider gives it.
         marks = (generated_code.marked(text, context.owner, self._now()) for text in _texts(result))
         return Answer(result=result, changes=tuple({mark.key: mark for mark in marks}.values()))
 
@@ -276,7 +276,7 @@ class Provided:
         ruled = self._rule.after(context, dict(cast(Mapping[str, Any], response.result)))
         result = ruled.result
         if self._output is not None and not self._output.is_valid(result) and self._output.is_valid(response.result):
-            # What is added is for those who can take it; what is left out stays so, whatever the schema says.
+            # Added members are removed if the schema does not allow them; removed ones stay removed.
             added = result.keys() - response.result.keys()
             result = {name: value for name, value in result.items() if name not in added}
         return replace(

@@ -37,7 +37,7 @@ class Query:
     :param text: JMESPath.
     :param name: the parameter that it is in, for refusals.
     :param comparisons: counts comparisons of a number with a text.
-    :raises Refusal: 422 for what is no JMESPath, or could grow; 503 where JMESPath is not installed.
+    :raises Refusal: 422 for text that is not JMESPath, or could grow; 503 where JMESPath is not installed.
     """
 
     def __init__(self, text: str, name: str, steps: int = MAX_STEPS, comparisons: Comparisons | None = None) -> None:

@@ -19,7 +19,7 @@ MAX_MEMBERS = 10
 MAX_FINDINGS = 500
 SENSITIVITY = 0.5
 LEAST_VALUES = 3
-"""Below which nothing is said of a member."""
+"""The fewest values of a member that are analyzed."""
 
 NORMAL = 0.6745
 """The MAD of a normal distribution, in its standard deviations (Iglewicz and Hoaglin)."""

@@ -3,7 +3,7 @@ GENERATE without a model: text of a template, documentation of an OpenAPI docume
 (methods v01 section 4.12).
 
 A template's ``{place}`` stands for what the values have there, and ``{{`` and ``}}`` for braces; nothing in it is ever
-worked out. In HTML and Markdown values are escaped: they are data of somebody else.
+worked out. In HTML and Markdown values are escaped: they are foreign data.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def generated(call: Mapping[str, Any]) -> dict[str, Any]:
         )
     if isinstance(content, str) and len(content) > MAX_OUTPUT:
         raise parameters.invalid("source", f"It is longer than {MAX_OUTPUT} characters.", "Send less.")
-    # What only a provider could keep to is said not to be kept to.
+    # Parameters that need a provider are reported as ignored.
     left = [name for name in WISHES if name in call]
     return {"content": content, "output_type": kind, **({"not_applied": left} if left else {})}
 

@@ -79,7 +79,7 @@ _SPLIT = frozenset({"type", "items", "$defs", "$schema", "title", "description",
 """Keywords of the schema of a list whose members can be checked in parts, with the list's length apart."""
 
 AT_ONCE = 500
-"""Members of a long list that are checked at once: Python stands still while the validator works."""
+"""Members of a long list that are checked in one step: the validator blocks other threads."""
 
 
 def faults_of(value: Any, schema: CompiledSchema) -> list[dict[str, Any]]:

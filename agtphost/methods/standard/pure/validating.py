@@ -4,7 +4,7 @@ VALIDATE: a target against a schema or rule set, with everything that is wrong a
 
 ``schema`` is a JSON Schema, ``{"schema": ..., "rules": [...]}`` with rules of business besides, or the name of a rule
 set: ``json-schema`` (the target is a schema itself), ``endpoint``, ``agis``, ``agis-2``, ``manifest``, ``formula``,
-``criteria`` or ``call``. A warning is something that somebody should look at; with ``strict`` it counts as an error.
+``criteria`` or ``call``. A warning is something to review; with ``strict`` it counts as an error.
 """
 
 from __future__ import annotations
