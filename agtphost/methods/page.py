@@ -1,10 +1,9 @@
 """
-The operators' page, as AGTP knows it: AUTHORIZE and QUERY on ``/page``, QUERY on ``/page/feed``.
+Requests about the operators' page: AUTHORIZE and QUERY on ``/page``, QUERY on ``/page/feed``.
 
-Browsers cannot show the certificates of operators, whose keys are Ed25519. Who
-has one asks over AGTP for a link instead, and the page then acts with that
-very certificate. QUERY is what each view begins with: so the page is open to
-whoever may look at that moment, and every look is on record.
+Browsers cannot show the certificates of operators, whose keys are Ed25519. An operator requests a link over AGTP
+instead, and the page then acts with that very certificate. Each view begins with QUERY: so the page is open only to
+those who may look at that moment, and every look is on record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-Change without a restart, as AGTP knows it: ACTIVATE on ``/configuration``.
+Configuration reload without a restart: ACTIVATE on ``/configuration``.
 
-Operators ask for it; where none are listed, whoever issued an agent of this host. The answer comes once what was found
-is in force, or is refused with everything that is wrong; both are on record in the host's own chain too.
+Operators request it; where none are listed, the issuers of agents of this host. The answer comes once the new
+configuration is in force, or is a refusal with everything that is wrong; both are on record in the host's own chain
+too.
 """
 
 from __future__ import annotations

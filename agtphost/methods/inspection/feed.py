@@ -1,9 +1,9 @@
 """
-INSPECT ``target=feed``: what was recorded, in the order of the store, as it is recorded, for overseers.
+INSPECT ``target=feed``: new records in the order of the store, for overseers.
 
-Whoever follows asks again and again from where the last answer ended, so nothing is kept here of anybody who follows,
-and nobody who reads slowly holds anything up. An answer waits while there is nothing to tell. The records of these
-answers are told to nobody: a feed would feed itself; of a feed's opening and closing everybody hears.
+Followers poll from where the last answer ended, so the host keeps no state for them, and a slow reader delays no other.
+An answer waits while there are no new records. Records of these polls are left out, as a feed would feed itself; the
+opening and closing of a feed are included.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-The operator's inbox is everybody's, and nobody's alone: shares by the sender's owner.
+Shares of the operator's inbox, by the sender's owner: no sender can fill it alone.
 
-Agents are cheap, owners are not: all agents of one owner have one share
-together. What is critical has places of its own behind those, and so have the
-hosts that tell of their agents and certificates (core v08 section 7.2.16):
+Agents are cheap, owners are not: all agents of one owner have one share together. Critical messages have reserved
+places after those, and so have the hosts that report about their agents and certificates (core v08 section 7.2.16):
 however much others send, theirs arrives.
 """
 

@@ -1,9 +1,9 @@
 """
-CANCEL: what was agreed, booked or granted is called off (methods v01 section 5.5).
+CANCEL: the end of something agreed, booked or granted (methods v01 section 5.5).
 
-Each kind of thing that can be cancelled is known by what found it: a source, which says what changes, who else is
-concerned, and what was paid. The change and the notices of it are committed with the record of the call, so that nobody
-is told of a cancellation that did not happen.
+Each kind of thing that can be cancelled has a source, which finds it and returns what changes, who else is concerned,
+and what was paid. The change and its notices are committed with the record of the call, so that there are no notices of
+a cancellation that did not happen.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 SUBMIT and PULL: queues (methods v01 sections 3.4 and 5.3).
 
-Theory of operation. A queue is a collection with ``queue = true``. Its items are hidden from other pullers by a member
-of theirs, in the transaction of the record that gave them away: whoever dies with them loses the hold when its time
-has passed, and nobody else had them meanwhile. CONFIRM takes an item out, gives it back, or holds it for as long again.
+Theory of operation. A queue is a collection with ``queue = true``. A pulled item is hidden from other pullers by one of
+its members, set in the transaction of the record of PULL. A puller that dies loses the hold when its time has passed;
+no other puller has the item before. CONFIRM removes an item, gives it back, or extends the hold by the same time.
 """
 
 from __future__ import annotations

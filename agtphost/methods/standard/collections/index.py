@@ -41,7 +41,7 @@ def holder_of(item: StateItem) -> Holder:
     """
     Return the holder of an item's share: the agent that entered it, even after a transfer.
 
-    So nobody makes room for itself, or takes another's, by TRANSFER. An item of an earlier version of this host does
+    So TRANSFER frees no room, and uses no other agent's. An item of an earlier version of this host does
     not say who entered it, and takes its owner's share.
     """
     return Holder(*item.brief.get("share", (item.owner, f"agent {item.owner}")))

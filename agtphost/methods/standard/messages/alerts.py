@@ -1,10 +1,10 @@
 """
-ALERT: a message that somebody has to acknowledge in time (methods v01 section 7.1).
+ALERT: a message that must be acknowledged in time (methods v01 section 7.1).
 
-Theory of operation. An alert is a state item beside the notifications of it. Whoever confirms one of these, or the
-alert itself, acknowledges it in the same transaction. Where nobody does by ``acknowledge_by``, the next of
-``escalation_path`` is told and has as much time, until the path is at its end; then the sender hears that nobody has
-acknowledged. Times are durable: what fell due while the host was down happens when it is up again.
+Theory of operation. An alert is a state item in addition to its notifications. Confirming one of these, or the alert
+itself, acknowledges it in the same transaction. Without an acknowledgement by ``acknowledge_by``, the next recipient of
+``escalation_path`` is notified and has as much time, until the path ends; then the sender is notified that the alert
+was not acknowledged. Times are durable: those that passed while the host was down are handled when it is up again.
 """
 
 from __future__ import annotations

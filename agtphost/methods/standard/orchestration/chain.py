@@ -1,9 +1,9 @@
 """
 CHAIN: methods v01 section 8.1.
 
-Answered with the outcome of every step, where that is known while the caller waits. With ``background``, with a time to
-begin, and where the steps take longer than a call may, the answer is 202: the workflow goes on by itself, and its owner
-hears of the end in its inbox.
+The answer has the outcome of every step, where that is known while the caller waits. With ``background``, with a time
+to begin, and where the steps take longer than a call may, the answer is 202: the workflow continues in the background,
+and its owner is notified of the end in its inbox.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-What is kept of a workflow: one item for the whole, and one for each step that was begun.
+State items of a workflow: one for the whole, and one for each step that was begun.
 
-A step's item changes in the transaction that makes the record of its call durable, and the same transaction says that
-the next one has begun. So after a crash every step is one of these: ended, with what it gave; begun, and nobody knows
-how far it came; not begun. At the end the outcome of each step goes into the workflow's own item, and theirs go.
+A step's item changes in the transaction that makes the record of its call durable, and the same transaction marks the
+next step as begun. So after a crash every step is one of these: ended, with its result; begun, with unknown progress;
+not begun. At the end the outcome of each step moves into the workflow's own item, and the steps' items are removed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def called_off(held: StateTable, item: StateItem, said: Mapping[str, Any], now: 
     """
     Return the changes that cancel an active workflow: no further step of it begins.
 
-    Of one that runs the outcomes are added once the step that has begun is over, by whoever carries it on.
+    Of one that runs the outcomes are added once the step that has begun is over, by its run.
     """
     value = {**item.value, "state": CANCELLED, "cancelled": dict(said), "ended_at": stamp(now)}
     value.pop("pause", None)

@@ -1,10 +1,11 @@
 """
-Subscriptions of MONITOR, and what their subscribers are told: methods v01 sections 8.3 and 10.5.
+Subscriptions of MONITOR, and the notification of their subscribers: methods v01 sections 8.3 and 10.5.
 
-Theory of operation. A subscription is a state item that has in it how the target stood when its subscriber was last
-told. Whatever may have changed it, a change of an item or of a lifecycle or the time that it asks for, leads to one
-look; what is different goes into the inbox in the very transaction that says so in the item. So nothing is told twice,
-and after a restart one look at each tells what happened meanwhile. Who may not subscribe any more is told nothing.
+Theory of operation. A subscription is a state item that stores the state of its target at the last notification. Each
+possible change, of an item or of a lifecycle, and each requested interval leads to one comparison. Differences go into
+the inbox in the transaction that stores the new state in the item. So each change is reported once, and after a restart
+one comparison of each subscription reports what changed in between. A subscriber that may no longer subscribe is not
+notified.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """
-Keeps workflows going: over the end of the call that ordered them, over pauses, until their time has come, and over
-restarts.
+Carries workflows on: after the end of their call, over pauses, at scheduled times, and over restarts.
 
-Theory of operation. A workflow is a state item from before its first step on. Whatever makes it go on is a change of
-that item that has become durable: the answer to CHAIN, a RESUME, a time that has come. This table is told of each such
-change, and takes up what is running and that nobody carries on here. Of the end of a run and of what its owner has
-become of it then, one at a time is under way to the ledger (:meth:`Workflows.change`). So it is the same after
-a restart, when the ledger tells of everything that there is: a workflow goes on behind the last step that is known to
-have ended, and one that had begun a step is interrupted, unless that step may be repeated.
+Theory of operation. A workflow is a state item from before its first step on. It continues after a durable change of
+that item: the answer to CHAIN, a RESUME, a time that has come. This table follows each such change, and takes up
+running workflows without a run here. Of the end of a run and the owner's own changes, one at a time is in flight to the
+ledger (:meth:`Workflows.change`). A restart works the same way, when the ledger reports every item: a workflow
+continues after the last step that is known to have ended, and one that had begun a step is interrupted, unless that
+step may be repeated.
 """
 
 from __future__ import annotations
