@@ -82,7 +82,7 @@ class Carrier:
     kind = "built_in"
 
     def handle(self, context: BuiltInContext) -> Any:
-        """Refuse: an EXECUTE that still has the floor binding named no known action."""
+        """Refuse an EXECUTE that still has the floor binding named no known action."""
         raise Refusal(
             Reason.UNKNOWN_ACTION,
             "The request names no action that this host carries.",

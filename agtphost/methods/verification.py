@@ -1,5 +1,5 @@
 """
-That somebody has verified the evidence of this host, put on record: CONFIRM and QUERY on ``/verifications``.
+Statements that the evidence of this host was verified: CONFIRM and QUERY on ``/verifications``.
 
 ``agtp audit verify`` reads the store, or asks the host record by record, without having to believe it. What it came to
 is a statement of the verifier, and is recorded as that: by whom, when, and of how many records.

@@ -59,7 +59,7 @@ class HostLost(Exception):
 
 
 class RemoteHost(Protocol):
-    """Another host that agents here may delegate to, and whose agents may delegate to agents here."""
+    """A different host that agents here may delegate to, and whose agents may delegate to agents here."""
 
     @property
     def server_id(self) -> str:
@@ -97,7 +97,7 @@ class Delegatee:
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """One delegation hop under decision."""
+    """A delegation hop under decision."""
 
     asked: Asked
     delegator: Agent

@@ -4,8 +4,8 @@ DELEGATE: a task handed to another agent with part of the caller's authority (co
 Theory of operation. The delegator is the caller; inside a delegated call it is
 the agent that was delegated to. Its signed token names who delegates what to
 whom, once. When everything about the token and the chain behind it holds, the
-hop is committed with a record of its own, and only then the task runs: through
-the dispatcher, addressed to the delegatee, in a session of its own and with
+hop is committed with its own record, and only then the task runs: through
+the dispatcher, addressed to the delegatee, in a new session and with
 the granted scopes alone. The caller stays the one whose authority is used, so
 no agent acts in another's name, and each record under the delegation
 names the whole chain. Authority can only shrink: a grant is a strict subset of

@@ -23,7 +23,7 @@ _FORM = 'a call {"method", "path", "parameters"}, or a list of them'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a delegated task."""
+    """A call of a delegated task."""
 
     method: str
     path: str

@@ -77,7 +77,7 @@ async def at_once(work: Callable[..., Any], *given: Any) -> Any:
 @implementer(IBuiltInHandler)
 class Description:
     """
-    Answers ``DESCRIBE``.
+    The handler of ``DESCRIBE`` requests.
 
     :param methods: every method this host has something bound to; read at every call.
     :param adapters: whose upstreams and tools are described.

@@ -30,7 +30,7 @@ SESSION_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One change that an agent made."""
+    """A change that an agent made."""
 
     method: str
     at: str

@@ -108,7 +108,7 @@ class Visibility:
         """
         Return whether the caller may read documents about one agent, by its name.
 
-        Where agents are not disclosed to all, the caller has to be somebody: an agent that is certain, and knows
+        Where agents are not disclosed to all, the caller must be identified: an agent that is certain, and knows
         the name, may verify whom it is about to call.
         """
         return self._disclosure == PUBLIC or self.proven(context)

@@ -14,7 +14,7 @@ class Overseen:
     Reports the state of one part of the host to overseers.
 
     :param tell: what there is to tell, at this moment.
-    :param said: who may ask for it; a sentence.
+    :param said: a sentence about who may ask for it.
     """
 
     def __init__(self, tell: Callable[[], Mapping[str, Any]], authorization: Authorization, said: str) -> None:

@@ -2,7 +2,7 @@
 ESCALATE, and ``QUERY /escalations``: core v08 sections 7.2.10 and 10.6.
 
 An escalation is kept until it is decided, also over restarts, and
-its task stands still that long. Nothing about it is altered on the way, and
+its task is suspended that long. Nothing about it is altered on the way, and
 no escalation is ever evicted for another agent's. What an agent escalates
 beyond what anybody can read is queued behind all that is not: it is kept, shown
 last, and takes no room of the agent's owner. Only where the host can hold no

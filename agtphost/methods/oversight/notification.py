@@ -245,7 +245,7 @@ class Notification:
 
     def inboxes(self, named: str) -> tuple[str, ...]:
         """
-        Return the inboxes that a name stands for: an agent's, a person's, the operator's, or those of a group's
+        Return the inboxes of a name: an agent's, a person's, the operator's, or those of a group's
         members.
 
         :raises Refusal: 404 for an unknown name, 422 for too many.

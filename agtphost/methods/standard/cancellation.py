@@ -36,7 +36,7 @@ TOPIC = "cancelled"
 
 @dataclass(frozen=True, kw_only=True)
 class Cancelling:
-    """One thing that its owner cancels, with the changes that cancel it."""
+    """A thing that its owner cancels, with the changes that cancel it."""
 
     kind: str
     changes: tuple[Change, ...]
@@ -60,7 +60,7 @@ class Source(Protocol):
         """
         Return the caller's own thing of that identifier.
 
-        :param said: when and why it is cancelled, for the item that stays.
+        :param said: when and why it is cancelled, for the item that remains.
         :return: None where the caller has none.
         :raises Refusal: 409 for one that was cancelled before, or is done.
         """

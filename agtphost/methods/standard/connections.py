@@ -27,7 +27,7 @@ SETTINGS = 4_096
 """Octets of ``config``."""
 
 REMEMBERED = 7 * 86_400
-"""Seconds for which it is told that a connection was cancelled."""
+"""Seconds for which the tombstone of a cancelled connection is kept."""
 
 LONGEST = 366 * 86_400
 

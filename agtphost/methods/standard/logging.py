@@ -1,7 +1,7 @@
 """
 LOG: an agent's own event in the signed chain (methods v01 section 5.9).
 
-The event is a record of its own in the host's chain, durable before the caller hears of it; its Audit-ID is the
+The event is a separate record in the host's chain, durable before the caller is answered; its Audit-ID is the
 receipt. Data beyond what a record takes is there as its SHA-256: the caller keeps the data, and can show that it is
 what was logged.
 """
@@ -29,7 +29,7 @@ MOST = 16_384
 """Octets of data that the record itself has, as RFC 8785 writes it."""
 
 DEEPEST = jsontext.SIGNED_DEPTH - 1
-"""Arrays and objects of it inside each other: whoever verifies the record reads no more."""
+"""The deepest nesting of arrays and objects: verifiers of the record read no more."""
 
 
 @implementer(IBuiltInHandler)

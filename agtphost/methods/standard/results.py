@@ -27,7 +27,7 @@ async def read_within(response: Response, aside: Aside, depth: int) -> Mapping[s
     """
     Return the result if it is nested at most ``depth`` levels; else None.
 
-    :raises Refusal: likewise.
+    :raises Refusal: as :func:`read`.
     """
     if len(response.body) <= LONG:
         return _within(response, depth)

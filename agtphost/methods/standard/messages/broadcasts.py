@@ -110,7 +110,7 @@ class Broadcasting:
         """
         Return the inboxes of an audience, and the names in it that this host does not know.
 
-        A name stands for an agent, a person or a group, or with ``zone:`` for all agents of a zone.
+        A name is that of an agent, a person or a group, or with ``zone:`` for all agents of a zone.
 
         :raises Refusal: 422 where it knows none of them, or too many are meant.
         """

@@ -95,7 +95,7 @@ class Batch:
 
 
 class _Making:
-    """One batch in progress."""
+    """A batch in progress."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ Find = Callable[[str, str], Match | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered:
-    """One requested call."""
+    """A requested call."""
 
     number: int
     """From 1."""

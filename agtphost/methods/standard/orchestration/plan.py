@@ -1,5 +1,5 @@
 """
-What a CHAIN is told to do: its steps, checked as a whole before the first is taken (methods v01 section 8.1).
+The plan of a CHAIN: its steps, checked as a whole before the first is taken (methods v01 section 8.1).
 
 The steps are those of recipes (:mod:`agtphost.contract.recipes.recipe`), and so are their expressions: with
 ``context_propagation`` a text that begins with ``=`` is JMESPath over what earlier steps gave, each under the name of

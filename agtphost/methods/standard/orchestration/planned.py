@@ -11,7 +11,7 @@ from agtphost.contract.recipes.recipe import Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One step of a chain, with members that a recipe's step does not have."""
+    """A step of a chain, with members that a recipe's step does not have."""
 
     step: Step
     name: str

@@ -1,9 +1,9 @@
 """
 ROUTE: methods v01 section 8.4.
 
-Says who is to handle a payload, and calls nobody. First come the rules, in their order; then what candidates say of
+Chooses the handler of a payload, and calls none. First come the rules, in their order; then what candidates say of
 themselves, compared with the criteria's own members; then search: by which words of the payload, or of the criterion
-``text``, a candidate's description is found. Whoever cannot be called now is passed over.
+``text``, a candidate's description is found. Candidates that cannot be called now are skipped.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Stop:
 
 class Run:
     """
-    One workflow in progress.
+    A workflow in progress.
 
     :param value: the workflow's item.
     :param ask: makes its calls.

@@ -180,7 +180,7 @@ class Workflows:
         """
         Run the steps of a workflow.
 
-        :return: fires with what it came to; whoever has it makes that durable, or gives it to :meth:`settle`.
+        :return: fires with what it came to; the receiver makes that durable, or gives it to :meth:`settle`.
         """
         return Deferred.fromCoroutine(self._run(run, value, owner))
 
@@ -340,7 +340,7 @@ class Workflows:
             return {}
         steps = {"steps": value["definition"]["steps"]}
         method, given = ("RETRY", {"original_task_id": "t"}) if value["kind"] == "retry" else ("CHAIN", steps)
-        # A run has events of its own, and so has a step that is left out; steps that are taken are charged as calls.
+        # A run has its own events, and so has a step that is left out; steps that are taken are charged as calls.
         calls = 1 + sum(1 for step in steps["steps"] if step.get("when") is not None)
         refusal = await self.objection(authority, method, "/", given, calls)
         if refusal is None:

@@ -35,7 +35,7 @@ MEANING = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """One member of the taxonomy."""
+    """A member of the taxonomy."""
 
     name: str
     description: str

@@ -1,5 +1,5 @@
 """
-Criteria: what a record has to be like, said as an object, and compiled to a function.
+Criteria: what a record has to be like, written as an object, and compiled to a function.
 
 ::
 

@@ -62,7 +62,7 @@ _SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One leaf of a schema."""
+    """A leaf of a schema."""
 
     place: str
     type: str

@@ -32,7 +32,7 @@ _Search = Callable[[Any], Any]
 
 class Query:
     """
-    One expression with the remaining steps of its call.
+    An expression with the remaining steps of its call.
 
     :param text: JMESPath.
     :param name: the parameter that it is in, for refusals.
