@@ -153,7 +153,7 @@ class Lifecycle:
         """
         Let an agent's issuer pass, by its public key: an Agent-ID in a certificate does not identify the issuer.
 
-        Whether an agent is known, and whether with a Genesis, is revealed only to issuers of agents that are known here.
+        Whether an agent is known, and whether with a Genesis, is revealed only to issuers of known agents.
         Everybody else gets one answer.
         """
         if self._auth is LifecycleAuth.OPEN:
