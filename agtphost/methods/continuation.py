@@ -3,7 +3,7 @@ Continuation-Tokens of lists: core v08 section 5.5.4.
 
 A list that is longer than an answer comes with a token, which is presented
 with the same request to have the next part. The token is a sealed note to the
-host itself: nothing is kept for it, nobody can read or make one, and it is
+host itself: nothing is kept for it, only the host can read or make one, and it is
 good for the caller and the query that it was made for alone, for a while.
 """
 
@@ -62,7 +62,7 @@ class Continuations:
 
     def position(self, context: BuiltInContext) -> Any:
         """
-        Where the part that is asked for begins: what :meth:`token` was given, or None at the beginning.
+        Return the position where the requested part begins, as given to :meth:`token`; None at the beginning.
 
         :raises Refusal: 422 for a token that is none, or was not made for this caller and query, or has ended.
         """
@@ -114,7 +114,7 @@ def _ordered(key: Any) -> Any:
 
 
 def _bound(context: BuiltInContext) -> bytes:
-    """What a token is bound to: who asks, and everything that says for what."""
+    """Return the digest that binds a token to its caller, certificate and parameters."""
     caller = context.owner
     certificate = context.peer.certificate if context.peer is not None else None
     asked: Mapping[str, Any] = {name: value for name, value in context.input.items() if name != PARAMETER}

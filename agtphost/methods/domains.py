@@ -3,7 +3,7 @@ Telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain`` (core
 
 ``DEACTIVATE org_domain`` says that a domain expired, or when it will;
 ``REINSTATE org_domain`` that its owner renewed it, and with ``owner_id`` that
-it is that owner's now. The principal of every agent under it is told in the
+it is that owner's now. The principal of every agent under it is notified in the
 same transaction, by a notification and an event in the agent's chain, so that
 both are there before any suspension.
 """
@@ -42,14 +42,14 @@ from agtphost.vocabulary.reasons import Reason
 METHODS = frozenset({"DEACTIVATE", "REINSTATE"})
 
 AHEAD = 400 * 86_400
-"""Seconds ahead that an expiry can be told, at most: registrations of domains are renewed yearly."""
+"""Seconds ahead that an expiry can be reported, at most: registrations of domains are renewed yearly."""
 
 
 class Domains:
     """
-    Takes what is told of domains.
+    Handles reports about domains.
 
-    :param held: what was told before.
+    :param held: the table of earlier reports.
     :param agents: every agent that this host knows.
     :param own_domain: the host's; its agents that name no domain are under it.
     :param authorization: operators may tell of every domain.
@@ -85,13 +85,13 @@ class Domains:
         """
         Answer a lifecycle method that names a domain.
 
-        :raises Refusal: 401 and 403 for those who have no say in it, 400 and 422 for what cannot be told so.
+        :raises Refusal: 401 and 403 for callers without authority over it, 400 and 422 for invalid reports.
         """
         given = context.input
         if context.method not in METHODS or "agent_id" in given:
             raise parameters.invalid(
                 "org_domain",
-                "Domains are told of by DEACTIVATE and REINSTATE, without an agent_id.",
+                "Domains are reported by DEACTIVATE and REINSTATE, without an agent_id.",
                 "Send org_domain alone, with DEACTIVATE or REINSTATE.",
                 reason=Reason.MALFORMED_LIFECYCLE_REQUEST,
             )
@@ -133,14 +133,14 @@ class Domains:
         if not fingerprint(context.peer):
             raise Refusal(
                 Reason.GENESIS_ISSUER_CERT_REQUIRED,
-                "Domains are told of by an operator, or by the registrar of all agents under them.",
+                "Only an operator, or the registrar of all agents under a domain, can report about it.",
                 remedy="Connect with an operator's or the registrar's client certificate.",
             )
         issued = bool(concerned) and all(is_registrar(context.peer, agent) for agent in concerned)
         if not issued:
             raise Refusal(
                 Reason.NOT_GENESIS_ISSUER,
-                "The client certificate's key is no operator's, and did not issue every agent under the domain.",
+                "The client certificate's key is not an operator's, and did not issue every agent under the domain.",
                 remedy="Connect with the certificate of an operator: [audit] operators names them.",
             )
 
@@ -186,7 +186,7 @@ class Domains:
         )
 
     def _told(self, entry: OrgDomain, concerned: list[Agent], now: float) -> Iterable[Change]:
-        """To each agent, and of each to those who look after it: its registrar and the operators."""
+        """Yield notifications to each agent, and to its registrar and the operators."""
         until = int((max(now, entry.suspend_at) + KEPT) * 1000)
         for agent in concerned:
             yield from self._notices(agent)
@@ -213,7 +213,7 @@ class Domains:
 
 
 def _same(entry: OrgDomain, known: OrgDomain) -> bool:
-    """Told twice. Of an expiry to come the later word counts, should it name another time."""
+    """Return whether a report repeats the known one. For an expected expiry a report with another time replaces it."""
     if (entry.event, entry.owner) != (known.event, known.owner):
         return False
     return entry.event != EXPIRED or int(entry.suspend_at) == int(known.suspend_at)

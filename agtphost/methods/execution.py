@@ -40,7 +40,7 @@ def callable_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext)
 
 
 def offered(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
-    """Every tool, if the caller is known well enough to call any: which of them it could call, its authority says."""
+    """Return every tool if the caller's identity suffices to call any; its authority decides which of them."""
     return [tool for adapter in adapters for tool in adapter.tools()] if may_execute(context) else []
 
 
@@ -82,7 +82,7 @@ class Carrier:
     kind = "built_in"
 
     def handle(self, context: BuiltInContext) -> Any:
-        """Refuse: an EXECUTE that still has the floor binding named no action that exists."""
+        """Refuse an EXECUTE that still has the floor binding named no known action."""
         raise Refusal(
             Reason.UNKNOWN_ACTION,
             "The request names no action that this host carries.",

@@ -31,17 +31,17 @@ CALL = "call"
 MOST_AT_ONCE = 64
 """Grants of one request."""
 
-WHO = "What an agent may call here is said by operators."
+WHO = "Only operators decide what an agent may call here."
 
 
 @implementer(IBuiltInHandler)
 class Granting:
     """
-    Answers about grants.
+    The handler of AUTHORIZE, REVOKE and QUERY on ``/grants``.
 
     :param grantable: what there is to grant.
     :param known: every agent that the host knows.
-    :param ask: waits until an upstream has said what it has, or has failed to.
+    :param ask: waits until an upstream has listed its tools, or has failed to.
     :param contracts: methods and paths that an agent negotiated.
     """
 
@@ -67,7 +67,7 @@ class Granting:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer.
+        Answer a method on ``/grants``.
 
         :raises Refusal: 403 for those who say nothing here, 404 for agents that are not known, 422 for what cannot be.
         """
@@ -80,10 +80,10 @@ class Granting:
 
     def _managed(self, context: BuiltInContext, named: str) -> Agent:
         """
-        Find the agent that the caller says something about.
+        Find the agent whose grants the caller changes or reads.
 
         :raises Refusal: 403 for all but operators and, where none are listed, who issued the agent: whether there is
-            such an agent is told to operators. Never the agent itself.
+            such an agent is revealed to operators. Never the agent itself.
         """
         if not (self._authorization.operates(context) or self._issued(context, named)):
             raise Refusal(
@@ -93,7 +93,9 @@ class Granting:
             )
         agent = self._agent(named)
         if context.caller is not None and context.caller.agent_id == agent.agent_id:
-            raise Refusal(Reason.NOT_ENTITLED, "Nobody says what it may call itself.", remedy="Ask another operator.")
+            raise Refusal(
+                Reason.NOT_ENTITLED, "An agent cannot grant rights to itself.", remedy="Ask another operator."
+            )
         return agent
 
     def _agent(self, named: str) -> Agent:
@@ -137,7 +139,7 @@ class Granting:
         )
 
     async def _compared(self, text: str, agent: Agent) -> str:
-        """What to say of a grant; a server that has not said yet what it has is asked first."""
+        """Return a remark on a grant, or empty text; ask a server first that has not listed its tools yet."""
         try:
             contracts = self._contracts(agent.agent_id)
             remark = self._grantable.remark(text, contracts)
@@ -204,14 +206,14 @@ class Granting:
         if self._authorization.looks(context) or (named and self._issued(context, named)):
             yield from [self._agent(named).agent_id] if named else self._rights.narrowed()
             return
-        # What an agent may call is told to that agent, and not to whoever names it.
+        # An agent may read its own grants; a caller that merely names the agent may not.
         caller = self._authorization.named(context)
         if caller is None or (named is not None and named not in (caller.name, caller.agent_id)):
             raise Refusal(Reason.OPERATORS_ONLY, "An agent sees its own grants, and operators those of all.")
         yield caller.agent_id
 
     def _issued(self, context: BuiltInContext, named: str) -> bool:
-        """Tell whether the caller issued the agent, or the agents, that a name stands for; False for an unknown one."""
+        """Return whether the caller issued the agent, or the agents, of that name; False for an unknown one."""
         found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
         return bool(found) and all(self._authorization.grants(context, agent) for agent in found)
 
@@ -229,7 +231,7 @@ class Granting:
 
 
 def _named(given: Mapping[str, Any]) -> list[str]:
-    """What ``resource`` names, each once."""
+    """Read the distinct values of ``resource``."""
     value = given.get("resource")
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):

@@ -43,7 +43,7 @@ log = Logger()
 
 
 class LifecycleAuth(Enum):
-    """Who may change an agent's state: core v08 section 7.2.19."""
+    """The authorization modes for changes of an agent's state: core v08 section 7.2.19."""
 
     GENESIS_ISSUER = "genesis_issuer"
     """The holder of the key that issued the agent's Genesis, by client certificate."""
@@ -58,11 +58,11 @@ class Lifecycle:
     Answers the five lifecycle methods.
 
     :param states: the present state of an agent.
-    :param ending: ends contracts, by themselves and with their agent; None where there are none.
+    :param ending: ends contracts, alone and with their agent; None where there are none.
     :param following: what is committed with a transition: notices to others, and what is retained. Takes the agent,
         its new state and the further members of the event.
     :param label_kept: the retained record of another agent that still keeps an agent's label; None where it is free.
-    :param domains: takes what is told of domains, and bars agents whose own has expired; None where nothing is told.
+    :param domains: takes reports about domains, and bars agents whose domain has expired; None without reports.
     """
 
     kind = "built_in"
@@ -120,14 +120,14 @@ class Lifecycle:
         return self._change(agent_id, state, decision, fields, ((*changes, *following), events))
 
     def _require_standing(self, agent: Agent) -> None:
-        """Nobody brings back what stood under a domain that expired, or that is another owner's now."""
+        """Refuse to bring back an agent whose domain expired or has another owner."""
         domain = None if self._domains is None else self._domains.barring(agent)
         if domain is not None:
             raise Refusal(
                 Reason.ORG_DOMAIN_EXPIRED
                 if domain.event == Reason.ORG_DOMAIN_EXPIRED
                 else Reason.ORG_DOMAIN_TRANSFERRED,
-                f"The agent stands under {domain.domain}, which expired or is another owner's now.",
+                f"The agent belongs to {domain.domain}, which expired or is another owner's now.",
                 remedy="Its owner renews the domain: `agtp domain renew`. A new owner has agents of its own issued.",
                 status=Status.CONFLICT,
                 details={"agent_id": agent.agent_id, "org_domain": domain.domain},
@@ -151,9 +151,9 @@ class Lifecycle:
 
     def _authorize(self, context: BuiltInContext, agent: Agent | None) -> None:
         """
-        Let an agent's issuer pass, by its public key: an Agent-ID in a certificate tells nothing of who issued whom.
+        Let an agent's issuer pass, by its public key: an Agent-ID in a certificate does not identify the issuer.
 
-        Whether an agent is known, and whether with a Genesis, is told to whoever issued an agent that is known here.
+        Whether an agent is known, and whether with a Genesis, is revealed only to issuers of known agents.
         Everybody else gets one answer.
         """
         if self._auth is LifecycleAuth.OPEN:
@@ -168,7 +168,7 @@ class Lifecycle:
             raise self._denied(
                 context,
                 Reason.GENESIS_NOT_LOADED,
-                "No Genesis is loaded for the agent, so nobody is known to be its issuer.",
+                "No Genesis is loaded for the agent, so its issuer is unknown.",
                 Status.FORBIDDEN,
             )
         raise self._denied(
@@ -264,7 +264,7 @@ class Lifecycle:
 
 
 def _succession(given: Mapping[str, Any]) -> dict[str, object]:
-    """What DEPRECATE says about the agent's successor."""
+    """Read the members of DEPRECATE about the agent's successor."""
     fields: dict[str, object] = {}
     if given.get("successor_agent_id") is not None:
         fields["successor_agent_id"] = parameters.agent_id(given, "successor_agent_id")

@@ -1,5 +1,5 @@
 """
-QUOTE: what a call would cost, and what a cart comes to (methods v01 section 5.1, companion section 14).
+QUOTE: the estimated cost of a call, or the price of a cart (methods v01 section 5.1, companion section 14).
 
 One verb has two shapes. With ``method`` and ``parameters`` it is answered from
 what the endpoint declares as its cost, and nothing is executed. With ``cart``
@@ -52,7 +52,7 @@ QUOTE_SECONDS = 900.0
 
 class ActionResolver:
     """
-    What an EXECUTE on ``/`` or at a server's path would call.
+    Finds the action that an EXECUTE on ``/`` or at a server's path would call.
 
     :param adapters: one per framework.
     :param listed: everything that can be called.
@@ -113,7 +113,7 @@ class Estimates:
         Answer a QUOTE of ``method`` and ``parameters``; ``path`` is ``/`` unless it is given.
 
         :raises Refusal: 422 for parameters that are missing or would not be accepted; 404 for what the
-            caller could not call, or whose cost nobody declared.
+            caller could not call, or that has no declared cost.
         """
         given = context.input
         method = parameters.matching(given, "method", is_method_name, "a method name such as SUMMARIZE")
@@ -156,7 +156,7 @@ class Estimates:
         return Answer(result=result, headers=((COST_ESTIMATE, budget.render(chosen)),))
 
     def _called(self, method: str, path: str, would_be: Mapping[str, Any]) -> Resolution | None:
-        """The binding that the call would reach, and its input."""
+        """Return the binding that the call would reach, and its input."""
         match = self._match(method, path)
         if match is None:
             return None
@@ -166,7 +166,7 @@ class Estimates:
 
     def _price(self, called: Resolution) -> Price:
         """
-        What a call takes; that of a PURCHASE also has its amount.
+        Return the price of a call; for a PURCHASE including its amount.
 
         :raises Refusal: 422 for parameters that the call would not accept.
         """
@@ -190,7 +190,11 @@ class Estimates:
 
 
 def _require_valid(binding: Binding, whole: Mapping[str, Any]) -> None:
-    """:raises Refusal: 422 for parameters that do not follow the input schema."""
+    """
+    Check parameters against the input schema.
+
+    :raises Refusal: 422 for parameters that do not follow the input schema.
+    """
     schema = binding.input_schema
     try:
         valid = schema is None or schema.is_valid(whole)
@@ -219,13 +223,13 @@ def _units(given: Mapping[str, Any], cost: Mapping[str, Decimal]) -> dict[str, D
     listed = [part.strip() for part in asked.split(",")] if isinstance(asked, str) else asked
     if not isinstance(listed, list) or not all(unit in budget.UNITS for unit in map(str, listed)):
         raise parameters.invalid(
-            "budget_units", "budget_units is no list of budget units.", f"Use {', '.join(budget.UNITS)}."
+            "budget_units", "budget_units is not a list of budget units.", f"Use {', '.join(budget.UNITS)}."
         )
     return {unit: amount for unit, amount in cost.items() if unit in listed}
 
 
 def _range(unit: str, price: Price) -> dict[str, Any]:
-    """The least, the expected and the most of one unit. Money is text, so that nobody rounds it."""
+    """Return the minimum, expected and maximum of one unit. Money is text, so that no reader rounds it."""
     parts = {"min": price.minimum, "expected": price.expected, "max": price.maximum}
     return {name: _amount(unit, cost[unit]) for name, cost in parts.items()}
 
@@ -234,7 +238,7 @@ def _amount(unit: str, amount: Decimal) -> Any:
     return f"{amount:.2f}" if unit in budget.MONEY else int(amount) if amount == int(amount) else float(amount)
 
 
-# What a cart comes to
+# The price of a cart
 
 
 @implementer(IBuiltInHandler)
@@ -306,7 +310,7 @@ class Quotation:
         return merchant
 
     def _quoted(self, answer: Any, merchant: Agent, owner: str, cart: Any) -> Any:
-        """The operator's answer with the quote; its ``cart``, where it has one, is what is quoted."""
+        """Return the operator's answer with the quote; its ``cart`` replaces the one that was sent."""
         if isinstance(answer, EndpointError):
             return answer
         response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)

@@ -145,7 +145,7 @@ def _violated(path: str, fault: str) -> Refusal:
 
 
 def _faults(path: str, answer: Any, context: BuiltInContext, known: Known) -> Iterator[str]:
-    """What an answer says that no server may say, whatever its shape."""
+    """Yield contract violations that a schema cannot express."""
     if path == "/agents":
         for entry in answer:
             agent = known(entry["agent_id"])

@@ -1,10 +1,9 @@
 """
-The operators' page, as AGTP knows it: AUTHORIZE and QUERY on ``/page``, QUERY on ``/page/feed``.
+Requests about the operators' page: AUTHORIZE and QUERY on ``/page``, QUERY on ``/page/feed``.
 
-Browsers cannot show the certificates of operators, whose keys are Ed25519. Who
-has one asks over AGTP for a link instead, and the page then acts with that
-very certificate. QUERY is what each view begins with: so the page is open to
-whoever may look at that moment, and every look is on record.
+Browsers cannot show the certificates of operators, whose keys are Ed25519. An operator requests a link over AGTP
+instead, and the page then acts with that very certificate. Each view begins with QUERY: so the page is open only to
+those who may look at that moment, and every look is on record.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ MOMENTS = ("opened", "closed")
 @implementer(IBuiltInHandler)
 class PageAccess:
     """
-    Answers whoever may look at the page.
+    The handler of requests about the operators' page.
 
     :param known: every agent that the host knows: who issued one of them is a registrar.
     :param link: makes a link for a certificate.
@@ -100,7 +99,7 @@ class PageAccess:
 
     def _roles(self, context: BuiltInContext) -> tuple[str, ...]:
         """
-        What the caller is here.
+        Return the caller's roles.
 
         :raises Refusal: 403 for those to whom the page shows nothing.
         """
@@ -132,13 +131,13 @@ class PageAccess:
         self._authorization.require(context, ENDER, "Servers behind this host are restarted by operators.")
         known = str(context.path_parameters.get("upstream", ""))
         if not self._restart(known):
-            raise not_found(Reason.TARGET_UNKNOWN, "There is no such upstream.", remedy="INSPECT target=upstreams.")
+            raise not_found(Reason.TARGET_UNKNOWN, "The upstream is not known.", remedy="INSPECT target=upstreams.")
         return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
     def _linked(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None
         assert certificate is not None, "somebody's role was told by it"
-        # What AUTHORIZE grants, and to whom: all that there is here is a link, for who asks and for nobody else.
+        # AUTHORIZE grants nothing here but a link, and only to the caller itself.
         agent_id = "" if context.caller is None else context.caller.agent_id
         parameters.choice(context.input, "subject", tuple(filter(None, (SELF, certificate.fingerprint, agent_id))))
         parameters.choice(context.input, "resource", (LINK[1],))

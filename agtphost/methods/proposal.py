@@ -36,7 +36,7 @@ class Proposing:
 
 class Ending:
     """
-    REVOKE of what is no agent: contracts, by ``target`` (core v08 sections 7.2.16.1 and 7.2.16.2).
+    The handler of REVOKE for contracts, by ``target`` (core v08 sections 7.2.16.1 and 7.2.16.2).
 
     :param negotiator: decides who may, and does it.
     """

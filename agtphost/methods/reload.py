@@ -1,8 +1,9 @@
 """
-Change without a restart, as AGTP knows it: ACTIVATE on ``/configuration``.
+Configuration reload without a restart: ACTIVATE on ``/configuration``.
 
-Operators ask for it; where none are listed, whoever issued an agent of this host. The answer comes once what was found
-is in force, or is refused with everything that is wrong; both are on record in the host's own chain too.
+Operators request it; where none are listed, the issuers of agents of this host. The answer comes once the new
+configuration is in force, or is a refusal with everything that is wrong; both are on record in the host's own chain
+too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ What became of it has ``taken``, ``waiting``, ``problems`` and more.
 
 
 class ReloadRequests:
-    """Where requests for a reload go: known once the host is assembled."""
+    """The function that reloads the configuration, set once the host is assembled."""
 
     def __init__(self) -> None:
         self.reload: Reload | None = None
@@ -65,7 +66,7 @@ class ConfigurationAccess:
             )
         check = context.input.get("check", False)
         if not isinstance(check, bool):
-            raise parameters.invalid("check", "check is no truth value.", "Send true or false.")
+            raise parameters.invalid("check", "check is not true or false.", "Send true or false.")
         reload = self._requests.reload
         assert reload is not None, "no request comes before the host is assembled"
         agent_id = "" if context.caller is None else context.caller.agent_id

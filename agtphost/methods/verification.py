@@ -1,8 +1,8 @@
 """
-That somebody has verified the evidence of this host, put on record: CONFIRM and QUERY on ``/verifications``.
+Statements that the evidence of this host was verified: CONFIRM and QUERY on ``/verifications``.
 
 ``agtp audit verify`` reads the store, or asks the host record by record, without having to believe it. What it came to
-is the word of whoever ran it, and is recorded as that: who said so, when, and of how many records.
+is a statement of the verifier, and is recorded as that: by whom, when, and of how many records.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Verifications:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        What was stated, or a new statement.
+        Return the last statement, or record a new one.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
@@ -63,7 +63,7 @@ class Verifications:
 
 def _said(context: BuiltInContext) -> dict[str, Any]:
     """
-    The statement.
+    Read the statement.
 
     :raises agtphost.errors.Refusal: 422 for one that contradicts itself, or is none.
     """
@@ -74,7 +74,7 @@ def _said(context: BuiltInContext) -> dict[str, Any]:
         counts[name] = value = context.input.get(name)
         if type(value) is not int or not 0 <= value <= MOST:
             raise parameters.invalid(
-                name, f"The parameter {name} is no number of records.", "Send a whole number.", missing=True
+                name, f"The parameter {name} is not a number of records.", "Send a whole number.", missing=True
             )
     if verified == bool(counts["faults"]):
         raise parameters.invalid("faults", "What has faults is not verified.", "Send how many there are, and verified.")

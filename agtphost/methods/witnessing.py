@@ -8,7 +8,7 @@ cosignature. A log that changed its key sends the statements that lead from
 the registered key to the new one; they are kept, and what only an earlier key
 signed is refused from then on. CONFIRM and not NOTIFY (core v08 section 7.2.13), because a notification
 expects no answer and is not idempotent, and both are wanted here. The last
-checkpoint of each log is durable before anybody is told of the cosignature.
+checkpoint of each log is durable before the cosignature is sent.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Witnessing:
     def _followed(
         self, context: BuiltInContext, origin: str, log: WitnessedLog, attestation: Mapping[str, Any]
     ) -> KeyRing:
-        """The registered keys, those that are known to follow them, and those that are said to now."""
+        """Return the registered keys, their known successors, and the successors that this call proves."""
         ring = followed(log.keys, self._kept_links(origin))
         try:
             links = read_statements(attestation.get("links", []))
@@ -201,7 +201,7 @@ class Witnessing:
         return ring
 
     def _keeping(self, origin: str, ring: KeyRing) -> tuple[Change, ...]:
-        """What is to be known of the log's keys from now on; nothing where nothing new was learned."""
+        """Return the change that stores newly learned keys of a log; empty where there are none."""
         item, links = self._held.get(KEYS, origin), [dict(link.statement) for link in ring.links.values()]
         if links == self._kept_links(origin):
             return ()
@@ -263,7 +263,7 @@ class Witnessing:
         explanation: str,
         **details: object,
     ) -> Refusal:
-        """The refusal that keeps both texts, with who brought the second."""
+        """Return the refusal that keeps both texts, with the sender of the second."""
         certificate = context.peer.certificate if context.peer is not None else None
         seen, offered = evidence
         digest = sha256(f"{seen}\n{offered}".encode()).hexdigest()

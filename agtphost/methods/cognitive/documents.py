@@ -32,7 +32,7 @@ _WORD = re.compile(r"\w+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One readable document."""
+    """A readable document that the host exposes."""
 
     name: str
     """Its path below the folder, with ``/``."""
@@ -52,7 +52,7 @@ class Passage:
 
     @property
     def source(self) -> str:
-        """How an answer cites it, and SUMMARIZE takes it."""
+        """Return the reference by which an answer cites the passage, and which SUMMARIZE accepts."""
         return f"document:{self.document}"
 
 

@@ -40,7 +40,7 @@ IMPACTS = ("informational", "reversible", "irreversible")
 
 @dataclass(slots=True)
 class Candidate:
-    """Something that could be a step."""
+    """An endpoint or tool that could become a step of a plan."""
 
     binding: Binding
     words: frozenset[str]
@@ -53,14 +53,14 @@ class Candidate:
 
     @property
     def hints(self) -> Mapping[str, Any]:
-        """What people say for its parameters."""
+        """The endpoint's ``parameter_hints``: words that people use for its parameters."""
         semantic = self.binding.details.get("semantic") or {}
         hints = semantic.get("parameter_hints") if isinstance(semantic, Mapping) else None
         return hints if isinstance(hints, Mapping) else {}
 
     @property
     def impact(self) -> str:
-        """What calling it does to the world."""
+        """The impact of a call, such as ``informational`` or ``irreversible``."""
         semantic = self.binding.details.get("semantic") or {}
         default = "irreversible" if self.binding.state_changing else "informational"
         return str(semantic.get("impact") or default)
@@ -86,7 +86,7 @@ class Planning:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer.
+        Answer the PLAN call.
 
         :raises Refusal: 422 for a goal that cannot be read, or that nothing here comes near to.
         """
@@ -150,7 +150,7 @@ def _candidate(binding: Binding) -> Candidate:
 
 
 def _wanted(text: str, known: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
-    """The words of a goal, but for members of a structured one that are some candidate's input: those are facts."""
+    """Return the words of a goal, without members that are some candidate's input: those are facts."""
     inputs = {name for candidate in candidates for name in candidate.properties}
     wishes = {name: value for name, value in known.items() if name not in inputs}
     return relevance.said_in(wishes) if wishes else text
@@ -160,7 +160,7 @@ def _wanted(text: str, known: Mapping[str, Any], candidates: Sequence[Candidate]
 
 
 def _constraints(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What a plan must keep to, and what was said that only a reader can judge."""
+    """Return the limits of a plan, and the constraints that only a reader can judge."""
     value = parameters.kept(given, "constraints", 8_192)
     limits: dict[str, Any] = {"max_steps": 8, "methods": None, "exclude_methods": (), "scopes": None, "impact": None}
     if value is None:
@@ -193,7 +193,9 @@ def _methods(given: Mapping[str, Any]) -> frozenset[str] | None:
         return None
     methods = _words(given["available_methods"], "available_methods")
     if not all(is_method_name(method) for method in methods):
-        raise parameters.invalid("available_methods", "available_methods holds what is no method.", "Send QUERY.")
+        raise parameters.invalid(
+            "available_methods", "available_methods has an entry that is not a method.", "Send QUERY."
+        )
     return methods
 
 
@@ -230,13 +232,13 @@ def _covering(question: Question, candidates: Sequence[Candidate], limits: Mappi
 
 
 def _place(question: Question, candidate: Candidate) -> tuple[int, int]:
-    """Where in the goal a step is spoken of first; at the same place, what only reads goes first."""
+    """Return the sort key of a step: its first mention in the goal, then steps with less impact first."""
     first = min(question.terms.index(term) for term in candidate.shared)
     return first, IMPACTS.index(candidate.impact)
 
 
 def _chained(chosen: Sequence[Candidate], every: Sequence[Candidate], known: Mapping[str, Any], most: int) -> Draft:
-    """The steps with those that give them their input, each after what it needs."""
+    """Return the chosen steps with the steps that give them their input, each after those it needs."""
     draft = Draft()
     coming = {id(candidate) for candidate in chosen}
 
@@ -269,7 +271,9 @@ def _giver(
     above: frozenset[int],
     coming: set[int],
 ) -> Candidate | None:
-    """Whose output has a member of that name and type: a step there already, else what merely reads."""
+    """
+    Find a step whose output has a member of that name and type: a planned step first, then one with little impact.
+    """
     able = [
         candidate
         for candidate in every

@@ -44,7 +44,7 @@ INTENT = 8_192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """Something that the host holds and a question can be about."""
+    """A thing of this host that a question can be about."""
 
     domain: str
     source: str
@@ -61,7 +61,7 @@ class Holding:
 
 class Corpus:
     """
-    What a caller may know of.
+    The things that a caller may ask about.
 
     :param bindings: everything that can be called; read at every call.
     :param adapters: whose tools are among it.
@@ -92,7 +92,7 @@ class Corpus:
             yield _of_agent(agent)
 
     def endpoints(self, context: BuiltInContext) -> list[Binding]:
-        """What the caller could call."""
+        """Return the endpoints that the caller may call."""
         return [binding for binding in self._bindings() if context.admits(binding)]
 
     def tools(self, context: BuiltInContext) -> list[Binding]:
@@ -132,7 +132,7 @@ def _of_agent(agent: Agent) -> Holding:
 
 
 def text_of(binding: Binding) -> str:
-    """What is said of a binding in words."""
+    """Return the text that describes a binding: name, place, description, intent and outcome."""
     semantic = binding.details.get("semantic") or {}
     said = [str(semantic.get(name) or "") for name in ("intent", "outcome")]
     return " ".join([binding.name, binding.method, binding.path, binding.description, *said])
@@ -163,7 +163,7 @@ def _place_of(word: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """
-    Which holdings a question is about: ``documents``, ``documents/reports``, ``-tools`` and so on.
+    The holdings that a question is about: ``documents``, ``documents/reports``, ``-tools`` and so on.
 
     A word may have the form of a scope token, as in core v08 appendix D: ``documents:research`` is
     ``documents/research``, ``documents:*`` and ``documents:query`` all documents. One of a domain that is none
@@ -194,7 +194,7 @@ class Scope:
             if name.partition("/")[0] not in DOMAINS and ":" not in name:
                 raise parameters.invalid(
                     "scope",
-                    "scope names what is no domain here.",
+                    "scope names an unknown domain.",
                     f"Use {', '.join(DOMAINS)}, documents/FOLDER, or one of them with a leading '-'.",
                 )
             (included if given_name == word else excluded).append(name)
@@ -217,7 +217,7 @@ class Scope:
 
 def asked(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
     """
-    A required question, in words or as JSON.
+    Read a required question, in words or as JSON.
 
     :return: its words, and what was sent.
     :raises Refusal: 422 where there is none, or no word in it.
@@ -241,7 +241,7 @@ class Query:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer.
+        Answer the QUERY call.
 
         :raises Refusal: 422 for a question that cannot be read.
         """

@@ -32,7 +32,7 @@ def said_in(value: Any) -> str:
 
 class Question:
     """
-    What is asked, with a weight for each of its words.
+    A question with a weight for each of its words.
 
     :param text: the question.
     :param texts: the terms of everything that could answer; words that are rare there weigh more.
@@ -50,7 +50,7 @@ class Question:
         return bool(self.terms)
 
     def shared(self, words: Iterable[str]) -> frozenset[str]:
-        """The question's terms that are among ``words``."""
+        """Return the question's terms that are among ``words``."""
         return frozenset(self.terms).intersection(words)
 
     def weight(self, shared: Iterable[str]) -> float:

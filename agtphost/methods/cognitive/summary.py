@@ -46,7 +46,7 @@ _PLAIN_AUDIENCES = frozenset({"general", "public", "child", "children", "beginne
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryOptions:
-    """How the summary should be."""
+    """The options of a summary: its length, form and focus."""
 
     length: str
     focus: str
@@ -106,7 +106,9 @@ class Summary:
         return await self._resolved(context, source) if " " not in source.strip() else source
 
     async def _resolved(self, context: BuiltInContext, source: str) -> str:
-        """What a URI reference names; the host reads nothing from elsewhere (T-SS: no request forgery)."""
+        """
+        Return the text that a URI reference names. The host fetches nothing from elsewhere (T-SS: no request forgery).
+        """
         source = source.strip()
         scheme, _, name = source.partition(":")
         if scheme == "document":
@@ -127,7 +129,7 @@ class Summary:
         return source
 
     async def _own(self, context: BuiltInContext, source: str) -> str:
-        """What an ``agtp:`` URI of this host names, as the caller may read it."""
+        """Return the content of an ``agtp:`` URI of this host, as the caller may read it."""
         try:
             uri = uris.parse(source)
         except uris.UriError as error:
@@ -153,7 +155,7 @@ def _unresolved(explanation: str, remedy: str) -> Refusal:
 
 
 def _told(payload: Mapping[str, Any]) -> str:
-    """A record in sentences."""
+    """Return a record as sentences."""
     known = {name: value for name, value in payload.items() if value not in ("", None)}
     return "\n\n".join(f"{name.replace('_', ' ').capitalize()}: {value}." for name, value in known.items())
 
@@ -181,7 +183,7 @@ def summarize(text: str, options: SummaryOptions, form: str) -> dict[str, Any]:
 
 
 def _weights(worded: list[list[str]], focus: str) -> dict[str, float]:
-    """What each term counts: how often it stands in the source, more where the focus has it."""
+    """Return the weight of each term: its frequency in the source, increased for terms of the focus."""
     counts = Counter(term for words in worded for term in words)
     most = max(counts.values(), default=1)
     wanted = set(terms(focus))
@@ -191,11 +193,11 @@ def _weights(worded: list[list[str]], focus: str) -> dict[str, float]:
 def _chosen(
     every: list[str], worded: list[list[str]], weights: Mapping[str, float], options: SummaryOptions
 ) -> list[int]:
-    """The indexes chosen one by one, each for what it adds to those before."""
+    """Choose sentences one by one, each for what it adds to those before; return their indexes."""
     share, most = LENGTHS[options.length]
     wanted = min(len(every), most, max(1, round(len(every) * share)))
     left = dict(weights)
-    # What was said counts little when it is said again, but what is in focus should be.
+    # Repeated terms count little, except those in focus.
     wanted_terms = set(terms(options.focus))
     scores = {index: _score(words, left, index, every[index], options) for index, words in enumerate(worded)}
     chosen: list[int] = []
@@ -213,7 +215,9 @@ def _chosen(
 
 
 def _score(words: list[str], weights: Mapping[str, float], index: int, sentence: str, options: SummaryOptions) -> float:
-    """What a sentence says for its length; the first ones of a text tend to say what it is about."""
+    """
+    Return the weight of a sentence relative to its length; first sentences score higher, as they often give the topic.
+    """
     score = sum(weights[term] for term in set(words)) / (len(words) + 6) * (1.0 + 0.5 / (1 + index))
     if options.plain and words:
         score *= 12 / (12 + len(words)) * 6 / max(6.0, len(sentence) / (sentence.count(" ") + 1))

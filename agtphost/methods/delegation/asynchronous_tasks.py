@@ -2,7 +2,7 @@
 Delegated tasks that go on after their DELEGATE was answered 202 (core v08 sections 5.6 and 7.2.9).
 
 Theory of operation. A task is a state item from the moment on that its hop is
-accepted. What it comes to is committed together with the notification that
+accepted. Its outcome is committed together with the notification that
 tells of it, so its delegator, or the agent named as callback, either finds the
 outcome in its inbox or the task still running. A host that dies in between
 does not know how far the task had come: at its next start every task that was
@@ -53,7 +53,7 @@ RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 STATES = (RUNNING, FINISHED, FAILED)
 
 INBOX = "inbox"
-"""The callback that stands for the delegator's own inbox."""
+"""The callback value that names the delegator's own inbox."""
 
 MOST_RUNNING = 16
 """Tasks of one delegator at a time, those that wait for their turn too."""
@@ -98,11 +98,11 @@ class Ticket:
 
 class AsynchronousTasks:
     """
-    Runs tasks, and keeps what they came to.
+    Runs delegated tasks in the background, and stores their outcomes.
 
     :param ledger: marks what an earlier process left running.
     :param clock: for another try at committing an outcome.
-    :param turns: of the tasks at work, by delegator; None: nobody waits.
+    :param turns: queue of running tasks, by delegator; None: no task waits.
     :param now: seconds since the epoch.
     """
 
@@ -130,9 +130,9 @@ class AsynchronousTasks:
 
     def admit(self, hop: Hop, token_hash: str, task_id: str, lineage: Lineage) -> Ticket:
         """
-        What has to hold before the hop is committed.
+        Check everything that must be true before the hop is committed.
 
-        :raises Refusal: 422 for a callback that is no agent, 429 for too many tasks, 503 while the host stops.
+        :raises Refusal: 422 for a callback that is not an agent, 429 for too many tasks, 503 while the host stops.
         """
         recipient = self.recipient(hop)
         owner = hop.delegator.agent_id
@@ -159,7 +159,9 @@ class AsynchronousTasks:
         return Ticket(key=key, value=value, owner=owner, changes=(begun,))
 
     def notice(self, hop: Hop, recipient: str, lineage: Lineage, task_id: str, done: Done) -> Change | None:
-        """What tells the callback of a task that was answered directly; None where its inbox is full."""
+        """
+        Return the notification to the callback of a task that was answered directly; None where its inbox is full.
+        """
         content: dict[str, Any] = {
             "task_id": task_id,
             "state": FINISHED,
@@ -178,9 +180,9 @@ class AsynchronousTasks:
 
     def recipient(self, hop: Hop) -> str:
         """
-        The Agent-ID whose inbox hears of the outcome.
+        Return the Agent-ID whose inbox gets the outcome.
 
-        :raises Refusal: 422 for a callback that is no agent.
+        :raises Refusal: 422 for a callback that is not an agent.
         """
         named = hop.asked.callback
         if named is None or named == INBOX:
@@ -193,7 +195,7 @@ class AsynchronousTasks:
         if agent is None:
             raise parameters.invalid(
                 "callback",
-                "callback is no agent that this host knows; outcomes are delivered to inboxes, and never to addresses.",
+                "callback must be an agent of this host; outcomes go to its inbox, not to an address.",
                 "Send inbox, an Agent-ID, the name of a hosted agent, or its agtp: URI.",
             )
         return agent.agent_id
@@ -205,7 +207,7 @@ class AsynchronousTasks:
         working = self._working[ticket.key] = Deferred.fromCoroutine(work)
         carrying = Deferred.fromCoroutine(self._carry(ticket, lineage, invocation, working))
         if not carrying.called:
-            # Its calls are judged as DELEGATE was, whatever the host is configured as by then.
+            # Its calls are judged as DELEGATE was, even if the configuration changes before.
             under_way = invocation.under_way
             under_way.hold()
             self._running[ticket.key] = carrying
@@ -253,7 +255,7 @@ class AsynchronousTasks:
             try:
                 await invocation.commit(event, changes, said, answered=True)
             except StoppedAgent as stopped:
-                # The task came to nothing that its delegator could be told: that, too, has to be on record.
+                # The outcome could not be delivered to the delegator: that, too, has to be on record.
                 failed = {**ended, "state": FAILED, "error": _error(stopped)}
                 failed.pop("result", None)
                 changes, said = self._told(failed, owner, lineage)
@@ -267,7 +269,7 @@ class AsynchronousTasks:
     def _told(
         self, ended: Mapping[str, Any], owner: str, lineage: Lineage
     ) -> tuple[tuple[Change, ...], dict[str, object]]:
-        """What changes with the end of a task, and what its record says of it."""
+        """Return the state changes at the end of a task, and the members of its record."""
         changes, delivery = self._ending(ended, owner)
         said = {**lineage.members(), "delegation_id": ended["delegation_id"], "state": ended["state"], **delivery}
         if "error" in ended:
@@ -299,7 +301,7 @@ class AsynchronousTasks:
     # The process
 
     def start(self) -> None:
-        """From now on, mark what an earlier process left running, as soon as the ledger tells of it."""
+        """Start marking tasks that an earlier process left running, as soon as the ledger reports them."""
         self._held.watch(TASK, self._found)
 
     def _found(self, key: str, item: StateItem | None) -> None:
@@ -400,7 +402,7 @@ class TaskReading:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        INSPECT: one task with what it came to, by ``delegation_id`` or ``task_id``.
+        Answer INSPECT of one task with its outcome, by ``delegation_id`` or ``task_id``.
 
         :raises Refusal: 404 where the caller has no such task.
         """
@@ -414,7 +416,7 @@ class TaskReading:
         raise not_found(Reason.DELEGATION_NOT_FOUND)
 
     def _named(self, wanted: str, by: str) -> list[StateItem]:
-        """The newest first."""
+        """Return the tasks with that identifier, newest first."""
         if by == "task_id":
             return list(self._held.by(TASK, by, wanted))[::-1]
         item = self._held.get(TASK, wanted) if isinstance(wanted, str) else None

@@ -39,11 +39,11 @@ class Forwarded:
 
 @dataclass(frozen=True, kw_only=True)
 class HostAnswer:
-    """What the host of a delegatee answered, the answering record checked."""
+    """The answer of the delegatee's host, its answering record verified."""
 
     status: int
     document: Mapping[str, Any]
-    """The body; empty where it is no JSON object."""
+    """The body; empty where it is not a JSON object."""
 
     audit_id: str
     doubt: str
@@ -59,11 +59,11 @@ class HostLost(Exception):
 
 
 class RemoteHost(Protocol):
-    """Another host that agents here may delegate to, and whose agents may delegate to agents here."""
+    """A different host that agents here may delegate to, and whose agents may delegate to agents here."""
 
     @property
     def server_id(self) -> str:
-        """What it calls itself."""
+        """The host's own server ID."""
 
     @property
     def zone(self) -> str | None:
@@ -71,7 +71,7 @@ class RemoteHost(Protocol):
 
     @property
     def keys(self) -> Sequence[VerifyingKey]:
-        """Those that it signs tokens of its own agents with."""
+        """The keys with which the host signs tokens of its agents."""
 
     async def delegate(self, forwarded: Forwarded, seconds: float) -> HostAnswer:
         """
@@ -97,7 +97,7 @@ class Delegatee:
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """One hop that is being decided on."""
+    """A delegation hop under decision."""
 
     asked: Asked
     delegator: Agent
@@ -106,7 +106,7 @@ class Hop:
     """The delegation that the request itself runs under."""
 
     def said(self) -> dict[str, object]:
-        """What records say of it, whatever comes of it."""
+        """Return the members that records have about the hop, independent of its outcome."""
         return {
             "delegator": self.delegator.agent_id,
             "delegatee": self.target.agent_id,
@@ -123,7 +123,7 @@ class Hop:
         position: int,
         **more: object,
     ) -> Refusal:
-        """551, naming the link (core v08 section 5.6)."""
+        """Return refusal 551, naming the link (core v08 section 5.6)."""
         link = {"delegator": self.delegator.agent_id, "delegatee": self.target.agent_id, "position": position, **more}
         return Refusal(
             reason,
@@ -143,7 +143,7 @@ class Hop:
         )
 
     def failed(self, lineage: Lineage, error: Mapping[str, Any], explanation: str, remedy: str) -> Refusal:
-        """550 with the sub-agent's own error (core v08 section 5.6)."""
+        """Return refusal 550 with the sub-agent's own error (core v08 section 5.6)."""
         return Refusal(
             Reason.DELEGATION_FAILURE,
             explanation,
@@ -164,5 +164,5 @@ class Hop:
 
     @property
     def position(self) -> int:
-        """Which hop of its chain this would be, counted from 1, as far as the host itself knows."""
+        """The number of the hop in its chain, counted from 1, as far as the host itself knows."""
         return 1 if self.before is None else self.before.depth + 1

@@ -4,10 +4,10 @@ DELEGATE: a task handed to another agent with part of the caller's authority (co
 Theory of operation. The delegator is the caller; inside a delegated call it is
 the agent that was delegated to. Its signed token names who delegates what to
 whom, once. When everything about the token and the chain behind it holds, the
-hop is committed with a record of its own, and only then the task runs: through
-the dispatcher, addressed to the delegatee, in a session of its own and with
+hop is committed with its own record, and only then the task runs: through
+the dispatcher, addressed to the delegatee, in a new session and with
 the granted scopes alone. The caller stays the one whose authority is used, so
-nobody acts in a name that is not theirs, and each record under the delegation
+no agent acts in another's name, and each record under the delegation
 names the whole chain. Authority can only shrink: a grant is a strict subset of
 what the delegator has here and now.
 
@@ -89,7 +89,7 @@ class Delegation:
         """
         Decide, commit the hop, run the task.
 
-        :raises Refusal: 262 for a grant that is no strict subset, 403, 404, 422, 457 for a zone, 503 where the
+        :raises Refusal: 262 for a grant that is not a strict subset, 403, 404, 422, 457 for a zone, 503 where the
             delegatee's host cannot be reached, 550 where the task failed, 551 for a token or chain that cannot be
             verified.
         """
@@ -160,13 +160,13 @@ class Delegation:
         return Hop(asked=asked, delegator=delegator, target=target, before=before)
 
     def _resolved(self, asked: Asked) -> Asked:
-        """The same with Agent-IDs where agents of this host are named by their URIs, as in core v08 appendix G."""
+        """Replace URIs of agents of this host by their Agent-IDs, as in core v08 appendix G."""
         target = self._agent_at(asked.target) or asked.target
         callback = None if asked.callback is None else self._agent_at(asked.callback) or asked.callback
         return replace(asked, target=target, callback=callback)
 
     def _agent_at(self, text: str) -> str | None:
-        """The Agent-ID that a URI stands for; None where it is no URI, or not of an agent of this host."""
+        """Return the Agent-ID that a URI names; None where the text is not a URI of an agent of this host."""
         try:
             uri = uris.parse(text)
         except uris.UriError:

@@ -40,7 +40,7 @@ class Done:
     """A task that was done."""
 
     result: Mapping[str, Any]
-    """What the delegator is told."""
+    """The result for the delegator."""
 
     extra: Mapping[str, Any]
     """What the record says of it beyond the hop."""
@@ -61,6 +61,8 @@ class Work:
         self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, turns: CallQueue | None = None
     ) -> Done:
         """
+        Run the task of a hop within its deadline.
+
         :param task_id: the token's.
         :param turns: the task waits for one of its delegator's; that is part of its time.
         :raises Refusal: 550 where the task failed or was late; of a delegatee elsewhere also 262, 457, 503 where
@@ -272,7 +274,7 @@ def _outcomes(hop: Hop, answers: Sequence[Response]) -> dict[str, Any]:
 
 
 def shown_hop(hop: Hop, lineage: Lineage) -> dict[str, Any]:
-    """What the delegator is told of the hop, whatever became of the task."""
+    """Return the description of the hop for its delegator, independent of the task's outcome."""
     return {
         "target_agent_id": hop.target.agent_id,
         "authority_scope": sorted(lineage.scope),
@@ -285,6 +287,6 @@ def shown_hop(hop: Hop, lineage: Lineage) -> dict[str, Any]:
 def _shown(hop: Hop, lineage: Lineage, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     shown = {**shown_hop(hop, lineage), **outcomes}
     if hop.asked.callback is not None and not hop.asked.asynchronous:
-        # Where the host tells callbacks, what it told them takes this one's place.
+        # Where the host notifies callbacks, its report of that replaces this value.
         shown["callback"] = {"delivered": False, "reason": "answered-directly"}
     return shown

@@ -23,7 +23,7 @@ _FORM = 'a call {"method", "path", "parameters"}, or a list of them'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a task."""
+    """A call of a delegated task."""
 
     method: str
     path: str
@@ -77,7 +77,7 @@ def read(given: Mapping[str, Any]) -> Asked:
 
 
 def _target(given: Mapping[str, Any]) -> str:
-    """An Agent-ID; or the address of an agent under a domain's name, which only its host can resolve."""
+    """Read ``target_agent_id``: an Agent-ID, or an address under a domain's name, which only its host can resolve."""
     value = parameters.required(given, "target_agent_id")
     if not value.startswith(f"{uris.SCHEME}://"):
         return parameters.agent_id(given, "target_agent_id")
@@ -173,11 +173,13 @@ def _a2a_task(value: Mapping[str, Any]) -> Call:
     if isinstance(message, str):
         message = {"parts": [{"text": message}]}
     if not isinstance(message, dict) or not isinstance(artifacts, list):
-        raise parameters.invalid("task", "task.message or task.artifacts is no A2A one.", "Send an A2A message.")
+        raise parameters.invalid(
+            "task", "task.message or task.artifacts is not a valid A2A object.", "Send an A2A message."
+        )
     parts = message.get("parts", [])
     more = [artifact.get("parts") if isinstance(artifact, dict) else None for artifact in artifacts]
     if not isinstance(parts, list) or not all(isinstance(each, list) for each in more):
-        raise parameters.invalid("task", "The parts of an A2A task are no lists.", "Send an A2A message.")
+        raise parameters.invalid("task", "The parts of an A2A task are not lists.", "Send an A2A message.")
     sent = {**message, "parts": [*parts, *(part for each in more if each is not None for part in each)]}
     payload = {"message": sent, **{name: value[name] for name in ("agent", "a2a_task_id") if name in value}}
     carried = {"action": "a2a.message.send", "payload_type": media_types.A2A, "payload": payload}

@@ -102,7 +102,7 @@ class TokenCheck:
 
     def verified(self, hop: Hop, context: BuiltInContext) -> tuple[DelegationToken, str]:
         """
-        The token of a hop, and its text.
+        Return the verified token of a hop, and its text.
 
         :raises Refusal: 551 for one that proves nothing, is about something else or was used; 429.
         """
@@ -132,7 +132,11 @@ class TokenCheck:
 
     @staticmethod
     def _signed(text: str, signers: Signers, now: float) -> DelegationToken:
-        """:raises DelegationError: it is not signed by whom it names, or not in its time."""
+        """
+        Verify the signature, issuer and times of a token.
+
+        :raises DelegationError: it is not signed by whom it names, or not in its time.
+        """
         token = delegation.read(text, {key.kid: key for key, _ in signers}, now)
         if not any(key.kid == token.kid and token.issuer in names for key, names in signers):
             raise DelegationError("claims", "iss is not who signed it")
@@ -166,7 +170,7 @@ class TokenCheck:
 
     def _signers(self, delegator: Agent, certificate: PeerCertificate | None) -> Signers:
         """
-        Whose signature is the delegator's word: its own, its Genesis issuer's, and its host's.
+        Return the keys that may sign for the delegator: its own, its Genesis issuer's, and its host's.
 
         :param certificate: of the connection.
         :return: each key with what its tokens may name as ``iss``.
@@ -260,7 +264,7 @@ class TokenCheck:
             raise hop.cut(position, f"The Identity Document of an agent of the chain permits {most} hops below it.")
 
     def _before(self, hop: Hop, token: DelegationToken, shown: Sequence[str]) -> Lineage:
-        """The hop before, which the token names as its parent."""
+        """Return the parent hop, which the token names."""
         parent = hop.before
         if parent is None:
             parent = None if token.parent is None else self._used.parent(token.parent)
@@ -281,7 +285,7 @@ class TokenCheck:
 
     def _followed(self, hop: Hop, shown: Sequence[str]) -> Lineage:
         """
-        The hop before of a chain that began at another host: every link verified by its signature.
+        Return the parent hop of a chain that began at another host, every link verified by its signature.
 
         :raises Refusal: 551 naming the first link that does not hold.
         """
@@ -331,7 +335,11 @@ def _follows(token: DelegationToken, last: DelegationToken) -> bool:
 
 
 def _tokens(shown: Any) -> Sequence[str]:
-    """:raises Refusal: 422 for what is no list of tokens."""
+    """
+    Read the list of tokens of earlier hops.
+
+    :raises Refusal: 422 for a value that is not a list of tokens.
+    """
     if shown is None:
         return ()
     if not isinstance(shown, list) or len(shown) > MOST_HOPS or not all(isinstance(each, str) for each in shown):

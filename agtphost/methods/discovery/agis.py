@@ -46,12 +46,13 @@ DEPRECATED = ("AGTP-Endpoint-Warning", 'deprecated="format=agis"; use="DISCOVER 
 _VERSION = re.compile(r'\s*version\s*=\s*"?([^";]*)"?\s*', re.IGNORECASE)
 
 Facts = Callable[[str, bool, Mapping[str, Any]], Any]
-"""The :class:`agtphost.agis.service.Service` for a reader: the version, whether it is known, and what is said of it."""
+"""The :class:`agtphost.agis.service.Service` for a reader: version, known reader, facts about the host."""
 
 
 def form_of(context: BuiltInContext, others: Mapping[str, str]) -> str:
     """
-    Which form of an AGIS document is asked for: by ``format``, else by Accept; empty where another document is.
+    Return the requested form of an AGIS document: by ``format``, else by Accept; empty where another document is
+    requested.
 
     :param others: what else Accept may prefer, by media type.
     :raises agtphost.errors.Refusal: 422 where no other version of AGIS than one that is not served would do.
@@ -157,7 +158,7 @@ class AgisFace:
         for binding in bindings:
             entries = basic if binding.tier == "A" else own
             entries.extend((projected(binding, self._catalog), at) for at in reached(binding, context, prefix, agents))
-        # Whoever may call nothing of the operator's is told what everybody may call: there is such a thing.
+        # A caller without permitted operator endpoints gets the built-ins, so that the document is not empty.
         listed = [*own, *(basic if built_ins or not (own or tools) else ())]
         octets = self._written(facts, listed, tools, prefix, form)
         label = media_types.AGIS if form == AGIS else media_types.AGIS_YAML
@@ -198,5 +199,5 @@ class AgisFace:
 
 
 def prefixed(before: str, path: str) -> str:
-    """A path at an agent."""
+    """Return a path with the prefix of an agent."""
     return path if not before else before if path == "/" else before + path

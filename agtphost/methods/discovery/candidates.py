@@ -5,7 +5,7 @@ Agents, endpoints and tools are ranked by :mod:`agtphost.search`, in memory and
 off the reactor; the index is made anew when what there is has changed. What
 the caller may not call, or may not see for its zone, is taken out before the
 best are chosen and before scores are given, so it never takes anybody's place,
-and nobody's score tells of it.
+and no score reveals it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Merchants = Callable[[Agent], MerchantManifest]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something that could be found."""
+    """An agent, endpoint or tool that a search can find."""
 
     kind: str
     """``agent``, ``endpoint`` or ``tool``."""
@@ -63,7 +63,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What one caller looks for, and who it is: read on the reactor."""
+    """A caller's search and authority, read on the reactor."""
 
     words: str | None
     """None: everything."""
@@ -83,7 +83,7 @@ class Search:
 
 class Known:
     """
-    What there is, and who may know of it.
+    A snapshot of everything that can be found, with the permissions to find it.
 
     :param agents: hosted agents.
     :param bindings: endpoints.
@@ -104,11 +104,13 @@ class Known:
         self._lock = Lock()
 
     def entries(self) -> list[Entry]:
-        """What they are found by, in their order."""
+        """Return the index entries of the candidates, in their order."""
         return [_entry(candidate) for candidate in self.candidates]
 
     def wanted(self, search: Search) -> Wanted:
-        """A search, with what may be found by it; called in a thread, as it asks of everything that there is."""
+        """
+        Return the search engine's query, with the permitted candidates; runs in a thread, as it checks every candidate.
+        """
         chosen, candidates = search.chosen, self.candidates
         among = bytearray(self._allowed_to(search))
         # Whom a caller is shown changes with their lifecycle, so that is asked anew.
@@ -126,7 +128,7 @@ class Known:
         )
 
     def _allowed_to(self, search: Search) -> bytes:
-        """For each candidate 1 or 0: whether the caller may call it; agents are not called."""
+        """Return for each candidate 1 or 0: whether the caller may call it. Agents are not called."""
         with self._lock:
             known = self._allowed.get(search.authority)
             if known is None:
@@ -183,7 +185,7 @@ class Candidates:
 
     @staticmethod
     def wanted(given: Mapping[str, Any]) -> bool:
-        """Whether the parameters are those of a search."""
+        """Return whether the parameters are those of a search."""
         return not given.keys().isdisjoint(("criteria", "intent", "filter", "max_results", "limit", *FILTERED))
 
     async def search(self, context: BuiltInContext) -> Answer:
@@ -224,18 +226,18 @@ class Candidates:
         return Answer(result=answer)
 
     async def _found(self, search: Search) -> tuple[Known, Found]:
-        """What a search finds, in what there was as it began."""
+        """Search the snapshot that was current when the search began."""
         known, engine = self._current(), self._engine
         if known.index is None:
             known.index = engine.index(await engine.aside(known.entries))
         return known, await engine.search(known.index, await engine.aside(known.wanted, search))
 
     def _typed(self, thing: Agent | Binding) -> Mapping[str, Any]:
-        """What a search for agents of a role says besides."""
+        """Return the role members that a search for agents of a role adds."""
         return typed(thing, self._merchants) if isinstance(thing, Agent) else {}
 
     def _current(self) -> Known:
-        """What there is now."""
+        """Return the current snapshot, made anew when agents, endpoints or tools have changed."""
         agents = list(self._directory.hosted())
         tools = [tool for adapter in self._adapters for tool in adapter.tools()]
         bindings = [binding for binding in self._bindings() if binding.tier != "A"]
@@ -247,14 +249,14 @@ class Candidates:
 
 
 def _filter(given: Mapping[str, Any]) -> Any:
-    """The ``filter``, with those of its members that stand beside it; None where there is neither."""
+    """Return ``filter`` merged with filter members given at the top level; None where both are missing."""
     beside = {name: given[name] for name in FILTERED if name in given}
     inside = given.get("filter", {} if beside else None)
     if not beside or not isinstance(inside, dict):
         return inside
     for name in sorted(beside.keys() & inside.keys()):
         if inside[name] != beside[name]:
-            raise parameters.invalid(name, f"{name} stands in filter too, with another value.", "Send it once.")
+            raise parameters.invalid(name, f"{name} is also in filter, with another value.", "Send it once.")
     return {**beside, **inside}
 
 
@@ -274,7 +276,7 @@ def _words(criteria: Any, present: bool) -> str | None:
 
 
 def schema_of(thing: Agent | Binding) -> Mapping[str, Any]:
-    """What calling an endpoint or a tool takes."""
+    """Return the input schema of an endpoint or tool, for the search index."""
     if isinstance(thing, Agent) or thing.input_schema is None:
         return {}
     return {"input_schema": thing.details.get("input_schema", thing.input_schema.schema)}
@@ -285,7 +287,7 @@ def _nothing(thing: Agent | Binding) -> Mapping[str, Any]:
 
 
 def told(found: Found) -> dict[str, str]:
-    """What an answer says of how its results were ranked."""
+    """Return the members of an answer that say how its results were ranked."""
     return {name: said for name, said in (("engine", found.engine), ("degraded", found.degraded)) if said}
 
 
@@ -299,7 +301,7 @@ def _entry(candidate: Candidate) -> Entry:
 
 
 def _languages(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """What an agent's document says it speaks."""
+    """Return the languages in an agent's document."""
     named = (document.get(name) for name in ("supported_languages", "languages"))
     return tuple(tag for tags in named if isinstance(tags, (list, tuple)) for tag in tags if isinstance(tag, str))
 
@@ -324,7 +326,7 @@ def _binding_text(binding: Binding) -> str:
 
 
 def typed(agent: Agent, merchants: Merchants | None) -> dict[str, Any]:
-    """An agent's role; of a merchant the manifest too, for a buyer to verify (core v08 section 9)."""
+    """Return an agent's role; for a merchant also the manifest, which a buyer verifies (core v08 section 9)."""
     if agent.role != MERCHANT or merchants is None:
         return {"role": agent.role}
     manifest = merchants(agent)
@@ -332,7 +334,7 @@ def typed(agent: Agent, merchants: Merchants | None) -> dict[str, Any]:
 
 
 def shown(candidate: Candidate) -> dict[str, Any]:
-    """A candidate as the search returns it."""
+    """Return a candidate as the search returns it."""
     thing = candidate.thing
     if isinstance(thing, Agent):
         entry: dict[str, Any] = {

@@ -64,7 +64,7 @@ def _form(context: BuiltInContext, otherwise: str) -> Any:
 
 
 def _described(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
-    """An adapter may tell callers more, and more that changes, than stands in the manifest."""
+    """Return an adapter's descriptions for callers, which may have more, and more current, detail than the manifest."""
     entries: Iterable[Mapping[str, object]] = getattr(adapter, "described", adapter.hosted)()
     return entries
 
@@ -77,7 +77,7 @@ async def at_once(work: Callable[..., Any], *given: Any) -> Any:
 @implementer(IBuiltInHandler)
 class Description:
     """
-    Answers ``DESCRIBE``.
+    The handler of ``DESCRIBE`` requests.
 
     :param methods: every method this host has something bound to; read at every call.
     :param adapters: whose upstreams and tools are described.
@@ -175,7 +175,7 @@ class Description:
         for domain in wanted:
             document.update(sections[domain])
         if score is not None or wanted == DOMAINS:
-            # Part of the whole document, null where nobody has scored the agent.
+            # Part of the whole document, null where the agent has no score.
             document["trust_score"] = score
         return document
 
@@ -189,7 +189,7 @@ class Description:
         if unknown:
             raise parameters.invalid(
                 "capability_domains",
-                f"{unknown[0][:40]!r} is no capability domain.",
+                f"{unknown[0][:40]!r} is not a capability domain.",
                 f"Use {', '.join(DOMAINS)}.",
             )
         return wanted

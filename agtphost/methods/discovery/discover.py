@@ -40,7 +40,7 @@ from agtphost.vocabulary.reasons import Reason
 Manifest = Callable[[bool, bool, str], Awaitable[Answer]]
 """
 The signed server manifest as it is sent: whether hosted agents are disclosed, and whether the reader is known, so that
-data classes are told in full.
+data classes are listed in full.
 """
 
 
@@ -164,7 +164,7 @@ class Discovery:
     # The body-keyed form (AGTP-API section 5.10)
 
     def _path(self, context: BuiltInContext) -> tuple[str, Fields]:
-        """Which built-in is meant, and what is said about the way of asking."""
+        """Return the built-in's path, and header fields about the form of the request."""
         target = context.input.get("target")
         if target is None:
             return context.path, ()
@@ -334,7 +334,7 @@ def tool_entry(tool: Binding) -> dict[str, Any]:
 
 def agent_entry(agent: Agent, accepted: frozenset[str]) -> dict[str, Any]:
     """
-    One hosted agent: never in disagreement with its Identity Document (AGTP-API section 5.8.2).
+    Return the entry of one hosted agent, always in agreement with its Identity Document (AGTP-API section 5.8.2).
 
     :param accepted: the methods of its host, which its document lists with its own.
     """

@@ -20,7 +20,7 @@ Check = Callable[[Agent | Binding], bool]
 
 
 def _texts(name: str, value: Any) -> frozenset[str]:
-    """One text or several."""
+    """Read a text or a list of texts."""
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not listed or not all(isinstance(text, str) and text for text in listed):
         raise parameters.invalid(f"filter.{name}", f"{name} is not a text or a list of texts.", "Send one or several.")
@@ -54,7 +54,7 @@ def _of_binding(read: Callable[[Binding], str]) -> Callable[[str, Any], Check]:
 
 
 def _capability(name: str, value: Any) -> Check:
-    """What an agent's document says that it can do, and an endpoint's semantic block what it is."""
+    """Match capabilities in an agent's document, or in an endpoint's semantic block."""
     wanted = _texts(name, value)
 
     def check(thing: Agent | Binding) -> bool:
@@ -80,7 +80,7 @@ def _trust(name: str, value: Any) -> Check:
 
 
 def _scopes(name: str, value: Any) -> Check:
-    """What can be called with these scopes alone, and the agents that hold every one of them."""
+    """Match endpoints that these scopes suffice for, and agents that hold every one of them."""
     named = _texts(name, value)
 
     def check(thing: Agent | Binding) -> bool:
@@ -92,7 +92,7 @@ def _scopes(name: str, value: Any) -> Check:
 
 
 def _geography(name: str, value: Any) -> Check:
-    """Where an agent says that it is at work, or registered: ``geography`` or ``registered_jurisdiction``."""
+    """Match an agent's ``geography`` or ``registered_jurisdiction``."""
     wanted = {text.casefold() for text in _texts(name, value)}
 
     def check(thing: Agent | Binding) -> bool:

@@ -1,4 +1,4 @@
-"""Documents written for a caller, kept for everybody of the same authority as long as what they are made of stands."""
+"""A cache of documents by the caller's authority, valid while their source objects are unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeptDocuments:
         self._octets = 0
 
     def known(self, key: tuple[Any, ...], current: list[Any]) -> Answer | None:
-        """The answer of a key, if it was made of the very objects that there are."""
+        """Return the cached answer of a key if its source objects are still the current ones."""
         known = self._documents.get(key)
         if known is None or not _same(known[0], current):
             return None

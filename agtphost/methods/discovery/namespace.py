@@ -28,7 +28,7 @@ def address(name: str, domain: str) -> str:
 
 def entry(agent: Agent, state: LifecycleState, domain: str, now: float) -> dict[str, Any]:
     """
-    One active agent.
+    Return the entry of one active agent.
 
     :param domain: under which it is addressed.
     :param now: seconds since the epoch.
@@ -83,12 +83,12 @@ class Namespace:
 
     def __call__(self, sees: Sees = lambda agent: agent.listed) -> Mapping[str, Any]:
         """
-        The document; ``signature`` is None where the host has no signing key.
+        Return the document; ``signature`` is None where the host has no signing key.
 
         :param sees: which agents its reader may be shown; what is withheld is withheld silently. Tier 3 is for
             development, and in no public list (core v08 section 6.1).
         """
-        # Before any state is looked at: what changes meanwhile is newer than the document says that it is.
+        # Taken before any state is read, so that no state is older than the document's time.
         generated_at, now = self._now(), self._clock()
         shown = [agent for agent in self._directory.hosted() if sees(agent)]
         entries = [

@@ -36,7 +36,7 @@ Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments off the reactor."""
 
 Entry = tuple[Mapping[str, Any], str]
-"""An endpoint as the manifest has it, and what stands before its path."""
+"""An endpoint as the manifest has it, and the prefix of its path."""
 
 
 class OpenAPIFace:
@@ -140,10 +140,10 @@ class OpenAPIFace:
 
 def reached(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]) -> Iterable[str]:
     """
-    Where the caller could call a binding: by its path, or at each agent that offers it.
+    Yield the path prefixes under which the caller may call a binding: its own path, or each agent that offers it.
 
-    :param prefix: what stands before the path at the agent that is addressed; empty where none is.
-    :return: what stands before its path.
+    :param prefix: the prefix of the path at the addressed agent; empty where none is addressed.
+    :return: the prefixes.
     """
     if context.admits(binding):
         yield prefix
@@ -154,7 +154,7 @@ def reached(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequ
 
 
 def projected(binding: Binding, catalog: Catalog) -> Mapping[str, Any]:
-    """A binding as the manifest has it."""
+    """Return a binding in the form of the manifest."""
     if binding.tier == "A":
         return _shortened(project_binding(binding, catalog))
     # What was declared in a file has its entry of the manifest.
@@ -162,7 +162,7 @@ def projected(binding: Binding, catalog: Catalog) -> Mapping[str, Any]:
 
 
 def _shortened(endpoint: dict[str, Any]) -> dict[str, Any]:
-    """An endpoint of the host's own without what every one of them takes, and what HTTP has header fields for."""
+    """Return a built-in's entry without common parameters, which HTTP sends as header fields."""
     schema = endpoint["input_schema"]
     properties = {name: item for name, item in schema["properties"].items() if name not in COMMON}
     return {**endpoint, "input_schema": {**schema, "properties": properties}}
@@ -186,7 +186,7 @@ def tool_operation(tool: Binding, catalog: Catalog) -> dict[str, Any]:
 
 
 def _arguments(tool: Binding) -> Mapping[str, Any]:
-    """The schema of a tool's arguments, without the upstream's name, which stands in the path."""
+    """Return the schema of a tool's arguments without the upstream's name, which is part of the path."""
     schema = execution.arguments_of(tool)
     member = "" if tool.call is None else tool.call.upstream_member
     if member not in schema.get("properties", {}):

@@ -72,7 +72,7 @@ IDENTITY: Mapping[str, str] = {
 
 def accepted(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCEPTED) -> str:
     """
-    The form that an Accept field prefers: of several the one of greatest weight, of equals the first.
+    Choose the form that an Accept field prefers: the greatest weight, and among equals the first.
 
     :param header: as in RFC 9110 section 12.5.1; what is malformed or not known in it is passed over.
     :param otherwise: the usual form, also where the field names none that is known.
@@ -91,7 +91,7 @@ def accepted(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCE
 
 def validated(answer: Answer, vary: str = "Accept") -> Answer:
     """
-    With what an HTTP client asks again with: which octets it has.
+    Add the header fields that HTTP clients revalidate with, such as ``ETag``.
 
     :param vary: the field of the request that they depend on.
     """
@@ -175,7 +175,9 @@ class DocumentPublisher:
         return answer
 
     def octets(self, agent: Agent, state: LifecycleState, methods: tuple[str, ...]) -> bytes:
-        """The Identity Document's JSON: what the fingerprint of a merchant's manifest is of, whatever its form."""
+        """
+        Return the Identity Document's JSON, from which a merchant manifest's fingerprint is computed in every form.
+        """
         return self.identity(agent, state, methods, "json").body or b""
 
     def _document(
@@ -197,7 +199,7 @@ class DocumentPublisher:
 
 
 def signals(state: LifecycleState) -> dict[str, Any]:
-    """What an Identity Document says of a planned end (companion section 6.3)."""
+    """Return the members of an Identity Document about a planned end (companion section 6.3)."""
     if state.status is not LifecycleStatus.DEPRECATED:
         return {}
     return {"successor_agent_id": state.successor, "migration_deadline": state.deadline}

@@ -30,7 +30,7 @@ SESSION_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One change that an agent made."""
+    """A change that an agent made."""
 
     method: str
     at: str
@@ -77,10 +77,10 @@ def _action_of(payload: Mapping[str, Any]) -> Action | None:
 
 
 class CountsSessions(Protocol):
-    """What knows which sessions there are."""
+    """A table of sessions that can count those of an agent."""
 
     def active(self, agent_id: str, seconds: float) -> int:
-        """How many sessions of an agent were used within the last ``seconds``."""
+        """Return how many sessions of an agent were used within the last ``seconds``."""
 
 
 class StatusDocuments:
@@ -90,7 +90,7 @@ class StatusDocuments:
     :param org_domain: for agents whose documents name none.
     :param now: the present time as RFC 3339 text.
     :param clock: seconds since the epoch.
-    :param records: where the last action is looked up; None: it is not told.
+    :param records: where the last action is looked up; None: it is left out.
     :param held: where escalations are; None: none are counted.
     :param sessions: counts them.
     :param authorization: who may see the number of sessions.
@@ -163,7 +163,7 @@ class StatusDocuments:
 
 
 def certificate_status(agent: Agent, now: float) -> str:
-    """``cert_status``: of the certificate that is known, else what the document says, else ``none``."""
+    """Return ``cert_status``: of the known certificate, else from the document, else ``none``."""
     if agent.certificate is not None:
         return agent.certificate.status(now)
     stated = agent.document.get("cert_status")

@@ -60,7 +60,7 @@ class Visibility:
         return context.assurance is Assurance.CERTIFICATE or self.operates(context)
 
     def entitled(self, context: BuiltInContext) -> bool:
-        """Whether lists disclose agents to the caller (AGTP-API section 8.5)."""
+        """Return whether lists disclose agents to the caller (AGTP-API section 8.5)."""
         if self._disclosure == PUBLIC:
             return True
         if not self.proven(context):
@@ -77,7 +77,7 @@ class Visibility:
     # What is shown
 
     def offered(self, agents: Iterable[Agent]) -> list[Agent]:
-        """Those that lists may show at all: they can be called, and are for more than development."""
+        """Return the agents that lists may show at all: they can be called, and are not for development alone."""
         return [agent for agent in agents if agent.listed and not self._states(agent).stopped]
 
     def state(self, agent: Agent) -> str:
@@ -85,16 +85,16 @@ class Visibility:
         return self._states(agent).status.value
 
     def in_lists(self, context: BuiltInContext) -> Sees:
-        """Which agents lists and the namespace document show."""
+        """Return the filter of agents for lists and the namespace document."""
         return self._sees(context, self._zones.in_lists(context))
 
     def in_searches(self, context: BuiltInContext) -> Sees:
-        """Which agents are candidates, and found by questions."""
+        """Return the filter of agents for searches and questions."""
         return self._sees(context, self._zones.in_searches(context))
 
     def in_manifest(self, context: BuiltInContext, hosted: Sequence[Agent]) -> bool:
         """
-        Whether the manifest names the hosted agents to the caller.
+        Return whether the manifest names the hosted agents to the caller.
 
         It is signed for all, so it names them to those alone who may see every one; and never where the host is
         private, whoever asks.
@@ -106,16 +106,16 @@ class Visibility:
 
     def documents_of(self, context: BuiltInContext, agent: Agent) -> bool:
         """
-        Whether documents about one agent, by its name, are the caller's to read.
+        Return whether the caller may read documents about one agent, by its name.
 
-        Where agents are not disclosed to all, the caller has to be somebody: an agent that is certain, and knows
+        Where agents are not disclosed to all, the caller must be identified: an agent that is certain, and knows
         the name, may verify whom it is about to call.
         """
         return self._disclosure == PUBLIC or self.proven(context)
 
     def require_documents(self, context: BuiltInContext, agent: Agent) -> None:
         """
-        See :meth:`documents_of`.
+        Raise unless :meth:`documents_of` allows the caller to read.
 
         :raises Refusal: 404, word for word that of an agent which does not exist.
         """
@@ -147,7 +147,7 @@ class Visibility:
         states, active = self._states, LifecycleStatus.ACTIVE
 
         def sees(agent: Agent) -> bool:
-            # It is asked of ten thousand at once, and nearly all of them are active.
+            # It is called for ten thousand agents in one list, and nearly all of them are active.
             state = states(agent)
             return (state.status is active or not state.stopped) and within(agent)
 

@@ -26,12 +26,14 @@ class Zones:
         self._filtering = filtering
 
     def in_lists(self, context: BuiltInContext) -> Sees:
-        """Which agents lists and the manifest show: every one but of tier 3, unless the operator filters."""
+        """
+        Return the filter for lists and the manifest: every agent but those of tier 3, unless the operator filters.
+        """
         return self.in_searches(context) if self._filtering else _listed
 
     def in_searches(self, context: BuiltInContext) -> Sees:
         """
-        Which agents are candidates: those of the caller's zone, of zones open to it, and of no zone.
+        Return the filter of candidates: agents of the caller's zone, of zones open to it, and of no zone.
 
         A caller of no zone is kept out of zones where the operator filters, so
         that leaving Agent-ID out opens none. Where he does not, zones bound

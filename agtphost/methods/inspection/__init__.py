@@ -12,7 +12,7 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
 - :mod:`.feed`: what was recorded, as it is recorded
 - :mod:`.overseen`: what single parts of the host say of themselves
 - :mod:`.proofs`: INSPECT of the tree over all records: checkpoints and proofs
-- :mod:`.sessions`: sessions of all agents, and what stands still
+- :mod:`.sessions`: sessions of all agents, and suspended sessions and tasks
 - :mod:`.tools`: every tool behind the host, those that are off included
 - :mod:`.traffic`: calls of the last hour by the minute
 - :mod:`.upstreams`: ``INSPECT target=upstreams``: what the host's upstreams are up to, for operators

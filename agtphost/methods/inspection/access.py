@@ -13,7 +13,7 @@ from agtphost.vocabulary.reasons import Reason
 
 
 class ReadACL(Enum):
-    """Who may read records: core v08 section 7.2.4."""
+    """The access list modes for records: core v08 section 7.2.4."""
 
     PUBLIC = "public"
     """Any caller."""

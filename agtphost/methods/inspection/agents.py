@@ -25,10 +25,10 @@ SESSION_SECONDS = 1_800.0
 
 
 class CountsSessions(Protocol):
-    """What knows which sessions there are."""
+    """A table of sessions that can count those of an agent."""
 
     def active(self, agent_id: str, seconds: float) -> int:
-        """How many sessions of an agent were used within the last ``seconds``."""
+        """Return how many sessions of an agent were used within the last ``seconds``."""
 
 
 class KnownAgents:
@@ -60,7 +60,7 @@ class KnownAgents:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        ``{"agents": [...], "count": N}`` by name; ``agent_id`` or ``name`` leaves one, or those with it in their name.
+        Return ``{"agents": [...], "count": N}`` by name, filtered by ``agent_id``, or by ``name`` as part of a name.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers and registrars.
         """
@@ -130,7 +130,7 @@ class Chains:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        ``{"chains": [...]}``: name, length and newest record of each.
+        Return ``{"chains": [...]}``: name, length and newest record of each.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """

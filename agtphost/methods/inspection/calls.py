@@ -51,7 +51,7 @@ class Records:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        ``{"records": [...], "before": N}``; ``before`` leads on, and is null where everything was looked at.
+        Return ``{"records": [...], "before": N}``; ``before`` continues the list, and is null at its end.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
@@ -77,7 +77,7 @@ class Records:
         }
 
     def _labelled(self, shown: dict[str, Any]) -> dict[str, Any]:
-        """With the labels of the agents that are known here."""
+        """Add the labels of agents that the host knows."""
         for member, agent_id in (("caller", shown.get("caller_id")), ("agent", shown["chain"])):
             agent = self._directory.by_id(str(agent_id)) if agent_id else None
             if agent is not None:
@@ -88,7 +88,7 @@ class Records:
 def brief(record: StoredRecord) -> dict[str, Any]:
     """A record in a list."""
     if record.format == envelope.JWS:
-        # Of a list nobody verifies the signature: what it says is enough, and 200 of them are many.
+        # Readers of a list do not verify signatures: the payload is enough, and 200 signatures are long.
         payload = members_of(record.signed.decode("ascii"))
     else:
         payload = envelope.parse_unverified(record.format, record.signed)
@@ -123,7 +123,7 @@ class Running:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        ``{"running": [...]}``, the longest first, with the seconds of each.
+        Return ``{"running": [...]}``, the longest first, with the seconds of each.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """

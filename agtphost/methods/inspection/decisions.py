@@ -20,12 +20,12 @@ ASSURANCES = {assurance.label: assurance for assurance in Assurance}
 
 class Decisions:
     """
-    Answers what would be decided, to the agent itself and to those who oversee it.
+    Answers what the gates would decide, to the agent itself and to its overseers.
 
     :param decide: the gates' word.
     :param directory: whose Genesis issuers may ask about them.
     :param authorization: tells who oversees an agent: its registrar, operators, agents with ``inspect:all``.
-    :param ruling: finds the line that decides, for those; None: nobody is told.
+    :param ruling: finds the rule that decides, for overseers; None: it is not shown.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class Decisions:
     @staticmethod
     def _add_rules(ruling: Ruling, decision: Decision, told: dict[str, Any], reason: str | None) -> None:
         """
-        Where the host's files say what was decided.
+        Add the configuration rule that decides.
 
-        :param reason: that a record has: what decided for it, whatever is decided today.
+        :param reason: the reason in a record, which may differ from the present decision.
         """
         binding, caller, method = decision.binding, decision.caller, decision.method
         refusal = decision.refusal
@@ -94,7 +94,9 @@ class Decisions:
                 told["rule"] = rule.document()
 
     def _may_see_rules(self, context: BuiltInContext, agent_id: str | None) -> bool:
-        """Who is told of the host's files: operators, viewers, overseers, and who issued the agent or a hosted one."""
+        """
+        Return whether the caller may see the host's rules: operators, viewers, overseers, and issuers of an agent.
+        """
         if self._authorization.looks(context) or (
             agent_id is not None and self._authorization.manages(context, agent_id)
         ):
@@ -112,10 +114,10 @@ class Decisions:
 
     def _authorize(self, context: BuiltInContext, agent_id: str | None) -> None:
         """
-        Let every agent ask about itself, with its certificate, and everybody about strangers.
+        Let every agent ask about itself, with its certificate, and every caller about unknown agents.
 
         What would be decided tells what an agent may do here. Neither a header nor a front proves who asks, so
-        whoever has no certificate is answered alike about every agent, the one that the request names included.
+        a caller without a certificate gets the same answer about every agent, the one that it names included.
         """
         caller, proven = context.caller, context.assurance is Assurance.CERTIFICATE
         if agent_id is None or (proven and caller is not None and caller.agent_id == agent_id):
@@ -125,11 +127,11 @@ class Decisions:
         if context.peer is None or context.peer.certificate is None:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
-                "What an agent may do is told to that agent and to those who oversee it.",
+                "Only the agent and its overseers can see what it may do.",
                 remedy="Connect with the certificate of the agent, of its Genesis issuer, or of an operator.",
             )
         raise Refusal(
             Reason.ACL_NOT_PERMITTED,
-            "What another agent may do is told to those who oversee it.",
+            "Only overseers of another agent can see what it may do.",
             remedy=f"Ask with the scope {INSPECT_ALL}, or with the certificate of its Genesis issuer or an operator.",
         )

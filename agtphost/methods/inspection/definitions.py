@@ -2,8 +2,8 @@
 ``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a document of its own.
 
 Its media type is that of an endpoint definition (AGTP-API section 17.2, core
-v08 section 11.4). Whoever could not call the endpoint is not told that there
-is one: the lists of DISCOVER show it to nobody else either.
+v08 section 11.4). A caller that could not call the endpoint does not learn that there
+is one: the lists of DISCOVER do not show it to that caller either.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Definitions:
         self._authorization = authorization
 
     async def read(self, context: BuiltInContext) -> Answer:
-        """One definition, by ``method`` and ``path`` as they are registered."""
+        """Return one definition, by ``method`` and ``path`` as they are registered."""
         named = parameters.required(context.input, "method"), parameters.required(context.input, "path")
         looks = self._authorization.looks(context)
         for binding in self._bindings():

@@ -1,9 +1,9 @@
 """
-INSPECT ``target=feed``: what was recorded, in the order of the store, as it is recorded, for overseers.
+INSPECT ``target=feed``: new records in the order of the store, for overseers.
 
-Whoever follows asks again and again from where the last answer ended, so nothing is kept here of anybody who follows,
-and nobody who reads slowly holds anything up. An answer waits while there is nothing to tell. The records of these
-answers are told to nobody: a feed would feed itself; of a feed's opening and closing everybody hears.
+Followers poll from where the last answer ended, so the host keeps no state for them, and a slow reader delays no other.
+An answer waits while there are no new records. Records of these polls are left out, as a feed would feed itself; the
+opening and closing of a feed are included.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ GATHERING = 0.25
 """Seconds between the first record that an answer waited for and the answer: others may follow."""
 
 FOLLOWERS = 16
-"""Answers that wait at once; further ones have nothing to tell at once."""
+"""Answers that may wait at the same time; further ones are empty without waiting."""
 
 
 class RecordFeed:
     """
+    Answers INSPECT ``target=feed``, and lets requests wait for new records.
+
     :param records: the store's reading side.
     :param clock: for answers that wait.
     """
@@ -95,7 +97,7 @@ class RecordFeed:
         return newest[0][0] if newest else 0
 
     async def _after(self, after: int) -> tuple[list[Mapping[str, Any]], int]:
-        """What follows a place, and the last place that was looked at."""
+        """Return the records after a position, and the last position that was read."""
         while True:
             found = await self._records.latest(after + LINES + 1, LINES, Search())
             places = [number for number, _ in (*found.records, *found.damaged) if number > after]
@@ -107,7 +109,7 @@ class RecordFeed:
                 return sorted(shown, key=lambda each: int(each["number"])), after
 
     async def _something(self, seconds: float) -> None:
-        """Until something is recorded, or the time is over."""
+        """Wait until a record is written, or the time is over."""
         waiting: Deferred[None] = Deferred()
         self._waiting.add(waiting)
         over = self._clock.callLater(seconds, lambda: None if waiting.called else waiting.callback(None))

@@ -46,14 +46,14 @@ FURTHEST = 10_000
 @implementer(IBuiltInHandler)
 class Inspection:
     """
-    Answers INSPECT.
+    The handler of INSPECT.
 
     :param records: the store's reading side.
     :param acl: the read mode.
     :param authorization: tells whom ``operator_only`` admits.
     :param cosigned: the newest checkpoint that a witness cosigned.
     :param continuations: makes the tokens of streams that are longer than an answer.
-    :param more: further targets, each of which decides by itself who may ask.
+    :param more: further targets, each of which decides who may ask.
     :param write_first: writes what is not in the host's own chain yet, before an operator reads that.
     """
 
@@ -183,14 +183,14 @@ class Inspection:
 
 
 def _page(context: BuiltInContext) -> int:
-    """How many entries the caller gets at once: people have certificates too, which name no agent."""
+    """Return the page size of the caller. People are also identified by certificates that name no agent."""
     certified = context.peer is not None and context.peer.certificate is not None
     most = MOST_ENTRIES if certified or context.assurance is Assurance.CERTIFICATE else MOST_UNPROVEN
     return parameters.count(context.input, "limit", min(100, most), most)
 
 
 def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """One record as INSPECT shows it: the signed octets, and what they say."""
+    """Return one record as INSPECT shows it: the signed octets, and their decoded payload."""
     return {
         "format": record.format,
         record.format: envelope.to_text(record.format, record.signed),

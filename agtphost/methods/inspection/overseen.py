@@ -11,10 +11,10 @@ from agtphost.handlers.built_in import BuiltInContext
 
 class Overseen:
     """
-    Tells overseers.
+    Reports the state of one part of the host to overseers.
 
     :param tell: what there is to tell, at this moment.
-    :param said: who may ask for it; a sentence.
+    :param said: a sentence about who may ask for it.
     """
 
     def __init__(self, tell: Callable[[], Mapping[str, Any]], authorization: Authorization, said: str) -> None:
@@ -24,7 +24,7 @@ class Overseen:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        What it says.
+        Return the part's report.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """

@@ -30,15 +30,15 @@ class Proofs:
         self._cosigned = cosigned
 
     async def checkpoint(self, context: BuiltInContext) -> Mapping[str, Any]:
-        """The newest checkpoint; beside it the newest that has witnesses' lines, which follow a little later."""
+        """Return the newest checkpoint, and the newest with witnesses' lines, which follow a little later."""
         cosigned = self._cosigned()
         return {**_shown(await self._newest()), **({"cosigned": cosigned} if cosigned else {})}
 
     async def inclusion(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        That the record of ``audit_id`` is among those of the newest checkpoint.
+        Prove that the record of ``audit_id`` is among those of the newest checkpoint.
 
-        Beside it, in ``cosigned``, the same of the newest checkpoint that has witnesses' lines; without a proof where
+        The member ``cosigned`` has the same of the newest checkpoint that has witnesses' lines; without a proof where
         the record came after that.
         """
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
@@ -71,7 +71,7 @@ class Proofs:
         return {"proof": await self._proof(prove)}
 
     async def consistency(self, context: BuiltInContext) -> Mapping[str, Any]:
-        """That the newest checkpoint continues the tree of the first ``size`` records."""
+        """Prove that the newest checkpoint continues the tree of the first ``size`` records."""
         first = context.input.get("size")
         newest = await self._newest()
         if isinstance(first, bool) or not isinstance(first, int) or not 0 < first <= newest.size:

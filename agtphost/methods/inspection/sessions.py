@@ -21,17 +21,17 @@ SAID = "The sessions of all agents are shown to operators, and to registrars tho
 
 
 class ListsSessions(Protocol):
-    """What knows which sessions there are."""
+    """A table that lists sessions."""
 
     def listed(self, agent_id: str | None) -> Iterable[tuple[str, str, str, float]]:
-        """Yield Agent-ID, Session-ID, assurance and idle seconds of each that goes on; of one agent or of all."""
+        """Yield Agent-ID, Session-ID, assurance and idle seconds of each active session, of one agent or of all."""
 
 
 class ListsSuspensions(Protocol):
-    """What knows which sessions and tasks stand still."""
+    """A table that lists suspended sessions and tasks."""
 
     def listed(self, agent_id: str | None) -> Iterable[StateItem]:
-        """What is suspended, of one agent or of all."""
+        """Return the suspended items of one agent or of all."""
 
 
 class Sessions:
@@ -57,7 +57,7 @@ class Sessions:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent, those of certified agents first.
+        Return ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent, those of certified agents first.
 
         ``agent_id`` leaves those of one.
 

@@ -97,7 +97,7 @@ class Traffic:
 
     def told(self) -> Mapping[str, Any]:
         """
-        ``{"minutes": [...], "reasons": {...}, "per_second": N, "p99_ms": N}``.
+        Return ``{"minutes": [...], "reasons": {...}, "per_second": N, "p99_ms": N}``.
 
         The minutes are those of the last hour that have any call, oldest first; the rest is of the last whole minute
         and the present one together.

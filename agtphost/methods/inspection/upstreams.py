@@ -34,7 +34,7 @@ class UpstreamReport:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        ``{"upstreams": [...]}``, with state, restarts, next attempt, latency, and the last lines of stderr.
+        Return ``{"upstreams": [...]}``, with state, restarts, next attempt, latency, and the last lines of stderr.
 
         :raises Refusal: 403 for everyone but operators: stderr may say anything.
         """
@@ -46,7 +46,7 @@ class UpstreamReport:
 
 class UpstreamDefinition:
     """
-    Shows overseers what an upstream said of itself when it was approved, and what it says now.
+    Shows overseers an upstream's definition as it was approved, and as it is now.
 
     :param find: by protocol.
     """
@@ -59,9 +59,9 @@ class UpstreamDefinition:
         """
         ``upstream`` is ``PROTOCOL.NAME``; ``name`` a tool of an MCP server or an agent of an ACP server.
 
-        A definition is the JSON text whose SHA-256 the digest is, so that nobody has to believe the host's.
+        A definition is the JSON text whose SHA-256 the digest is, so that readers can verify the host's digest.
 
-        :raises Refusal: 403 for everyone but operators and those who may approve; 404 where there is no such thing.
+        :raises Refusal: 403 for everyone but operators and those who may approve; 404 for an unknown upstream or name.
         """
         upstream, name = parameters.required(context.input, "upstream"), context.input.get("name", "")
         protocol, _, known = upstream.partition(".")

@@ -41,7 +41,7 @@ SHOWN = (
     *("definition_digest", "description", "impact", "policy", "task_id", "session_id", "in_doubt"),
     *("requested_at", "expires_at", *LINKS),
 )
-"""Members of an approval that are told as they are kept."""
+"""Members of an approval that are shown as they are stored."""
 
 
 @implementer(IBuiltInHandler)
@@ -97,7 +97,7 @@ class ApprovalDecisions:
     def _found(
         self, context: BuiltInContext, decides: bool, approval_id: str | None, agent: str | None
     ) -> Iterator[StateItem]:
-        """Those there are now that the caller may see: its own, and where it decides, those of all."""
+        """Yield current approvals that the caller may see: its own, and all for a decider."""
         owner = context.owner
         items: Iterable[StateItem] = ()
         if approval_id is not None:
@@ -149,7 +149,7 @@ class ApprovalDecisions:
         return item if approves else None
 
     def _is_surely_party(self, context: BuiltInContext, item: StateItem) -> bool:
-        """Tell whether a party is proven: whoever merely names one is told of no approval."""
+        """Return whether a party is proven: a caller that merely names one sees no approval."""
         proven = item.value["parties"] if context.assurance is Assurance.CERTIFICATE else ()
         own = bool(context.owner) and context.owner == item.owner
         return own or self._authorization.is_party(context, proven, item.value["asked_with"])
@@ -158,7 +158,7 @@ class ApprovalDecisions:
         self, item: StateItem, receipt: Mapping[str, Any], said: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Change]:
         """
-        What CONFIRM says, and what becomes of the approval.
+        Return the answer of CONFIRM, and the change of the approval.
 
         :raises Refusal: 408 where it has expired, 409 where it was decided on, 422 for ``deferred``.
         """
@@ -215,18 +215,18 @@ class ApprovalDecisions:
 
 
 def _fitting(items: Sequence[StateItem]) -> int:
-    """How many of them, whichever, have no more octets together than one answer may have; one at the least."""
+    """Return how many items fit into one answer in any order; at least one."""
     octets = accumulate(sorted((item.octets for item in items), reverse=True))
     return max(sum(1 for _ in takewhile(lambda so_far: so_far <= MOST_SHOWN, octets)), 1)
 
 
 def _place(item: StateItem) -> list[Any]:
-    """Where an approval stands in the list: the oldest first."""
+    """Return the sort key of an approval: oldest first."""
     return [item.brief["created"], item.key]
 
 
 def in_record(receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """What the record of the decision says of the call; empty for other targets of CONFIRM."""
+    """Return the members of the decision's record about the call; empty for other targets of CONFIRM."""
     if receipt.get("target") != APPROVAL:
         return {}
     named = {"id": receipt["approval_id"], "digest": receipt["digest"], "state": receipt["state"]}

@@ -54,13 +54,13 @@ Confirmed: TypeAlias = tuple[Mapping[str, Any], tuple[Change, ...]]
 
 
 class Confirmable(Protocol):
-    """What else can be confirmed, where a host has it."""
+    """A further kind of target that CONFIRM accepts, where a host has it."""
 
     def __call__(
         self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]
     ) -> Confirmed | Awaitable[Confirmed | None] | None:
         """
-        What the receipt tells of a target, and what changes with it.
+        Return the receipt of a target, and the changes that come with it.
 
         :param said: ``actor``, ``status``, ``reason`` and ``attestation``; ``before``: the receipt of the same
             confirmation, where there was one.
@@ -72,7 +72,7 @@ class Confirmable(Protocol):
 @implementer(IBuiltInHandler)
 class Confirmation:
     """
-    Answers CONFIRM.
+    The handler of CONFIRM.
 
     :param records: the store's reading side.
     :param approvals: decides about calls that wait for an approval.
@@ -155,7 +155,7 @@ class Confirmation:
     async def _asked(
         those: Sequence[Confirmable], context: BuiltInContext, said: Mapping[str, Any]
     ) -> Confirmed | None:
-        """What the first of them tells whose target it is."""
+        """Return the confirmation of the first source that owns the target."""
         for each in those:
             answer = each(context, said["target_id"], said)
             found = await answer if isinstance(answer, Awaitable) else answer
@@ -255,13 +255,13 @@ class Confirmation:
         payload = {} if record is None else envelope.parse_unverified(record.format, record.signed)
         caller = self._authorization.named(context)
         party = caller is not None and caller.agent_id in {payload.get("agent_id"), payload.get("caller_id")}
-        # Who is neither a party nor an operator is not told whether there is such a record.
+        # Only parties and operators may learn whether the record exists.
         if record is None or not (party or self._authorization.operates(context)):
             raise _unknown()
 
 
 def acknowledged(item: StateItem, status: str) -> Change:
-    """Read, and no longer in the inbox; the sender sees what became of it."""
+    """Return the change that removes a read notification from the inbox; its sender sees the status."""
     value = {**item.value, "content": None, "status": "acknowledged", "confirmed": status}
     if status == "deferred":
         value = {**item.value, "confirmed": status}

@@ -1,9 +1,9 @@
 """
 ESCALATE, and ``QUERY /escalations``: core v08 sections 7.2.10 and 10.6.
 
-An escalation is kept until it is decided, whatever happens to the host, and
-its task stands still that long. Nothing about it is altered on the way, and
-nobody's escalation is ever dropped for another's sake. What an agent escalates
+An escalation is kept until it is decided, also over restarts, and
+its task is suspended that long. Nothing about it is altered on the way, and
+no escalation is ever evicted for another agent's. What an agent escalates
 beyond what anybody can read is queued behind all that is not: it is kept, shown
 last, and takes no room of the agent's owner. Only where the host can hold no
 more of an agent is it told so (429).
@@ -199,7 +199,7 @@ class Escalation:
         agent = self._agent(named)
         if agent is None:
             raise _unreachable(
-                "The recipient is no agent that this host knows, no person or group of [notify], and not the operator.",
+                "The recipient is not an agent that this host knows, a person or group of [notify], or the operator.",
                 "Leave recipient out to reach the operator, or have the operator name the person in [notify.people], "
                 "with the fingerprint of a certificate's key.",
             )
@@ -252,7 +252,7 @@ class Escalation:
         return part() if is_little(self._held, ESCALATION) else self._aside(part)
 
     def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[StateItem]:
-        """Those there are now that the caller may see: its own, and what it may decide. Asked agent by agent."""
+        """Yield current escalations that the caller may see: its own, and those it may decide. Looks agent by agent."""
         if escalation_id or task_id:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
             some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
@@ -285,7 +285,7 @@ class Escalation:
 
 
 def escalated_by(item: StateItem) -> str:
-    """Return the Agent-ID of whoever escalated; the item's owner is a name apart where no certificate proved it."""
+    """Return the Agent-ID of the escalating agent; the item's owner has another name where no certificate proved it."""
     return str(item.brief.get("escalated_by", item.owner))
 
 
@@ -300,7 +300,7 @@ def _shown(item: StateItem) -> dict[str, Any]:
 
 
 def _own() -> Refusal:
-    return parameters.invalid("recipient", "Nobody decides its own escalations.", "Name another recipient.")
+    return parameters.invalid("recipient", "An agent cannot decide its own escalations.", "Name another recipient.")
 
 
 def _unreachable(explanation: str, remedy: str) -> Refusal:
@@ -312,14 +312,14 @@ def _member(item: StateItem, name: str) -> Any:
 
 
 def _place(item: StateItem) -> list[Any]:
-    """Where an escalation stands in the list: those of a flood after all others (AGTP-314)."""
+    """Return the sort key of an escalation: those of a flood after all others (AGTP-314)."""
     brief = item.brief
     crowd = bool(brief["flood"]) + bool(brief.get("queued"))
     return [crowd, PRIORITIES.index(brief["priority"]), brief["created_at"], item.key]
 
 
 def receipt(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What the caller of ESCALATE gets."""
+    """Return the receipt for the caller of ESCALATE."""
     pending = value["status"] == "pending"
     return {
         "escalation_id": value["escalation_id"],

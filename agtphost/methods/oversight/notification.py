@@ -42,7 +42,7 @@ NOTIFICATION = "notification"
 """The kind of state item."""
 
 BROADCAST = "infrastructure:broadcast"
-"""The recipient of what concerns whoever runs a host, such as a revoked certificate: its operator's inbox."""
+"""The recipient of news for the operator of a host, such as a revoked certificate: the operator's inbox."""
 
 PATH = "/notifications"
 URGENCIES = ("critical", "informational", "background")
@@ -69,7 +69,7 @@ LONGEST = 30 * 86_400
 
 
 RECEIPT = ("notification_id", "recipient", "urgency", "delivery_guarantee", "status", "duplicate", "reason")
-"""What the sender is told of a notification."""
+"""The members of a notification that its sender sees."""
 
 
 def deposit(
@@ -85,11 +85,12 @@ def deposit(
     **more: Any,
 ) -> Change | None:
     """
-    What puts a notification of the host's own making into an inbox, to be committed with what it tells of.
+    Return the change that puts a notification of the host into an inbox, to be committed with the event that it
+    reports.
 
     :param recipient: an Agent-ID, or :data:`~agtphost.handlers.authorization.OPERATOR`.
     :param sender: whose doing it is, and whose share of the inbox it takes.
-    :param until: from when on nobody reads it any more, in seconds since the epoch; None: seven days from now.
+    :param until: expiry in seconds since the epoch; None: seven days from now.
     :param more: further members, such as what it answers.
     :return: its ``key`` is the ``notification_id``; None where the inbox takes no more of this sender.
     """
@@ -128,7 +129,7 @@ def _reader(recipient: str) -> str:
 
 
 async def measured(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The same, made ready to be stored off the reactor where they are many."""
+    """Return the changes ready to be stored, prepared off the reactor where they are many."""
     if len(changes) <= FEW:
         return tuple(changes)
     found: tuple[Change, ...] = await aside(prepare, changes)
@@ -244,27 +245,28 @@ class Notification:
 
     def inboxes(self, named: str) -> tuple[str, ...]:
         """
-        Whose inboxes a name stands for: an agent's, a person's, the operator's, or those of a group's members.
+        Return the inboxes of a name: an agent's, a person's, the operator's, or those of a group's
+        members.
 
-        :raises Refusal: 404 for what stands for nobody, 422 for too many.
+        :raises Refusal: 404 for an unknown name, 422 for too many.
         """
         members = self._members(named)
         found = (named,) if members is None else members
         return tuple(dict.fromkeys(self._recipient(each)[0] for each in found))
 
     def _members(self, named: str) -> Sequence[str] | None:
-        """Those of a group; None where it is no group's name."""
+        """Return the members of a group; None where the name is not a group's."""
         members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
         if members is not None and len(members) > MOST:
-            raise parameters.invalid("recipient", f"{named} has more than {MOST} members.", "Send to fewer at once.")
+            raise parameters.invalid("recipient", f"{named} has more than {MOST} members.", "Send to fewer recipients.")
         return members
 
     def _written(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
-        """The notification as one recipient gets it."""
+        """Return the notification for one recipient."""
         return self._addressed(context, self._message(context, now), recipient)
 
     def _message(self, context: BuiltInContext, now: float) -> dict[str, Any]:
-        """What all recipients get."""
+        """Return the members that all recipients get."""
         given = context.input
         if "content" not in given:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
@@ -284,7 +286,7 @@ class Notification:
         }
 
     def _addressed(self, context: BuiltInContext, message: Mapping[str, Any], recipient: str) -> dict[str, Any]:
-        """A message for one of them."""
+        """Return the message for one recipient."""
         value = {**message, "recipient": recipient}
         if recipient == OPERATOR:
             value["sender_owner"] = sharing.share_of(owner_of(context))
@@ -297,7 +299,7 @@ class Notification:
         return sender in self._hosts and self._authorization.named(context) is not None
 
     def _recipient(self, named: str) -> tuple[str, Agent | None]:
-        """Whose inbox it is: an Agent-ID, a person's key, or the operator's."""
+        """Return the inbox of a name: an Agent-ID, a person's key, or the operator's."""
         # In this order: no name of a person takes the operator's mail, and no new agent a person's.
         if named in (OPERATOR, BROADCAST):
             return OPERATOR, None
@@ -307,7 +309,7 @@ class Notification:
         if agent is None:
             raise Refusal(
                 Reason.RECIPIENT_UNKNOWN,
-                "The recipient is no agent that this host knows, no person or group of its, and not the operator.",
+                "The recipient is not an agent, person or group that this host knows, or the operator.",
                 remedy="Send an Agent-ID, the name of a hosted agent, of a configured person or group, or operator.",
                 details={"parameter": "recipient"},
             )
@@ -330,7 +332,7 @@ class Notification:
         )
 
     async def _deliver(self, context: BuiltInContext, agent: Agent, value: Mapping[str, Any], until: float) -> Answer:
-        """To the agent's own endpoint, in the sender's name and through every gate."""
+        """Deliver to the agent's own endpoint, in the sender's name and through every gate."""
         # The Task-ID is in its field; an endpoint's schema may know no further member.
         inner = ("status", "recipient", "task_id")
         shown = {name: value[name] for name in value if name not in inner and value[name] is not None}
@@ -405,7 +407,7 @@ def _shown(item: StateItem) -> dict[str, Any]:
 
 
 def _place(item: StateItem) -> list[Any]:
-    """Where a notification stands in the list."""
+    """Return the sort key of a notification."""
     return [URGENCIES.index(item.brief["urgency"]), item.brief["sent_at"], item.key]
 
 

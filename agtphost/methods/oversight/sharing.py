@@ -1,9 +1,8 @@
 """
-The operator's inbox is everybody's, and nobody's alone: shares by the sender's owner.
+Shares of the operator's inbox, by the sender's owner: no sender can fill it alone.
 
-Agents are cheap, owners are not: all agents of one owner have one share
-together. What is critical has places of its own behind those, and so have the
-hosts that tell of their agents and certificates (core v08 section 7.2.16):
+Agents are cheap, owners are not: all agents of one owner have one share together. Critical messages have reserved
+places after those, and so have the hosts that report about their agents and certificates (core v08 section 7.2.16):
 however much others send, theirs arrives.
 """
 
@@ -39,12 +38,12 @@ LITTLE_OCTETS = 131_072
 
 
 def is_little(held: StateTable, kind: str) -> bool:
-    """Whether a list of what there is of a kind is made at once; else not in the reactor's thread."""
+    """Return whether items of a kind are few enough to list on the reactor thread."""
     return held.count(kind) <= LITTLE and held.octets(kind) <= LITTLE_OCTETS
 
 
 def share_of(sender: Agent) -> str:
-    """Whose share a sender's message takes: its owner's, or its own where it has none."""
+    """Return the share that a sender's message uses: its owner's, or its own where it has no owner."""
     return sender.owner_id or sender.principal or sender.agent_id
 
 
@@ -81,5 +80,5 @@ def require_share(unread: Iterable[StateItem], whose: str, places: str) -> None:
 
 
 def places_of(*, critical: bool, host: bool) -> str:
-    """Which places a message to the operator takes."""
+    """Return which reserved places a message to the operator uses."""
     return "host" if host else "critical" if critical else "ordinary"

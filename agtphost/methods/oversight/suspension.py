@@ -55,7 +55,7 @@ class Suspension:
 
     :param sessions: which sessions there are.
     :param release: releases negotiated contracts; None where the host negotiates none.
-    :param workflows: resumes what is no session and no task.
+    :param workflows: resumes workflows, which are neither sessions nor tasks.
     """
 
     kind = "built_in"

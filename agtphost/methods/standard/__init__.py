@@ -6,10 +6,10 @@ it unless an endpoint of the operator's on the same place does; what no built-in
 is 503 until there is one.
 
 - :mod:`.table`: what each takes, gives, changes and refuses, as the draft's tables have it
-- :mod:`.parts`: what the built-ins are made of
+- :mod:`.parts`: the services that the built-ins use
 - :mod:`.results`: what calls give that a method makes for its caller, read off the reactor where they are long
 - :mod:`.checking`: CHECK
-- :mod:`.orchestration`: the family of what calls others: chains, batches, procedures, and who is told of what
+- :mod:`.orchestration`: methods that call others: chains, batches, procedures, and subscriptions
 - :mod:`.collections`: FETCH, SEARCH, SCAN, REGISTER, IMPORT, LINK, EMBED and SYNC
 - :mod:`.finding`: FIND
 - :mod:`.transacting`: the family of what grants, signs, logs, cancels, hands over and delivers
@@ -22,8 +22,8 @@ is 503 until there is one.
 - :mod:`.connections`: CONNECT
 - :mod:`.confirming`: bookings, items and schedules, for CONFIRM
 - :mod:`.bookings`: bookings, workflows, subscriptions and approvals, for CANCEL
-- :mod:`.claims`: what calls under way are about to make true
-- :mod:`.due`: what happens at a time that is durable; :mod:`.agenda`: when, and how much of it at once
+- :mod:`.claims`: in-flight reservations of unique names
+- :mod:`.due`: a scheduler of durable times; :mod:`.agenda`: its timer queue
 - :mod:`.lookback`: records of one agent, however many others there are
 - :mod:`.messages`: ALERT, BROADCAST, REPLY, SEND and REPORT
 - :mod:`.signing`: SIGN

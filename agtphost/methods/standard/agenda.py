@@ -1,4 +1,4 @@
-"""What is to be done for which key, and when: however much is due at once, others have their turn in between."""
+"""A timer queue of keys that acts on many expired keys in small batches, so that other work is not delayed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ log = Logger()
 
 class Agenda:
     """
-    Acts on keys, each as soon as its time has come.
+    A timer queue: acts on each key as soon as its time has come.
 
-    One timer for all of them: a hundred thousand that are due at the same moment are acted on in many turns.
+    One timer for all of them: a hundred thousand that expire at the same moment are acted on in many turns.
 
     :param act: called with a key, which is on the agenda no longer.
     """
@@ -31,7 +31,7 @@ class Agenda:
         self._clock = clock
         self._act = act
         self._now: set[str] = set()
-        self._queue: deque[str] = deque()  # What is to be done at once, and what no longer is.
+        self._queue: deque[str] = deque()  # Keys to act on in the next turns; those no longer in _now are skipped.
         self._times: dict[str, float] = {}
         self._order: SortedBlocks[str] = SortedBlocks()
         self._call: IDelayedCall | None = None
@@ -49,7 +49,7 @@ class Agenda:
         self._arm()
 
     def soon(self, keys: Iterable[str]) -> None:
-        """Act on these in the order in which they come, but not within this call."""
+        """Act on keys in their order, in a later turn of the reactor."""
         new = [key for key in keys if key not in self._now]
         self._now.update(new)
         self._queue.extend(new)
@@ -104,7 +104,7 @@ class Agenda:
         self._arm()
 
     def _next(self) -> str | None:
-        """What is due, and is taken from the agenda with that."""
+        """Remove and return the next key whose time has come; None where there is none."""
         while self._queue:
             key = self._queue.popleft()
             if key in self._now:

@@ -3,7 +3,7 @@ AUTHORIZE: what one agent lets another do in its place, and never more than it m
 
 Methods v01 sections 5.4 and 10.2.
 
-The grant is a state item and a token of it. Whoever it is for sends the token as ``Delegation-Token`` with a call that
+The grant is a state item and a token of it. Its subject sends the token as ``Delegation-Token`` with a call that
 the grant names: :mod:`agtphost.dispatch.gates.granted` has that call run with the granted scope and nothing else, and
 its record names both agents. What exceeds the caller's own scope is 455, and on record.
 """
@@ -54,7 +54,7 @@ log = Logger()
 
 @implementer(IBuiltInHandler)
 class Authorizing:
-    """Answers AUTHORIZE."""
+    """The handler of AUTHORIZE."""
 
     kind = "built_in"
 
@@ -89,7 +89,7 @@ class Authorizing:
         }
         self._require_new(context, said, now)
         if self._parts.key is None:
-            raise Refusal(Reason.PROVIDER_MISSING, "This host signs nothing, so that nobody could believe its grants.")
+            raise Refusal(Reason.PROVIDER_MISSING, "This host has no signing key, so its grants could not be verified.")
         token = issue_grant(
             self._parts.key,
             issuer=self._parts.server_id,
@@ -138,7 +138,7 @@ class Authorizing:
     @staticmethod
     def _require_own(context: BuiltInContext, caller: Agent) -> None:
         if context.assurance is not Assurance.CERTIFICATE:
-            # Whoever uses the grant is known by its own certificate: it would reach what a mere header does not.
+            # The user of the grant is proven by its certificate: it would reach more than a mere header does.
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
                 f"The calling agent is known by {context.assurance.label} only; what it authorizes needs certificate.",
@@ -148,7 +148,7 @@ class Authorizing:
         if context.invocation.exchange.lineage is not None:
             raise Refusal(
                 Reason.NOT_ENTITLED,
-                "What was delegated or granted to somebody is not granted further.",
+                "Delegated or granted rights cannot be granted further.",
                 remedy="Ask the agent whose authority it is to AUTHORIZE.",
             )
         if caller.document.get("delegation_permitted") is False:
@@ -160,10 +160,12 @@ class Authorizing:
         subject = directory.by_id(named) if is_agent_id(named) else directory.by_name(named)
         if subject is None:
             raise parameters.invalid(
-                "subject", "subject is no agent that this host knows.", "Send an Agent-ID, or a hosted agent's name."
+                "subject",
+                "subject is not an agent that this host knows.",
+                "Send an Agent-ID, or a hosted agent's name.",
             )
         if subject.agent_id == caller.agent_id:
-            raise parameters.invalid("subject", "Nobody authorizes itself.", "Name another agent.")
+            raise parameters.invalid("subject", "An agent cannot authorize itself.", "Name another agent.")
         return subject
 
     @staticmethod
@@ -201,12 +203,12 @@ class Authorizing:
 
 
 def _terms(said: Mapping[str, Any]) -> tuple[str, ...]:
-    """What makes two grants the very same."""
+    """Return the members by which two grants are equal."""
     return (said["grantor"], said["subject"], " ".join(said["scope"]), " ".join(said["resource"]))
 
 
 def cancel_grant(parts: Parts) -> Any:
-    """What CANCEL asks for grants: whoever gave one takes it back, or an operator."""
+    """Return the source of CANCEL for grants: only the grantor or an operator can cancel one."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
         item = parts.held.get(AUTHORIZATION, target_id)
@@ -272,7 +274,7 @@ def _resources(given: Mapping[str, Any]) -> list[str]:
 
 
 def _times(given: Mapping[str, Any], now: float) -> tuple[float, float]:
-    """When the grant begins and ends: seconds since the epoch."""
+    """Read when the grant begins and ends, in seconds since the epoch."""
     ttl = given.get("ttl", USUAL_LIFE)
     if isinstance(ttl, bool) or not isinstance(ttl, int) or not 0 < ttl <= GRANT_LIFE:
         raise parameters.invalid("ttl", f"ttl is not 1 to {GRANT_LIFE} seconds.", "Send a shorter time.")
@@ -287,6 +289,6 @@ def _times(given: Mapping[str, Any], now: float) -> tuple[float, float]:
         begins = now + ttl
     if begins is not None and begins >= now + ttl:
         raise parameters.invalid(
-            "conditions", "conditions.not_before is no time before the grant ends.", "Send an earlier time."
+            "conditions", "conditions.not_before is not a time before the grant ends.", "Send an earlier time."
         )
     return max(now, begins or now), now + ttl

@@ -21,9 +21,9 @@ MOST_CONCERNED = 100
 
 def cancel_booking(parts: Parts) -> Source:
     """
-    What CANCEL asks for items of collections, named ``collection/id``: their owner calls them off.
+    Return the source of CANCEL for items of collections, named ``collection/id``: their owner cancels them.
 
-    The item stays, with ``status`` ``cancelled`` in its data: whoever reads the collection sees that it is.
+    The item stays, with ``status`` ``cancelled`` in its data, so that readers of the collection see it.
     """
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
@@ -46,7 +46,7 @@ def cancel_booking(parts: Parts) -> Source:
 
 
 def _concerned(parts: Parts, data: Mapping[str, Any]) -> list[str]:
-    """Whose inboxes hear of it: those of the names in the booking that this host knows."""
+    """Return the inboxes of the names in a booking that this host knows."""
     found: list[str] = []
     for name in CONCERNED:
         listed = data.get(name)
@@ -59,7 +59,7 @@ def _concerned(parts: Parts, data: Mapping[str, Any]) -> list[str]:
 
 
 def cancel_monitor(parts: Parts) -> Source:
-    """What CANCEL asks for MONITOR's subscriptions, as NOTIFY with ``monitor_cancel`` ends them."""
+    """Return the source of CANCEL for MONITOR's subscriptions, as NOTIFY with ``monitor_cancel`` ends them."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
         item = parts.held.get(MONITOR, target_id)
@@ -72,7 +72,7 @@ def cancel_monitor(parts: Parts) -> Source:
 
 
 def cancel_workflow(parts: Parts) -> Source:
-    """What CANCEL asks for workflows and schedules: the step that runs ends, and none begins any more."""
+    """Return the source of CANCEL for workflows and schedules: the running step ends, and no further step begins."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
         item = parts.held.get(items.WORKFLOW, target_id)
@@ -88,7 +88,7 @@ def cancel_workflow(parts: Parts) -> Source:
 
 
 def cancel_approval(parts: Parts) -> Source:
-    """What CANCEL asks for approvals: whoever asked for one takes the question back."""
+    """Return the source of CANCEL for approvals: the agent that requested one withdraws it."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
         item = parts.held.get(APPROVAL, target_id)

@@ -1,9 +1,9 @@
 """
-CANCEL: what was agreed, booked or granted is called off (methods v01 section 5.5).
+CANCEL: the end of something agreed, booked or granted (methods v01 section 5.5).
 
-Each kind of thing that can be cancelled is known by what found it: a source, which says what changes, who else is
-concerned, and what was paid. The change and the notices of it are committed with the record of the call, so that nobody
-is told of a cancellation that did not happen.
+Each kind of thing that can be cancelled has a source, which finds it and returns what changes, who else is concerned,
+and what was paid. The change and its notices are committed with the record of the call, so that there are no notices of
+a cancellation that did not happen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REASON = 4_096
 """Octets of a structured reason."""
 
 REMEMBERED = 7 * 86_400
-"""Seconds for which it is told that something was cancelled of which nothing is left."""
+"""Seconds for which the tombstone of something cancelled and removed is kept."""
 
 REFUNDS = ("full", "partial", "none")
 TOPIC = "cancelled"
@@ -36,7 +36,7 @@ TOPIC = "cancelled"
 
 @dataclass(frozen=True, kw_only=True)
 class Cancelling:
-    """One thing that its owner calls off."""
+    """A thing that its owner cancels, with the changes that cancel it."""
 
     kind: str
     changes: tuple[Change, ...]
@@ -47,20 +47,20 @@ class Cancelling:
     """What was paid for it; None where nothing was, as far as the host knows."""
 
     gone: bool = False
-    """Whether nothing is left of it, by which it could be told that it was cancelled before."""
+    """Whether its item is removed, so that a second CANCEL needs a tombstone."""
 
     said: Mapping[str, Any] = field(default_factory=dict)
     """What the receipt and the record tell of it besides."""
 
 
 class Source(Protocol):
-    """One kind of thing that can be cancelled."""
+    """Finds one kind of thing that can be cancelled."""
 
     def __call__(self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
         """
-        The caller's own of that identifier.
+        Return the caller's own thing of that identifier.
 
-        :param said: when and why it is cancelled, for the item that stays.
+        :param said: when and why it is cancelled, for the item that remains.
         :return: None where the caller has none.
         :raises Refusal: 409 for one that was cancelled before, or is done.
         """
@@ -78,7 +78,7 @@ def cancelled_before(target_id: str, state: str) -> Refusal:
 @implementer(IBuiltInHandler)
 class Cancellation:
     """
-    Answers CANCEL.
+    The handler of CANCEL.
 
     :param sources: what can be cancelled; the first that knows an identifier answers for it.
     :param now: seconds since the epoch.
@@ -92,7 +92,11 @@ class Cancellation:
         self._now = now
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404 where the caller has nothing of that identifier, 409, 422."""
+        """
+        Answer the CANCEL call.
+
+        :raises Refusal: 404 where the caller has nothing of that identifier, 409, 422.
+        """
         given, now = context.input, self._now()
         target_id = parameters.target(given, "target_id")
         reason = parameters.kept(given, "reason", REASON)
@@ -126,7 +130,7 @@ class Cancellation:
 
     @staticmethod
     def _remembered(context: BuiltInContext, target_id: str, found: Cancelling, now: float) -> tuple[Change, ...]:
-        """That it was there, where nothing else says so: a second CANCEL is 409, and no 404."""
+        """Return a tombstone where nothing else remains: a second CANCEL gets 409 and not 404."""
         if not found.gone:
             return ()
         value = {"target_id": target_id, "kind": found.kind}
@@ -136,7 +140,7 @@ class Cancellation:
     def _notices(
         self, context: BuiltInContext, target_id: str, found: Cancelling, said: Mapping[str, Any], now: float
     ) -> tuple[list[Change], dict[str, Any]]:
-        """What tells the others, where the caller wants it; whose inbox is full is not told, and named."""
+        """Return notices to other parties if the caller wants them; name those whose inbox is full."""
         if context.input.get("notify_parties") is not True or context.caller is None:
             return [], {}
         sender = context.caller.agent_id
@@ -155,7 +159,7 @@ class Cancellation:
 
 
 def _refund(policy: str, paid: Any) -> dict[str, Any]:
-    """What is to be paid back: the host says it, and moves no money."""
+    """Return the refund that is owed: the host states it, and moves no money."""
     if paid is None:
         return {"policy": policy, "due": None, "status": "nothing-paid"}
     if policy == "full":

@@ -1,5 +1,5 @@
 """
-PUBLISH: content for whoever may read a channel, now or at a time to come (methods v01 section 5.10).
+PUBLISH: content for the readers of a channel, now or at a time to come (methods v01 section 5.10).
 
 A channel is a collection: its readers are those of the collection. What is to be published later is no item of it yet,
 and becomes one at its time, or as soon as the host runs again, under the authority that its publisher has by then.
@@ -41,7 +41,7 @@ REMEMBERED = 7 * 86_400
 
 @implementer(IBuiltInHandler)
 class Publishing:
-    """Answers PUBLISH, and publishes what is due."""
+    """The handler of PUBLISH, which also publishes scheduled content."""
 
     kind = "built_in"
 
@@ -50,7 +50,11 @@ class Publishing:
         Due(parts, PUBLICATION, _due, self._come)
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404 for a channel that is none, 403, 409 where it is full, 422."""
+        """
+        Answer the PUBLISH call.
+
+        :raises Refusal: 404 for a channel that is none, 403, 409 where it is full, 422.
+        """
         given, now = context.input, self._parts.now()
         caller = owner_of(context)
         collection = self._parts.collections.require(context, parameters.required(given, "channel"), "channel")
@@ -89,7 +93,7 @@ class Publishing:
         return Answer(result=told, changes=(later,), extra={"published": told})
 
     async def _come(self, item: StateItem) -> None:
-        """Publish it, or say why not: in one transaction with what tells of it."""
+        """Publish scheduled content, or record why not, in one transaction with the notices of it."""
         value = item.value
         stamp = times.stamp(self._parts.now())
         owners = [{**each, "since": stamp} for each in value["item"]["owners"]]
@@ -118,7 +122,7 @@ class Publishing:
         await self._failed(item, why)
 
     async def _objection(self, value: Mapping[str, Any], owner: str) -> str:
-        """Why it is not published any more; empty: it is."""
+        """Return why scheduled content may no longer be published; empty if it may."""
         item = value["item"]
         collection = self._parts.collections.find(item["collection"])
         publisher = self._parts.directory.by_id(value["publisher"])
@@ -177,7 +181,7 @@ class Publishing:
 
 def _authority(context: BuiltInContext) -> Mapping[str, Any]:
     """
-    By what it is judged once more at its time.
+    Return the authority by which the call is judged again at its time.
 
     :raises Refusal: 403 for what ends with the call.
     """

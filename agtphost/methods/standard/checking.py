@@ -49,7 +49,7 @@ def _one(component: str, name: str, status: str, **more: Any) -> Component:
 
 @implementer(IBuiltInHandler)
 class Check:
-    """Answers CHECK: of what the caller may call or see, and of nothing else."""
+    """The handler of CHECK, for things that the caller may call or see."""
 
     kind = "built_in"
 
@@ -58,7 +58,7 @@ class Check:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the CHECK call.
 
         :raises Refusal: 404 for what is nothing here, or nothing for the caller.
         """
@@ -116,7 +116,7 @@ class Check:
 
     def _unheard(self, tools: Iterable[Binding]) -> list[str]:
         """
-        Servers that have said nothing of their tools, as they do not run: nobody knows who may call these.
+        Return servers that have not listed their tools, as they do not run, so who may call these is unknown.
 
         That one is down is what CHECK is asked for (methods v01 section 8.9).
         """
@@ -159,7 +159,7 @@ class Check:
         return found
 
     def _dependencies(self, context: BuiltInContext, agent: Agent) -> Iterator[Component]:
-        """What the agent cannot work without here: the store, and servers whose tools it offers to the caller."""
+        """Yield what the agent needs here: the store, and servers whose tools it offers to the caller."""
         yield from self._store()
         tools = [tool for adapter in self._parts.adapters for tool in adapter.tools()]
         offered = (tool for tool in tools if not tool.agents or agent.agent_id in tool.agents)

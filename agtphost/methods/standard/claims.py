@@ -1,4 +1,4 @@
-"""What calls under way are about to make true: nobody else makes the same true meanwhile."""
+"""In-flight reservations: two concurrent calls cannot create the same thing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agtphost.vocabulary.reasons import Reason
 
 class Claims:
     """
-    Whatever there may be once, from when a call asks for it until its record is durable.
+    Reservations of unique names, from a call's request until its record is durable.
 
     :param now: seconds since the epoch.
     """
@@ -22,7 +22,7 @@ class Claims:
 
     def take(self, what: Hashable) -> None:
         """
-        Have it.
+        Reserve a name.
 
         :raises Refusal: 409, another call under way has it.
         """
@@ -33,5 +33,5 @@ class Claims:
         self._until[what] = now + UNDER_WAY
 
     def release(self, what: Hashable) -> None:
-        """It is there by now, and whoever asks finds it."""
+        """Release a reservation whose item is now visible."""
         self._until.pop(what, None)

@@ -1,8 +1,8 @@
 """
-What CONFIRM takes beside escalations, approvals, notifications and records: bookings, items and schedules.
+Further targets of CONFIRM: bookings, items and schedules.
 
 Core v08 section 7.2.11 names "the action, booking, schedule, or item being confirmed". The attestation says which state
-of it was confirmed, by version and digest. Whoever may read an item can attest it; a held booking changes only where
+of it was confirmed, by version and digest. Any reader of an item can attest it; a held booking changes only where
 its owner decides. A schedule is attested by its owner, its registrar and operators, and goes on as it was: CANCEL,
 PAUSE and RESUME change it.
 """

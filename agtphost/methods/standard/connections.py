@@ -27,14 +27,14 @@ SETTINGS = 4_096
 """Octets of ``config``."""
 
 REMEMBERED = 7 * 86_400
-"""Seconds for which it is told that a connection was cancelled."""
+"""Seconds for which the tombstone of a cancelled connection is kept."""
 
 LONGEST = 366 * 86_400
 
 
 @implementer(IBuiltInHandler)
 class Connecting:
-    """Answers CONNECT."""
+    """The handler of CONNECT."""
 
     kind = "built_in"
 
@@ -93,7 +93,7 @@ class Connecting:
         return Answer(result={**shown, "channel": dict(pair.channel)}, changes=(change,), extra={"connection": said})
 
     def _pair(self, context: BuiltInContext) -> ConnectSection:
-        """Who lacks its scopes is not told that there is one."""
+        """Return the configured pair. A caller without its scopes gets the refusal of an unknown pair."""
         wanted = tuple(parameters.required(context.input, name) for name in ("source", "destination"))
         for pair in self._parts.config.methods.connect:
             if (pair.source, pair.destination) == wanted and not scopes.missing(context.scopes, pair.scopes):
@@ -112,7 +112,7 @@ def _until(given: Mapping[str, Any], pair: ConnectSection, now: float) -> float 
 
 
 def cancel_connection(parts: Parts) -> Any:
-    """What CANCEL asks for connections of the caller's own."""
+    """Return the source of CANCEL for connections of the caller."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
         item = parts.held.get(CONNECTION, target_id)

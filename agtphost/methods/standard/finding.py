@@ -35,7 +35,7 @@ METHODS: Final = "methods"
 
 @implementer(IBuiltInHandler)
 class Finding:
-    """Answers FIND: from the hosted agents, endpoints and tools, and from the registry where there is one."""
+    """The handler of FIND, which searches hosted agents, endpoints and tools, and the registry where there is one."""
 
     kind = "built_in"
 
@@ -44,7 +44,7 @@ class Finding:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the FIND call.
 
         :raises Refusal: 404 for a namespace that there is not; 422 for criteria that cannot be read.
         """
@@ -59,7 +59,7 @@ class Finding:
             criteria.setdefault("governance_zone", zone)
         words = next((criteria[name] for name in WORDS if name in criteria), None)
         if words is not None and (not isinstance(words, str) or not words.strip()):
-            raise parameters.invalid("criteria", "criteria.intent is no text.", "Say in words what is wanted.")
+            raise parameters.invalid("criteria", "criteria.intent is not text.", "Say in words what is wanted.")
         exact = {name: value for name, value in criteria.items() if name not in WORDS}
         found: list[dict[str, Any]] = []
         total = 0
@@ -75,7 +75,7 @@ class Finding:
         return {"entities": found, "total": total, "namespace": given.get("namespace") or "any"}
 
     def _namespace(self, named: Any) -> tuple[str | None, str]:
-        """Where is looked, and the zone that it is bound to."""
+        """Return the namespace to search, and the zone that it is bound to."""
         if named is None:
             return None, ""
         if named in (self._parts.server_id, f"agtp://{self._parts.server_id}"):
@@ -92,7 +92,7 @@ class Finding:
     async def _hosted(
         self, context: BuiltInContext, words: str | None, exact: Mapping[str, Any], namespace: str | None
     ) -> list[dict[str, Any]]:
-        """Candidates of this host, as DISCOVER finds them for the caller."""
+        """Return candidates of this host, as DISCOVER finds them for the caller."""
         wanted = {name: value for name, value in exact.items() if name != METHODS}
         unknown = sorted(wanted.keys() - CHECKS.keys() - {"kinds", "category"})
         if unknown:
@@ -113,7 +113,7 @@ class Finding:
         methods = exact.get(METHODS)
         listed = [methods] if isinstance(methods, str) else methods
         if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
-            raise parameters.invalid("criteria", "criteria.methods is no list of methods.", 'Send ["VALIDATE"].')
+            raise parameters.invalid("criteria", "criteria.methods is not a list of methods.", 'Send ["VALIDATE"].')
         found = answer["results"]
         if listed is not None:
             found = await in_turns(self._offering(context, found, frozenset(listed)), self._parts.reactor)
@@ -122,7 +122,7 @@ class Finding:
     def _offering(
         self, context: BuiltInContext, found: Sequence[Mapping[str, Any]], methods: frozenset[str]
     ) -> Generator[None, None, list[Mapping[str, Any]]]:
-        """Those of them that are agents and offer the caller every one of some methods."""
+        """Return the found agents that offer the caller every given method."""
         bound: dict[str, list[Binding]] = {method: [] for method in methods}
         for binding in self._parts.listed():
             if binding.method in bound:

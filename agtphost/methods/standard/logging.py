@@ -1,7 +1,7 @@
 """
 LOG: an agent's own event in the signed chain (methods v01 section 5.9).
 
-The event is a record of its own in the host's chain, durable before the caller hears of it; its Audit-ID is the
+The event is a separate record in the host's chain, durable before the caller is answered; its Audit-ID is the
 receipt. Data beyond what a record takes is there as its SHA-256: the caller keeps the data, and can show that it is
 what was logged.
 """
@@ -29,12 +29,12 @@ MOST = 16_384
 """Octets of data that the record itself has, as RFC 8785 writes it."""
 
 DEEPEST = jsontext.SIGNED_DEPTH - 1
-"""Arrays and objects of it inside each other: whoever verifies the record reads no more."""
+"""The deepest nesting of arrays and objects: verifiers of the record read no more."""
 
 
 @implementer(IBuiltInHandler)
 class Logging:
-    """Answers LOG."""
+    """The handler of LOG."""
 
     kind = "built_in"
     most_octets = 262_144
@@ -44,7 +44,11 @@ class Logging:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable."""
+        """
+        Answer the LOG call.
+
+        :raises Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable.
+        """
         caller, given = owner_of(context), context.input
         event_type = parameters.identifier(given, "event_type")
         severity = parameters.choice(given, "severity", SEVERITIES, "info")
@@ -72,7 +76,7 @@ class Logging:
 
 
 def _recorded(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """What the record has of the data, and the SHA-256 of it, hex."""
+    """Return the recorded form of the data, and its SHA-256 in hex."""
     data = given.get("data")
     if data is None:
         raise parameters.invalid("data", "The parameter data is missing.", "Send data.", missing=True)

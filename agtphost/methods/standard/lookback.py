@@ -35,7 +35,7 @@ class Lookback:
 
     @property
     def exhausted(self) -> bool:
-        """Whether there are older records that nobody looks at, as it would take too long."""
+        """Whether older records remain unread, because reading them would take too long."""
         return not self._looks and not self._ended
 
     async def further(self) -> Sequence[StoredRecord]:

@@ -43,7 +43,7 @@ class Parts:
 
     config: Config
     server_id: str
-    """What the host calls itself, in URIs of its own."""
+    """The host's own name, as in its URIs."""
 
     catalog: Catalog
     reactor: Any
@@ -112,7 +112,7 @@ class Parts:
     """Chains and schedules on their way."""
 
     monitors: Monitors
-    """Who is told of what changes."""
+    """The subscriptions, and the notification of their subscribers."""
 
     recipes: RecipeBook
     """What RUN finds its procedures in."""

@@ -1,9 +1,9 @@
 """
 SUBMIT and PULL: queues (methods v01 sections 3.4 and 5.3).
 
-Theory of operation. A queue is a collection with ``queue = true``. Its items are hidden from other pullers by a member
-of theirs, in the transaction of the record that gave them away: whoever dies with them loses the hold when its time
-has passed, and nobody else had them meanwhile. CONFIRM takes an item out, gives it back, or holds it for as long again.
+Theory of operation. A queue is a collection with ``queue = true``. A pulled item is hidden from other pullers by one of
+its members, set in the transaction of the record of PULL. A puller that dies loses the hold when its time has passed;
+no other puller has the item before. CONFIRM removes an item, gives it back, or extends the hold by the same time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AT_ONCE = 1_000
 """Items whose time has passed that are shown again before others have their turn."""
 
 MOST_OCTETS = 262_144
-"""Of their data together; the first is given whatever it has."""
+"""The most octets of pulled data together; the first item is given at any size."""
 
 USUAL_TIMEOUT, LONGEST_TIMEOUT = 60.0, 43_200.0
 """Seconds for which items are hidden."""
@@ -76,7 +76,11 @@ class Queues:
     # SUBMIT
 
     def submit(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404, 403, 409 where the queue is full, 422."""
+        """
+        Answer the SUBMIT call.
+
+        :raises Refusal: 404, 403, 409 where the queue is full, 422.
+        """
         given, now = context.input, self.parts.now()
         caller = owner_of(context)
         collection = self.require(context, parameters.required(given, "target"), "target")
@@ -103,7 +107,7 @@ class Queues:
         )
 
     def _callback(self, context: BuiltInContext) -> str:
-        """The Agent-ID whose inbox hears of it: the caller's own, and nobody else's; no address is ever called."""
+        """Return the Agent-ID whose inbox gets the confirmation: only the caller's own; no address is ever called."""
         named, caller = parameters.text(context.input, "callback"), owner_of(context)
         if named is None:
             return ""
@@ -111,7 +115,7 @@ class Queues:
         if named not in own:
             raise parameters.invalid(
                 "callback",
-                "callback is not the caller's own inbox; nothing else is ever told, and no address is called.",
+                "callback must be the caller's own inbox; no other agent is notified, and no address is called.",
                 "Send inbox, or the caller's own Agent-ID.",
             )
         return caller.agent_id
@@ -119,7 +123,11 @@ class Queues:
     # PULL
 
     async def pull(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404, 403, 422."""
+        """
+        Answer the PULL call.
+
+        :raises Refusal: 404, 403, 422.
+        """
         given = context.input
         caller = owner_of(context)
         collection = self.require(context, parameters.required(given, "source"), "source")
@@ -170,7 +178,7 @@ class Queues:
     def confirm(
         self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], tuple[Change, ...]] | None:
-        """Of an item that the caller has pulled: it is done, is given back, or is held for as long again."""
+        """Confirm an item that the caller has pulled: it is done, given back, or held for another period."""
         item = self._item(target_id)
         work: Mapping[str, Any] = {} if item is None else item.value.get("work") or {}
         if item is None or not context.owner or "pulled_by" not in work:
@@ -195,7 +203,7 @@ class Queues:
         return self.parts.held.get(COLLECTION_ITEM, target_id) if name in self._names else None
 
     def _told(self, item: StateItem, work: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Change]:
-        """The delivery confirmation, where the submitter wants one."""
+        """Yield the delivery confirmation, where the submitter wants one."""
         if not work.get("callback"):
             return
         content = {"tracking_id": item.key, "status": "done", "by": said["actor"], "reason": said["reason"]}
@@ -211,7 +219,7 @@ class Queues:
     # CANCEL
 
     def cancel(self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
-        """A submission of the caller's own that nobody works at."""
+        """Return the caller's own submission that is not being processed."""
         item = self._item(target_id)
         work: Mapping[str, Any] = {} if item is None else item.value.get("work") or {}
         if item is None or not context.owner or work.get("submitted_by") != context.owner:
@@ -260,7 +268,7 @@ def _timeout(given: Mapping[str, Any]) -> float:
 
 @implementer(IBuiltInHandler)
 class Submitting:
-    """Answers SUBMIT."""
+    """The handler of SUBMIT."""
 
     kind = "built_in"
 
@@ -268,13 +276,13 @@ class Submitting:
         self._queues = queues
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """Answer."""
+        """Answer the SUBMIT call."""
         return self._queues.submit(context)
 
 
 @implementer(IBuiltInHandler)
 class Pulling:
-    """Answers PULL."""
+    """The handler of PULL."""
 
     kind = "built_in"
 
@@ -282,5 +290,5 @@ class Pulling:
         self._queues = queues
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """Answer."""
+        """Answer the PULL call."""
         return await self._queues.pull(context)

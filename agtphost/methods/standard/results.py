@@ -25,9 +25,9 @@ async def read(response: Response, aside: Aside) -> Mapping[str, Any]:
 
 async def read_within(response: Response, aside: Aside, depth: int) -> Mapping[str, Any] | None:
     """
-    The same of what has no more than so many arrays and objects inside each other; None where it has.
+    Return the result if it is nested at most ``depth`` levels; else None.
 
-    :raises Refusal: likewise.
+    :raises Refusal: as :func:`read`.
     """
     if len(response.body) <= LONG:
         return _within(response, depth)

@@ -33,14 +33,14 @@ from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.reasons import Reason
 
 TYPE = "agtp-signed-artifact+jws"
-"""``typ`` of what SIGN gives: nothing else has it, and whoever reads anything else refuses it."""
+"""The ``typ`` of SIGN's results: nothing else has it, and readers of other types refuse it."""
 
 ALGORITHM = "EdDSA"
 MOST = 65_536
 """Octets of a payload that the signed document itself has; of a longer one it has the SHA-256."""
 
 DEEPEST = jsontext.SIGNED_DEPTH - 1
-"""Likewise of arrays and objects inside each other: whoever verifies the document reads no more."""
+"""The deepest nesting of arrays and objects: verifiers of the document read no more."""
 
 OWN, ATTESTED, ORGANIZATION = "agent", "host", "organization"
 
@@ -60,7 +60,7 @@ class Signer:
 
 @implementer(IBuiltInHandler)
 class Signing:
-    """Answers SIGN."""
+    """The handler of SIGN."""
 
     kind = "built_in"
     most_octets = 262_144
@@ -70,7 +70,11 @@ class Signing:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 403 for a key that is not the caller's, 422, 503 where the host signs nothing."""
+        """
+        Answer the SIGN call.
+
+        :raises Refusal: 403 for a key that is not the caller's, 422, 503 where the host signs nothing.
+        """
         caller, given = owner_of(context), context.input
         if given.get("algorithm", ALGORITHM) != ALGORITHM:
             raise parameters.invalid(

@@ -24,7 +24,7 @@ from agtphost.methods.standard.transfers import Transferring
 
 
 def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
-    """By method."""
+    """Return the handlers by method."""
     queues, publishing, alerting, sending = Queues(parts), Publishing(parts), Alerting(parts), Sending(parts)
     add_confirmations(parts)
     sources = (

@@ -36,7 +36,7 @@ IN_RECORD = 16
 
 @implementer(IBuiltInHandler)
 class Transferring:
-    """Answers TRANSFER."""
+    """The handler of TRANSFER."""
 
     kind = "built_in"
 
@@ -56,7 +56,7 @@ class Transferring:
         target = self._principal(given, "to_principal")
         reason = parameters.kept(given, "reason", REASON)
         parties = {"from_principal": origin.agent_id, "to_principal": target.agent_id}
-        # Before anybody is told whether there is such an item.
+        # Checked before the answer can reveal whether the item exists.
         self._require_scope(context, collection, parties)
         if item is None:
             raise _unknown()

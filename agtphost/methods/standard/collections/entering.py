@@ -31,7 +31,7 @@ FORMATS = ("csv", "json", "jsonl")
 
 def identified(data: Mapping[str, Any], name: str) -> str | None:
     """
-    The identifier that data brings along as ``id``; None where it has none.
+    Return the identifier that data has as ``id``; None where it has none.
 
     :raises Refusal: 422 for one that cannot be one.
     """
@@ -53,7 +53,7 @@ def _digest(*parts: Any) -> str:
 
 @implementer(IBuiltInHandler)
 class Registration:
-    """Answers REGISTER."""
+    """The handler of REGISTER."""
 
     kind = "built_in"
 
@@ -62,7 +62,7 @@ class Registration:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the REGISTER call.
 
         :raises Refusal: 404, 403 and 422 for what cannot be entered; 409 for an identifier or a key that is taken.
         """
@@ -104,7 +104,7 @@ class Registration:
 
 @implementer(IBuiltInHandler)
 class Importing:
-    """Answers IMPORT."""
+    """The handler of IMPORT."""
 
     kind = "built_in"
 
@@ -113,7 +113,7 @@ class Importing:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the IMPORT call.
 
         :raises Refusal: 404, 403 and 422 for what cannot be entered, and where; nothing is entered then.
         """
@@ -142,7 +142,7 @@ class Importing:
 
 
 class Merged:
-    """What becomes of rows that come to a collection, as that is when this is made."""
+    """The result of merging rows into a collection, as the collection is when this is made."""
 
     def __init__(self, context: BuiltInContext, collection: Collection, policy: str) -> None:
         self._there = collection.since(context)
@@ -159,10 +159,10 @@ class Merged:
 
     def read(self, given: Mapping[str, Any]) -> tuple[int, Mapping[str, str]]:
         """
-        Every row of a source: off the reactor.
+        Take every row of a source: off the reactor.
 
         :return: how many there are, and the types of the columns of CSV.
-        :raises Refusal: 422 for what is no source, and as :meth:`take`.
+        :raises Refusal: 422 for an invalid source, and as :meth:`take`.
         """
         schema = self._collection.schema
         rows, columns = _rows(given, None if schema is None else schema.schema)
@@ -174,7 +174,7 @@ class Merged:
 
     def take(self, number: int, row: Mapping[str, Any]) -> None:
         """
-        One row, by its ``id``; one without is new.
+        Take one row, by its ``id``; one without is new.
 
         :raises Refusal: 422, naming the row.
         """

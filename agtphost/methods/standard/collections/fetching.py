@@ -34,7 +34,7 @@ NAMESPACE, STATUS = "/agents", "/status"
 
 
 class Resources:
-    """What an identifier means on this host."""
+    """Resolves identifiers on this host."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -56,7 +56,7 @@ class Resources:
 
     def named(self, context: BuiltInContext, identifier: str) -> str | None:
         """
-        What an entity is called for good: what LINK relates, and EMBED embeds.
+        Return the permanent name of an entity, which LINK relates and EMBED embeds.
 
         :return: ``collection/id``, an Agent-ID or ``server.tool``; None for what the caller does not see.
         """
@@ -72,7 +72,7 @@ class Resources:
 
 @implementer(IBuiltInHandler)
 class Fetch:
-    """Answers FETCH."""
+    """The handler of FETCH."""
 
     kind = "built_in"
 
@@ -81,7 +81,7 @@ class Fetch:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the FETCH call.
 
         :raises Refusal: 404 for what the caller may not read, in that version; 422 for a format that there is not.
         """
@@ -137,7 +137,7 @@ class Fetch:
         return bindings
 
     async def _bound(self, context: BuiltInContext, target: str) -> dict[str, str]:
-        """What is embedded in an item, by the names of the bindings."""
+        """Return the embedded sources of an item, by the names of the bindings."""
         place = place_of(context, target)
         behind = self._bindings.since(context, place)
         together = list(islice(takewhile(partial(_is_at, place), behind), FEW + 1))
@@ -147,13 +147,13 @@ class Fetch:
         return _named(together)
 
     def _embedded(self, context: BuiltInContext, identifier: str) -> Item | None:
-        """What ``collection/id/binding`` names."""
+        """Return the item that ``collection/id/binding`` names."""
         target, slash, name = self._resources.local(identifier).rpartition("/")
         binding = self._bindings.get(binding_key(context, target, name)) if slash and "/" in target else None
         return None if binding is None else self._resources.item(context, binding.value["data"]["source"])
 
     async def _elsewhere(self, context: BuiltInContext, identifier: str) -> dict[str, Any]:
-        """Documents about agents, and resources of hosted MCP servers: through the gates, as the caller itself."""
+        """Fetch documents about agents, and resources of hosted MCP servers, through the gates as the caller itself."""
         path = f"/{self._resources.local(identifier).removeprefix('/')}"
         label, status = path.removesuffix(STATUS), path.endswith(STATUS)
         if path == NAMESPACE:

@@ -28,27 +28,27 @@ Rank = tuple[int, int, str]
 
 
 class Holder(NamedTuple):
-    """Whose share of a collection an item takes."""
+    """The agent and principal whose share of a collection an item uses."""
 
     owner: str
     """The name under which the state of the agent is kept."""
 
     principal: str
-    """Of whoever answers for the agent; all its agents have a share together."""
+    """The principal that answers for the agent; all its agents share one quota."""
 
 
 def holder_of(item: StateItem) -> Holder:
     """
-    Whose share an item takes: that of the agent that entered it, whoever owns it by now.
+    Return the holder of an item's share: the agent that entered it, even after a transfer.
 
-    So nobody makes room for itself, or takes another's, by TRANSFER. An item of an earlier version of this host does
+    So TRANSFER frees no room, and uses no other agent's. An item of an earlier version of this host does
     not say who entered it, and takes its owner's share.
     """
     return Holder(*item.brief.get("share", (item.owner, f"agent {item.owner}")))
 
 
 class Takings:
-    """How many items each agent and each principal has."""
+    """Counts the items of each agent and each principal."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -61,7 +61,7 @@ class Takings:
                 del self._counts[place]
 
     def of(self, member: str, holder: Holder) -> int:
-        """How many the ``owner`` or the ``principal`` of a holder has."""
+        """Return how many items the ``owner`` or the ``principal`` of a holder has."""
         return self._counts[member, getattr(holder, member)]
 
 
@@ -83,7 +83,7 @@ class QueueOrder:
             self.put(item)
 
     def put(self, item: StateItem) -> None:
-        """It came, or is another by now."""
+        """Insert or replace an item."""
         work: Mapping[str, Any] = item.brief.get("work") or {}
         self._came += 1
         self._claimed.pop(item.key, None)
@@ -108,7 +108,7 @@ class QueueOrder:
             self._ready.put(rank, item)
 
     def drop(self, key: str) -> None:
-        """It is there no longer."""
+        """Remove an item."""
         self._claimed.pop(key, None)
         rank = self._ranks.pop(key, None)
         if rank is not None:
@@ -129,7 +129,7 @@ class QueueOrder:
 
     def show(self, now: float, most: int) -> bool:
         """
-        What is hidden no longer is among those that are next.
+        Return items to the queue whose hold has ended.
 
         :param most: as many are shown in one go.
         :return: whether some are left.
@@ -147,21 +147,21 @@ class QueueOrder:
         return first is not None and first[0][0] <= now
 
     def next(self, now: float) -> Iterator[StateItem]:
-        """Those that are next and that nobody has, the next one first; nothing may change meanwhile."""
+        """Yield unclaimed items, the next one first; the queue must not change during iteration."""
         for item in self._ready:
             claim = self._claimed.get(item.key)
             if claim is None or claim[0] != item.version or claim[1] <= now:
                 yield item
 
     def claim(self, item: StateItem, until: float, holder: Holder) -> None:
-        """Somebody has it, until the record of that is durable or the time has passed."""
+        """Claim an item, until the record of the claim is durable or the time has passed."""
         self._claimed[item.key] = (item.version, until, holder)
 
     def further(self, holder: Holder, share: float, now: float) -> int:
         """
         Return how many more items an agent may take into its hands, so that others find some as well.
 
-        :param share: of all items that are in nobody else's hands.
+        :param share: the part of all items not held by other agents.
         """
         for key in [key for key, claim in self._claimed.items() if claim[1] <= now]:
             del self._claimed[key]
@@ -193,7 +193,7 @@ class Stock:
         return len(self._all)
 
     def coming(self, now: float) -> int:
-        """How many new items are on their way: of calls whose record is not durable yet."""
+        """Return how many new items are in flight: of calls whose record is not durable yet."""
         for holder, times in tuple(self._coming.items()):
             while times and times[0] <= now:
                 times.popleft()
@@ -206,26 +206,26 @@ class Stock:
         self._coming.setdefault(holder, deque()).extend([until] * count)
 
     def taken(self, member: str, holder: Holder) -> int:
-        """How many items the ``owner`` or the ``principal`` of a holder has, those on their way included."""
+        """Return how many items the ``owner`` or the ``principal`` of a holder has, including items in flight."""
         coming = (
             len(times) for each, times in self._coming.items() if getattr(each, member) == getattr(holder, member)
         )
         return self._takings.of(member, holder) + sum(coming)
 
     def since(self, owner: str, item_id: str = "") -> Snapshot[StateItem]:
-        """What somebody sees behind an identifier, as it is now."""
+        """Return a snapshot of the items after an identifier that an owner sees."""
         items = self._owned.get(owner) if self.own else self._all
         return Snapshot([], 0) if items is None else items.since(item_id or None)
 
     @property
     def queue(self) -> QueueOrder:
-        """Its items as a queue has them."""
+        """Return the items in queue order."""
         if self._queue is None:
             self._queue = QueueOrder(self._all.since())
         return self._queue
 
     def put(self, item_id: str, item: StateItem) -> None:
-        """It came, or is another by now."""
+        """Insert or replace an item."""
         before = self._all.put(item_id, item)
         holder = holder_of(item)
         if before is None and (times := self._coming.get(holder)):
@@ -241,7 +241,7 @@ class Stock:
             self._queue.put(item)
 
     def drop(self, item_id: str) -> None:
-        """It is there no longer."""
+        """Remove an item."""
         before = self._all.drop(item_id)
         if before is None:
             return
@@ -267,7 +267,7 @@ class Stocks:
         held.watch(COLLECTION_ITEM, self._changed)
 
     def of(self, name: str) -> Stock:
-        """The items of one."""
+        """Return the items of one collection."""
         return self._stocks.setdefault(name, Stock(own=name in OWN))
 
     def _changed(self, key: str, item: StateItem | None) -> None:

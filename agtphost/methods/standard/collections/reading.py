@@ -69,7 +69,7 @@ def predicate(wanted: Any, name: str, comparisons: Comparisons) -> Predicate:
 
 
 class Order:
-    """What results are sorted by: ``"-amount"``, ``{"field": "amount", "order": "desc"}``, or several in a list."""
+    """A sort order: ``"-amount"``, ``{"field": "amount", "order": "desc"}``, or several in a list."""
 
     def __init__(self, given: Any) -> None:
         listed = [] if given is None else given if isinstance(given, list) else [given]
@@ -81,11 +81,11 @@ class Order:
         return bool(self._keys)
 
     def ranks(self, data: Any) -> Ranks:
-        """What one record is sorted by."""
+        """Return the sort keys of one record."""
         return tuple(_rank(at(data, place)) for place, _ in self._keys)
 
     def apply(self, rows: list[tuple[Ranks, Any]]) -> None:
-        """In place, by their ranks; what lacks a member comes last, and equal ones stay as they are."""
+        """Sort rows in place; rows without the member come last, and equal ones keep their order."""
         for number, (_, descending) in reversed([*enumerate(self._keys)]):
             rows.sort(key=lambda row: row[0][number], reverse=descending)
             if descending:
@@ -109,7 +109,9 @@ def _key(said: Any) -> tuple[str, bool]:
 
 def _unsortable() -> Refusal:
     return parameters.invalid(
-        "sort", "sort is no member of the data with an order.", 'Send "-amount", {"field": "amount", "order": "desc"}.'
+        "sort",
+        "sort is not a member of the data with an order.",
+        'Send "-amount", {"field": "amount", "order": "desc"}.',
     )
 
 
@@ -126,7 +128,7 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 def page(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
-    """The first rows, as many as an answer holds; one at least."""
+    """Return the first rows that fit into an answer; at least one."""
     shown: list[Mapping[str, Any]] = []
     octets = 0
     for row in rows[:most]:
@@ -138,7 +140,7 @@ def page(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]
 
 
 def _shown(row: Any) -> Any:
-    """What callers see of an item, a record or a card."""
+    """Return an item, a record or a card as callers see it."""
     if isinstance(row, StateItem):
         return Item(row).shown()
     if isinstance(row, StoredRecord):
@@ -149,7 +151,7 @@ def _shown(row: Any) -> Any:
 def _found(
     sources: Iterable[Iterable[Any]], holds: Predicate, order: Order, offset: int, limit: int
 ) -> tuple[int, Any]:
-    """How many rows follow the criteria, and the part that is wanted: off the reactor."""
+    """Return the number of matching rows, and the requested part of them: off the reactor."""
     # Of all that follows them, only what is sorted by is kept: a hundred thousand items at length are half a gigabyte.
     every = chain.from_iterable(sources)
     if not order:
@@ -164,13 +166,13 @@ def _found(
     order.apply(rows)
     total, part = len(rows), [_shown(row) for _, row in rows[offset : offset + limit]]
     while rows:
-        del rows[-STEP:]  # Not all in one go: nobody else has the interpreter meanwhile.
+        del rows[-STEP:]  # In steps: other threads cannot use the interpreter during one deletion.
     return total, page(part, limit)
 
 
 @implementer(IBuiltInHandler)
 class Searching:
-    """Answers SEARCH."""
+    """The handler of SEARCH."""
 
     kind = "built_in"
 
@@ -179,7 +181,7 @@ class Searching:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the SEARCH call.
 
         :raises Refusal: 404 for scopes that are none of the caller's; 422 for criteria that cannot be read.
         """
@@ -245,7 +247,7 @@ class Searching:
 
 @implementer(IBuiltInHandler)
 class Scan:
-    """Answers SCAN."""
+    """The handler of SCAN."""
 
     kind = "built_in"
 
@@ -254,9 +256,9 @@ class Scan:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the SCAN call.
 
-        :raises Refusal: 404 for what is no collection; 422 for a cursor that is none.
+        :raises Refusal: 404 for an unknown collection; 422 for an invalid cursor.
         """
         given, continuations = context.input, self._parts.continuations
         asked = {name: given[name] for name in ("collection", "filter") if name in given}
@@ -281,7 +283,7 @@ class Scan:
 
     async def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> Iterable[Any]:
         """
-        What is behind a place, in the order of identifiers: items as they are now, or agents.
+        Return the rows after a position, in the order of identifiers: items as they are now, or agents.
 
         :param most: agents that are needed; None for all, where a filter decides.
         """
@@ -322,7 +324,7 @@ class Scan:
 
 
 def _scanned(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
-    """A page, and the identifier that it ends with; None where nothing is behind it."""
+    """Return a page and its last identifier, which is None where no row follows."""
     shown: list[Mapping[str, Any]] = []
     octets, last = 0, ""
     for row in rows:

@@ -39,7 +39,7 @@ def _collection(parts: Parts, name: str) -> Collection:
 
 @implementer(IBuiltInHandler)
 class Linking:
-    """Answers LINK."""
+    """The handler of LINK."""
 
     kind = "built_in"
 
@@ -49,7 +49,7 @@ class Linking:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the LINK call.
 
         :raises Refusal: 404 for an unknown entity; 409 where the two are related like that.
         """
@@ -70,7 +70,7 @@ class Linking:
 
 @implementer(IBuiltInHandler)
 class Embedding:
-    """Answers EMBED."""
+    """The handler of EMBED."""
 
     kind = "built_in"
 
@@ -80,7 +80,7 @@ class Embedding:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer the EMBED call.
 
         :raises Refusal: 404 for an unknown source, target or version; 409 where the name is taken.
         """
@@ -92,7 +92,7 @@ class Embedding:
         target = f"{container.value['collection']}/{container.id}"
         name = given.get("binding") or source.rpartition("/")[2]
         if not is_item_id(name):
-            raise parameters.invalid("binding", "binding is no name.", "Use letters, digits and . _ : @ -.")
+            raise parameters.invalid("binding", "binding is not a name.", "Use letters, digits and . _ : @ -.")
         data = self._data(context, source, target, name)
         key = binding_key(context, target, name)
         if self._bindings.get(key) is not None:

@@ -41,12 +41,12 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 
 
 def place_of(context: BuiltInContext, target: str) -> str:
-    """What the identifiers of an agent's bindings in one target begin with, so that they are found together."""
+    """Return the common prefix of the identifiers of an agent's bindings in one target."""
     return key_of(context, target)
 
 
 def key_of(context: BuiltInContext, *parts: str) -> str:
-    """One for each agent: a relation that somebody else recorded says nothing for the caller."""
+    """Return an identifier that is specific to the agent: another agent's relation must not count for the caller."""
     return sha256(jsontext.encode([context.owner, *parts])).hexdigest()[:32]
 
 
@@ -57,7 +57,7 @@ def binding_key(context: BuiltInContext, target: str, name: str) -> str:
 
 def holder(agent: Agent, state_owner: str) -> Holder:
     """
-    Whose share of a collection an agent's items take.
+    Return the holder of an agent's items in a collection.
 
     :param state_owner: the name under which its state is kept: who only says an agent's name takes nothing of the
         share of those that answer for it.
@@ -73,7 +73,7 @@ def is_item_id(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item as it was last committed."""
+    """An item as it was last committed."""
 
     held: StateItem
 
@@ -92,14 +92,14 @@ class Item:
         return str(self.held.brief["id"])
 
     def shown(self) -> dict[str, Any]:
-        """The item as callers see it."""
+        """Return the item as callers see it."""
         value = self.value
         names = ("collection", "id", "version", "owner", "created_at", "updated_at", "data")
         return {name: value[name] for name in names}
 
 
 class Collection:
-    """One collection, as one configuration has it."""
+    """A collection under one configuration."""
 
     def __init__(self, section: CollectionSection, stocks: Stocks, now: Callable[[], float]) -> None:
         self.section = section
@@ -165,12 +165,12 @@ class Collection:
         return len(self.stock)
 
     def get(self, item_id: str) -> Item | None:
-        """One item."""
+        """Return one item; None where there is none."""
         found = self._held.get(COLLECTION_ITEM, f"{self.name}/{item_id}")
         return None if found is None else Item(found)
 
     def seen(self, context: BuiltInContext, item_id: str) -> Item | None:
-        """One item, if the caller may see it."""
+        """Return one item, if the caller may see it."""
         found = self.get(item_id)
         if found is None or (self.own and found.held.owner != context.owner):
             return None
@@ -178,7 +178,7 @@ class Collection:
 
     def since(self, context: BuiltInContext, item_id: str = "") -> Snapshot[StateItem]:
         """
-        The items that the caller may see, in order, as they are now: to be looked through off the reactor.
+        Return a snapshot of the items that the caller may see, in order, to be read off the reactor.
 
         :param item_id: only those behind it, whether or not there is one of it.
         """
@@ -252,12 +252,12 @@ class Collection:
         return value if value is not None and value["version"] == number else None
 
     def _version_key(self, item_id: str, number: int) -> str:
-        """Where a version is kept: in the place of the one that is ``versions`` before it."""
+        """Return the key of a version: that of the version which is ``versions`` before it."""
         return f"{number % self.section.versions} {self.name}/{item_id}"
 
     def require_room(self, context: BuiltInContext, further: int, *, taken: bool = True) -> None:
         """
-        Room for new items of the caller, which are on their way from now on: nobody else has it.
+        Reserve room for new items of the caller.
 
         :param taken: False where they come at another time, and only whether there is room now is asked.
         :raises Refusal: 409 where there is none; 429 where the rest is for others.
@@ -265,7 +265,7 @@ class Collection:
         self.require_room_of(holder(owner_of(context), context.owner), further, taken=taken)
 
     def require_room_of(self, whose: Holder, further: int, *, taken: bool = True) -> None:
-        """As :meth:`require_room`, for whoever is to have them."""
+        """Reserve room as :meth:`require_room` does, for the given holder."""
         now = self._now()
         every = len(self) + self.stock.coming(now)
         if every + further > self.section.max_items:
@@ -279,7 +279,11 @@ class Collection:
             self.stock.expect(whose, further, now + UNDER_WAY)
 
     def _require_share(self, whose: Holder, every: int, further: int) -> None:
-        """:raises Refusal: 429; an agent's first item needs room alone."""
+        """
+        Check the shares of an agent and its principal.
+
+        :raises Refusal: 429; an agent's first item needs room alone.
+        """
         share = self.section.max_share
         own = self.stock.taken("owner", whose)
         if not further or own + further == 1:
@@ -300,7 +304,7 @@ class Collection:
 
     def handed(self, item: Item, to: Agent, state_owner: str, reason: Any = None) -> Change:
         """
-        The change that makes an item another agent's; the chain of its owners grows by one.
+        Return the change that transfers an item to another agent; the chain of its owners grows by one.
 
         :param state_owner: the name under which the new owner's state is kept.
         """
@@ -354,7 +358,7 @@ class Collections:
         self._named = {section.name: Collection(section, stocks, now) for section in (*sections, *own)}
 
     def readable(self, context: BuiltInContext) -> list[Collection]:
-        """Those that the caller may read."""
+        """Return the collections that the caller may read."""
         return [each for each in self._named.values() if each.may_read(context)]
 
     def find(self, name: str) -> Collection | None:
@@ -375,9 +379,9 @@ class Collections:
 
     def require_reading(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
         """
-        A collection that the caller may read.
+        Return a collection that the caller may read.
 
-        :raises Refusal: likewise, and 401 for a caller known by a header alone.
+        :raises Refusal: 404 for a collection that it may not read, and 401 for a caller known by a header alone.
         """
         found = self._named.get(name)
         if found is not None:
@@ -387,7 +391,7 @@ class Collections:
         return found
 
     def item(self, context: BuiltInContext, reference: str) -> Item | None:
-        """What ``collection/id`` names, if the caller may read it."""
+        """Return the item that ``collection/id`` names, if the caller may read it."""
         name, slash, item_id = reference.partition("/")
         found = self._named.get(name) if slash else None
         if found is None or not found.may_read(context):

@@ -24,12 +24,12 @@ from agtphost.vocabulary.reasons import Reason
 DIRECTIONS = ("pull", "push", "bidirectional")
 POLICIES = ("remote_wins", "local_wins", "manual")
 PART, VALUES = 1_048_576, 35_000
-"""Octets, and values and names, of the items that a remote is told of in one call: of more, there are several."""
+"""Octets, and values and names, of the items pushed to a remote in one call; more are pushed in several calls."""
 
 
 @implementer(IBuiltInHandler)
 class Syncing:
-    """Answers SYNC: through endpoints of this host, in the caller's name; a caller names no address."""
+    """The handler of SYNC: calls endpoints of this host as the caller; a caller names no address."""
 
     kind = "built_in"
 
@@ -40,9 +40,9 @@ class Syncing:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer. What the remote is told is told before anything changes here.
+        Answer SYNC. Items are pushed to the remote before anything changes here.
 
-        :raises Refusal: 404 for an unknown collection or remote; 409 for conflicts that nobody decides; 503.
+        :raises Refusal: 404 for an unknown collection or remote; 409 for undecided conflicts; 503.
         """
         given = context.input
         collection = self._collections.require_reading(context, given["resource"], "resource")
@@ -78,7 +78,7 @@ class Syncing:
         return found
 
     async def _pulled(self, context: BuiltInContext, remote: RemoteSection) -> dict[str, Any]:
-        """What the remote has, by identifier."""
+        """Return the remote's items, by identifier."""
         answer = await self._call(context, remote, remote.pull, {})
         items = answer.get("items") if isinstance(answer, Mapping) else None
         if not isinstance(items, list) or len(items) > RECORDS:
@@ -111,7 +111,7 @@ def _unavailable(remote: RemoteSection, why: str) -> Refusal:
 
 
 class Plan:
-    """What has to change here and there, by what both have and the policy, as the collection is when this is made."""
+    """The changes on both sides, by their items and the policy, as the collection is when this is made."""
 
     def __init__(
         self, context: BuiltInContext, collection: Collection, theirs: Mapping[str, Any], direction: str, policy: str
@@ -135,7 +135,7 @@ class Plan:
 
     def compare(self) -> None:
         """
-        Find out: off the reactor.
+        Compare both sides: off the reactor.
 
         :raises Refusal: 422 where too much would be pushed.
         """
@@ -144,7 +144,7 @@ class Plan:
             self._meet(item_id, data, self._policy, pull=pull, push=push)
         if not push:
             return
-        # What is pushed is the caller's own; others' items are not told for it.
+        # Only the caller's own items are pushed.
         own = (item for held in self._there if held.owner == self._context.owner and (item := Item(held)))
         absent = list(islice((item for item in own if item.id not in self._theirs), RECORDS + 1))
         if len(absent) > RECORDS:
@@ -173,7 +173,7 @@ class Plan:
             self.conflicts.append({"id": item_id, "resolution": "local_wins"})
 
     def parts(self) -> list[list[dict[str, Any]]]:
-        """What is pushed, in calls of some milliseconds each: off the reactor."""
+        """Return the pushed items in batches of some milliseconds each: off the reactor."""
         found: list[list[dict[str, Any]]] = []
         octets = values = 0
         for each in self.push:
@@ -187,7 +187,7 @@ class Plan:
 
     def changes(self) -> tuple[Change, ...]:
         """
-        What changes here: off the reactor.
+        Return the changes on this host: off the reactor.
 
         :raises Refusal: an item of the remote is none of this collection.
         """

@@ -5,7 +5,7 @@ What reaches an inbox of this host is committed with the record of the call, as 
 through endpoints that its operator has configured, and through nothing that a caller names.
 
 - :mod:`.delivery`: whose inboxes, and how much of what was sent arrived
-- :mod:`.alerts`: ALERT, its acknowledgement, and who is told when nobody acknowledges it
+- :mod:`.alerts`: ALERT, its acknowledgement, and its escalation without one
 - :mod:`.broadcasts`: BROADCAST
 - :mod:`.replies`: REPLY
 - :mod:`.sending`: SEND

@@ -1,10 +1,10 @@
 """
-ALERT: a message that somebody has to acknowledge in time (methods v01 section 7.1).
+ALERT: a message that must be acknowledged in time (methods v01 section 7.1).
 
-Theory of operation. An alert is a state item beside the notifications of it. Whoever confirms one of these, or the
-alert itself, acknowledges it in the same transaction. Where nobody does by ``acknowledge_by``, the next of
-``escalation_path`` is told and has as much time, until the path is at its end; then the sender hears that nobody has
-acknowledged. Times are durable: what fell due while the host was down happens when it is up again.
+Theory of operation. An alert is a state item in addition to its notifications. Confirming one of these, or the alert
+itself, acknowledges it in the same transaction. Without an acknowledgement by ``acknowledge_by``, the next recipient of
+``escalation_path`` is notified and has as much time, until the path ends; then the sender is notified that the alert
+was not acknowledged. Times are durable: those that passed while the host was down are handled when it is up again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SEVERITIES = {"critical": "critical", "high": "critical", "warning": "informatio
 WAITING, SENT, CANCELLED = "waiting", "sent", "cancelled"
 MOST_STEPS = 8
 REMEMBERED = 7 * 86_400
-"""Seconds for which it is told what became of an alert."""
+"""Seconds for which the outcome of an alert is kept."""
 
 
 @implementer(IBuiltInHandler)
@@ -56,7 +56,11 @@ class Alerting:
         Due(parts, ALERT, _due, self._late)
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404 for a recipient that is nobody's, 422, 429 where no inbox takes it."""
+        """
+        Answer the ALERT call.
+
+        :raises Refusal: 404 for an unknown recipient, 422, 429 where no inbox takes it.
+        """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         severity = parameters.choice(given, "severity", tuple(SEVERITIES))
         message = parameters.kept(given, "message", CONTENT - 1_024)
@@ -93,19 +97,23 @@ class Alerting:
         )
 
     def _path(self, given: Mapping[str, Any]) -> list[str]:
-        """Who is told next, each of them somebody."""
+        """Read the escalation path: recipients that this host knows."""
         value = given.get("escalation_path") or []
         listed = [value] if isinstance(value, str) else value
         if len(listed) > MOST_STEPS or not all(isinstance(each, str) for each in listed):
             raise parameters.invalid(
-                "escalation_path", f"escalation_path is no list of at most {MOST_STEPS} recipients.", "Name recipients."
+                "escalation_path",
+                f"escalation_path is not a list of at most {MOST_STEPS} recipients.",
+                "Name recipients.",
             )
         for each in listed:
             try:
                 self._parts.notification.inboxes(each)
             except Refusal:
                 raise parameters.invalid(
-                    "escalation_path", f"{each[:64]} of escalation_path is nobody that this host knows.", "Name others."
+                    "escalation_path",
+                    f"{each[:64]} of escalation_path is not a recipient that this host knows.",
+                    "Name others.",
                 ) from None
         return listed
 
@@ -213,7 +221,7 @@ class Alerting:
     # CANCEL
 
     def cancel(self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
-        """The caller's own alert, as long as somebody is waited for."""
+        """Return the caller's own alert, as long as it waits for an acknowledgement."""
         item = self._parts.held.get(ALERT, target_id)
         if item is None or not context.owner or item.owner != context.owner:
             return None
@@ -234,11 +242,14 @@ def _deadline(given: Mapping[str, Any], path: list[str], now: float) -> float | 
     if due is None:
         if path:
             raise parameters.invalid(
-                "acknowledge_by", "Nobody knows when to go on to escalation_path.", "Send acknowledge_by.", missing=True
+                "acknowledge_by",
+                "escalation_path needs a time after which it continues.",
+                "Send acknowledge_by.",
+                missing=True,
             )
         return None
     if not now < due <= now + LONGEST:
         raise parameters.invalid(
-            "acknowledge_by", "acknowledge_by is no time within the next thirty days.", "Send a time to come."
+            "acknowledge_by", "acknowledge_by is not a time within the next thirty days.", "Send a time to come."
         )
     return due

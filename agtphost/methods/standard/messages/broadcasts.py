@@ -1,4 +1,4 @@
-"""BROADCAST: one message for a whole audience, of which nobody is expected to answer (methods v01 section 7.2)."""
+"""BROADCAST: one message for a whole audience, without expected answers (methods v01 section 7.2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_NAMED = 200
 @implementer(IBuiltInHandler)
 class Broadcasting:
     """
-    Answers BROADCAST.
+    The handler of BROADCAST.
 
     :param sending: delivers over the channels that leave AGTP.
     """
@@ -46,7 +46,11 @@ class Broadcasting:
         self._sending = sending
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 422 for an audience of nobody, 503 for a channel that nothing provides."""
+        """
+        Answer the BROADCAST call.
+
+        :raises Refusal: 422 for an unknown audience, 503 for a channel without a provider.
+        """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         channel = parameters.choice(given, "channel", CHANNELS, AGTP)
         content = parameters.kept(given, "content", CONTENT)
@@ -104,9 +108,9 @@ class Broadcasting:
 
     def _audience(self, named: list[str], sender: str) -> tuple[list[str], list[str]]:
         """
-        The inboxes of an audience, and the names in it that this host does not know.
+        Return the inboxes of an audience, and the names in it that this host does not know.
 
-        A name stands for an agent, a person or a group, or with ``zone:`` for all agents of a zone.
+        A name is that of an agent, a person or a group, or with ``zone:`` for all agents of a zone.
 
         :raises Refusal: 422 where it knows none of them, or too many are meant.
         """
@@ -125,10 +129,12 @@ class Broadcasting:
             found |= dict.fromkeys(inboxes)
         if not found:
             names = ", ".join(each[:64] for each in unknown[:4])
-            raise parameters.invalid("audience", f"This host knows nobody of the audience: {names}.", "Name others.")
+            raise parameters.invalid(
+                "audience", f"This host knows no recipient of the audience: {names}.", "Name others."
+            )
         found.pop(sender, None)
         if len(found) > MOST:
-            raise parameters.invalid("audience", f"audience has more than {MOST} members.", "Send to fewer at once.")
+            raise parameters.invalid("audience", f"audience has more than {MOST} members.", "Send to fewer recipients.")
         return list(found), unknown
 
 

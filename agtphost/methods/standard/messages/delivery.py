@@ -14,7 +14,7 @@ from agtphost.methods.standard.parts import Parts
 
 @dataclass(kw_only=True)
 class Delivered:
-    """What became of one message."""
+    """The outcome of one message."""
 
     changes: list[Change] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
@@ -24,14 +24,14 @@ class Delivered:
     """Whose inboxes take no more of this sender."""
 
     def add(self, more: Delivered) -> None:
-        """What became of another part of it."""
+        """Add the outcome of another part of the message."""
         self.changes += more.changes
         self.reached += more.reached
         self.full += more.full
 
     @property
     def notification_ids(self) -> list[str]:
-        """In the order of :attr:`reached`."""
+        """The identifiers of the notifications, in the order of :attr:`reached`."""
         return [change.key for change in self.changes]
 
 
@@ -48,7 +48,7 @@ def deliver(
     **more: Any,
 ) -> Delivered:
     """
-    A message for each of some inboxes, to be committed by whoever sends it.
+    Return a message for each of some inboxes, to be committed by the sender.
 
     :param task_id: of the call that it comes from, by which REPLY finds it; None where there is none.
     :param recipients: as :meth:`~agtphost.methods.oversight.notification.Notification.inboxes` has them.
@@ -77,5 +77,5 @@ def deliver(
 
 
 async def measured(parts: Parts, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The same, measured off the reactor where they are many."""
+    """Return the changes ready to be stored, measured off the reactor where they are many."""
     return await notification.measured(parts.aside, changes)

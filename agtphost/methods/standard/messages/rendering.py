@@ -22,11 +22,11 @@ _MARKED = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """What a report says."""
+    """The content of a report."""
 
     title: str
     members: Mapping[str, str]
-    """What stands above the rows: when, by whom, of what."""
+    """The members above the rows: time, author and subject."""
 
     rows: Sequence[Mapping[str, Any]]
 
@@ -37,7 +37,7 @@ class Document:
 
 
 def rendered(document: Document, form: str) -> str:
-    """The text of a document in one of its forms: ``json``, ``markdown`` or ``html``."""
+    """Return the text of a document in one of its forms: ``json``, ``markdown`` or ``html``."""
     return {"json": _json, "markdown": _markdown, "html": _html}[form](document)
 
 

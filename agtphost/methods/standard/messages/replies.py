@@ -40,12 +40,12 @@ MOST_UNDER_TASK = 500
 """Escalations of one Task-ID that are looked through; more are in doubt, as those of several senders are."""
 
 SHOWN = 16
-"""Identifiers that are named where a Task-ID stands for several messages."""
+"""Identifiers that are named where several messages have a Task-ID."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thread:
-    """What is answered."""
+    """The message that a reply answers."""
 
     kind: str
     """``notification``, ``escalation``, ``approval`` or ``query``."""
@@ -65,7 +65,7 @@ class Thread:
 
 @implementer(IBuiltInHandler)
 class Replying:
-    """Answers REPLY; operators and people of ``[notify]`` reply as well, who are no agents."""
+    """The handler of REPLY; operators and people of ``[notify]``, who are not agents, reply as well."""
 
     kind = "built_in"
     operators = True
@@ -75,7 +75,11 @@ class Replying:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404 for what the caller was not asked, 409, 422, 429 where the inbox is full."""
+        """
+        Answer the REPLY call.
+
+        :raises Refusal: 404 for what the caller was not asked, 409, 422, 429 where the inbox is full.
+        """
         actor, given = self._parts.authorization.actor(context), context.input
         asked = parameters.identifier(given, "in_reply_to")
         content = parameters.kept(given, "content", CONTENT - ROOM)
@@ -126,7 +130,7 @@ class Replying:
         return None if item is None else self._of_escalation(context, item)
 
     def _of_escalation(self, context: BuiltInContext, item: StateItem) -> Thread | None:
-        """What goes to its agent from whoever decides it, and to its recipient from its agent."""
+        """Return the thread of an escalation: from its decider to the agent, or from the agent to its recipient."""
         authorization = self._parts.authorization
         if may_decide(authorization, context, item):
             agent_id = escalated_by(item)
@@ -157,7 +161,7 @@ class Replying:
         """
         Find the message of a Task-ID, which its sender has chosen: so one that is in doubt is refused.
 
-        :raises Refusal: 409 where messages of several senders have that Task-ID; a reply would go to whoever took it.
+        :raises Refusal: 409 where messages of several senders have that Task-ID; another agent may have reused it.
         """
         found = [*self._notified_under(context, asked), *self._escalated_under(context, asked)]
         query = await self._queried(context, asked)
@@ -167,7 +171,7 @@ class Replying:
         return found[0] if found else None
 
     def _notified_under(self, context: BuiltInContext, asked: str) -> list[Thread]:
-        """Those in the caller's inboxes, the newest first."""
+        """Return threads of a Task-ID in the caller's inboxes, newest first."""
         held, authorization = self._parts.held, self._parts.authorization
         # The operator's inbox has no owner: what is readable there depends on the sender.
         notices = (
@@ -179,7 +183,7 @@ class Replying:
         return [_of_notice(item) for item in sorted(notices, key=lambda item: str(item.brief["sent_at"]), reverse=True)]
 
     def _escalated_under(self, context: BuiltInContext, asked: str) -> list[Thread]:
-        """Those whose message had that Task-ID, and those that stopped the task of that name."""
+        """Return escalations whose message had that Task-ID, or that stopped the task of that name."""
         held = self._parts.held
         named = chain(*[held.by(ESCALATION, name, asked) for name in TASKS])
         items = {item.key: item for item in islice(named, MOST_UNDER_TASK + 1)}
@@ -190,7 +194,7 @@ class Replying:
         return found
 
     async def _queried(self, context: BuiltInContext, asked: str) -> Thread | None:
-        """A QUERY that was asked of the caller, a hosted agent, under that Task-ID."""
+        """Find a QUERY to the caller, a hosted agent, under that Task-ID."""
         caller = self._parts.authorization.named(context)
         if caller is None or not caller.hosted or not is_believed(context.assurance):
             return None

@@ -1,4 +1,4 @@
-"""REPORT: a document of what the caller may read, in the inbox of whoever is to have it (methods v01 section 7.5)."""
+"""REPORT: a document of what the caller may read, in the inbox of its recipient (methods v01 section 7.5)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Span = tuple[float | None, float | None]
 
 @implementer(IBuiltInHandler)
 class Reporting:
-    """Answers REPORT."""
+    """The handler of REPORT."""
 
     kind = "built_in"
 
@@ -46,7 +46,11 @@ class Reporting:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404 for who or what is not there, 422, 503 for ``pdf`` that nothing makes."""
+        """
+        Answer the REPORT call.
+
+        :raises Refusal: 404 for who or what is not there, 422, 503 for ``pdf`` that nothing makes.
+        """
         caller, given, now = owner_of(context), context.input, self._parts.now()
         kind = parameters.identifier(given, "report_type")
         form = parameters.choice(given, "format", FORMATS, "markdown")
@@ -103,7 +107,7 @@ class Reporting:
     # What it is about
 
     async def _rows(self, context: BuiltInContext, scope: Any) -> tuple[str, list[Mapping[str, Any]]]:
-        """What the report is of, in a few words, and its rows: nothing that the caller could not read itself."""
+        """Return the report's subject in a few words, and its rows: only what the caller could read itself."""
         if isinstance(scope, str):
             scope = {"collection": scope} if scope != RECORDS else {RECORDS: {}}
         if not isinstance(scope, dict) or len(scope.keys() & {"collection", RECORDS, ROWS_GIVEN}) != 1:
@@ -177,9 +181,9 @@ def _bad_scope() -> Refusal:
 
 def _given_rows(scope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """
-    The rows that the caller sent, such as the findings of an earlier step.
+    Return the rows that the caller sent, such as the findings of an earlier step.
 
-    :raises Refusal: 422 where they are no list of objects, or too many.
+    :raises Refusal: 422 where they are not a list of objects, or too many.
     """
     rows = scope[ROWS_GIVEN]
     if scope.keys() != {ROWS_GIVEN} or not isinstance(rows, list):

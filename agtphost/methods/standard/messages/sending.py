@@ -34,7 +34,7 @@ CONFIRMATION = 4_096
 
 @implementer(IBuiltInHandler)
 class Sending:
-    """Answers SEND."""
+    """The handler of SEND."""
 
     kind = "built_in"
 
@@ -43,7 +43,11 @@ class Sending:
         self._now = parts.now
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """:raises Refusal: 404 for whom the channel does not reach, 422, 503 where nothing provides it, and its own."""
+        """
+        Answer the SEND call.
+
+        :raises Refusal: 404 for whom the channel does not reach, 422, 503 where nothing provides it, and its own.
+        """
         owner_of(context)
         given = context.input
         channel = parameters.choice(given, "channel", CHANNELS)
@@ -68,7 +72,7 @@ class Sending:
         self, context: BuiltInContext, channel: str, recipient: str, content: Any, template: str | None = None
     ) -> Mapping[str, Any]:
         """
-        One message, over one channel.
+        Deliver one message over one channel.
 
         :return: what the channel says of it.
         :raises Refusal: 404, 503, and what the channel itself refuses for.
@@ -101,7 +105,7 @@ class Sending:
         self, context: BuiltInContext, channel: str, recipients: Sequence[str], content: Any
     ) -> tuple[int, list[str]]:
         """
-        One message to each of some recipients: to how many it went, and to whom not.
+        Send one message to each recipient; return the number of successes and the failed recipients.
 
         :raises Refusal: 503 where nothing provides the channel.
         """
@@ -126,11 +130,13 @@ def _address(text: str, channel: str, parameter: str = "recipient") -> str:
     if len(text) > ADDRESS or not text.isprintable() or (channel == "webhook" and "://" in text):
         raise parameters.invalid(
             parameter,
-            f"{parameter} is no address of the channel {channel}.",
+            f"{parameter} is not an address of the channel {channel}.",
             "Send the name of a webhook that the operator has configured."
             if channel == "webhook"
             else "Send an address in one line.",
         )
     if channel == "email" and ("@" not in text or any(each in text for each in " ,;<>")):
-        raise parameters.invalid(parameter, f"{parameter} is no e-mail address.", "Send one address, such as a@b.test.")
+        raise parameters.invalid(
+            parameter, f"{parameter} is not an e-mail address.", "Send one address, such as a@b.test."
+        )
     return text

@@ -39,7 +39,7 @@ MOST_OCTETS: Final = 4 << 20
 """Of what its calls answered, that the answer of one batch has in it: each may be long, and there may be 100."""
 
 MOST_DEEP: Final = 56
-"""How deep a result may be nested to be inside the answer: readers take 64, and it has some levels of its own."""
+"""How deep a result may be nested to be inside the answer: readers take 64, and the answer adds some levels."""
 
 PARALLEL, SEQUENTIAL = "parallel", "sequential"
 
@@ -47,7 +47,7 @@ PARALLEL, SEQUENTIAL = "parallel", "sequential"
 @implementer(IBuiltInHandler)
 class Batch:
     """
-    Answers BATCH.
+    The handler of BATCH.
 
     :param find: what a method on a path is bound to.
     :param aside: calls a function off the reactor.
@@ -95,7 +95,7 @@ class Batch:
 
 
 class _Making:
-    """One batch on its way."""
+    """A batch in progress."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _Making:
             outcome["audit_id"] = audit_id
         octets = len(response.body)
         if octets > LONG and self._octets + octets > MOST_OCTETS and 200 <= response.status < 300:
-            # It was made, and its record says what came of it.
+            # It was made, and its record has its outcome.
             return {**outcome, "omitted": "long", "octets": octets}
         self._octets += octets
         try:

@@ -49,7 +49,7 @@ class BatchTurns:
             self._clock.callLater(0, self._begin_some)
 
     def _begin_some(self) -> None:
-        """Let calls begin, one of each caller after the other, as many as the share has time for."""
+        """Let calls begin, one of each caller after the other, until the time share is used."""
         began = time.perf_counter()
         while self._queues:
             key = next(iter(self._queues))

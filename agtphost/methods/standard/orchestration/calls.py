@@ -1,4 +1,4 @@
-"""What CHAIN, BATCH and RETRY are told to call: read once, and bounded before anything is called."""
+"""Readers of the calls given to CHAIN, BATCH and RETRY, which check limits before any call is made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Find = Callable[[str, str], Match | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered:
-    """One call, as it was asked for."""
+    """A requested call."""
 
     number: int
     """From 1."""
@@ -44,7 +44,7 @@ class Ordered:
 
 def listed(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
     """
-    A required list of 1 to ``most`` entries.
+    Read a required list of 1 to ``most`` entries.
 
     :raises Refusal: 422 naming the parameter.
     """
@@ -60,7 +60,7 @@ def listed(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
 
 def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS) -> Ordered:
     """
-    One entry of the list ``name``.
+    Read one entry of the list ``name``.
 
     :param number: its place, from 1.
     :param members: that it may have.
@@ -75,16 +75,19 @@ def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS
     if not isinstance(method, str) or not _METHOD.fullmatch(method):
         raise wrong(name, number, "names no method", "Send method, in capitals.")
     if method in NESTED:
-        raise wrong(name, number, f"is {method}, which no call inside another may be", "Call it by itself.")
+        raise wrong(name, number, f"is {method}, which no call inside another may be", "Call it separately.")
     if not isinstance(path, str) or len(path) > LONGEST_PATH or not _PATH.fullmatch(path):
         raise wrong(
-            name, number, "has a path that is none", "Send a path that begins with /, and parameters beside it."
+            name,
+            number,
+            "has a path that is none",
+            "Send a path that begins with /, and parameters as a separate member.",
         )
     given, key = entry.get("parameters", {}), entry.get("idempotency_key", "")
     if _is_card_batch(method, path, given):
-        raise wrong(name, number, "is a batch of a card, which no call inside another may be", "Call it by itself.")
+        raise wrong(name, number, "is a batch of a card, which no call inside another may be", "Call it separately.")
     if not isinstance(given, dict):
-        raise wrong(name, number, "has parameters that are no object", "Send parameters as an object.")
+        raise wrong(name, number, "has parameters that are not an object", "Send parameters as an object.")
     if key != "" and not is_opaque_id(key):
         raise wrong(name, number, "has an idempotency_key that is none", "Send 1 to 128 visible ASCII characters.")
     return Ordered(number=number, method=method, path=path, parameters=given, key=key)
@@ -103,7 +106,7 @@ def wrong(name: str, number: int, says: str, remedy: str) -> Refusal:
 
 
 def found(find: Find, method: str, path: str) -> Binding | None:
-    """What a call reaches; None where nothing that this host knows by method and path alone."""
+    """Return the binding of a call; None where method and path alone name nothing on this host."""
     if path.startswith("/agents/"):
         path = "/" + path[len("/agents/") :].partition("/")[2]
     match = find(method, path)
@@ -124,7 +127,7 @@ def require_affordable(find: Find, exchange: Exchange, made: Iterable[tuple[str,
 
 
 def repeatable(find: Find, method: str, path: str) -> bool:
-    """Whether a call may be made again whatever came of it: nothing is different for it."""
+    """Return whether a call may be repeated after any outcome, because it is idempotent."""
     binding = found(find, method, path)
     # What an EXECUTE does is in its body.
     return binding is not None and binding.idempotent and method not in ("EXECUTE", "DELEGATE")

@@ -1,9 +1,9 @@
 """
 CHAIN: methods v01 section 8.1.
 
-Answered with the outcome of every step, where that is known while the caller waits. With ``background``, with a time to
-begin, and where the steps take longer than a call may, the answer is 202: the workflow goes on by itself, and its owner
-hears of the end in its inbox.
+The answer has the outcome of every step, where that is known while the caller waits. With ``background``, with a time
+to begin, and where the steps take longer than a call may, the answer is 202: the workflow continues in the background,
+and its owner is notified of the end in its inbox.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 SPARE = 10 * LAST_WORD
-"""Seconds before the end of the call when its caller is told that the workflow goes on."""
+"""Seconds before the end of the call when its caller gets 202 and the workflow goes on."""
 
 
 @implementer(IBuiltInHandler)
 class Chain:
     """
-    Answers CHAIN.
+    The handler of CHAIN.
 
     :param find: what a method on a path is bound to.
     """
@@ -79,7 +79,7 @@ class Chain:
         return await self._taken(context, value, made, now)
 
     def _left(self, context: BuiltInContext, value: dict[str, Any], now: float) -> Answer:
-        """It goes on once this answer is durable, by itself."""
+        """Accept a workflow that begins once this answer is durable."""
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
         return _answer(value, Status.ACCEPTED, changes=(items.changed(value, context.owner, now, expected=0),))
@@ -117,7 +117,7 @@ class _Waiting:
 
     async def ending(self, carried: Deferred[Ending]) -> Ending | None:
         """
-        What it came to.
+        Wait for the outcome.
 
         :return: None where it goes on.
         """
@@ -146,7 +146,7 @@ class _Waiting:
         if not self._told:
             self._tell(ending)
             return None
-        # Nobody waits for it any longer.
+        # The caller no longer waits.
         if isinstance(ending, Ending):
             return Deferred.fromCoroutine(self._workflows.settle(ending, self._owner))
         return ending

@@ -16,7 +16,7 @@ from agtphost.methods.standard.parts import Parts
 
 
 def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
-    """By method."""
+    """Return the handlers by method."""
     workflows, monitors = parts.workflows, parts.monitors
     return {
         "CHAIN": Chain(workflows, parts.find),

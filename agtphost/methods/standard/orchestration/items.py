@@ -1,9 +1,9 @@
 """
-What is kept of a workflow: one item for the whole, and one for each step that was begun.
+State items of a workflow: one for the whole, and one for each step that was begun.
 
-A step's item changes in the transaction that makes the record of its call durable, and the same transaction says that
-the next one has begun. So after a crash every step is one of these: ended, with what it gave; begun, and nobody knows
-how far it came; not begun. At the end the outcome of each step goes into the workflow's own item, and theirs go.
+A step's item changes in the transaction that makes the record of its call durable, and the same transaction marks the
+next step as begun. So after a crash every step is one of these: ended, with its result; begun, with unknown progress;
+not begun. At the end the outcome of each step moves into the workflow's own item, and the steps' items are removed.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ Shown = dict[str, Any]
 
 
 def new_id() -> str:
-    """Of a workflow."""
+    """Return a new identifier of a workflow."""
     return f"wf-{secrets.token_hex(16)}"
 
 
 def key_of(workflow_id: str, number: int) -> str:
-    """Of a step's item."""
+    """Return the key of a step's item."""
     return f"{workflow_id}/{number:02}"
 
 
 def changed(value: Mapping[str, Any], owner: str, now: float, expected: int | None = None) -> Change:
-    """What puts a workflow."""
+    """Return the change that stores a workflow."""
     until = int((now + KEPT) * 1000) if value["state"] in ENDED else None
     return Change(
         kind=WORKFLOW,
@@ -66,14 +66,14 @@ def changed(value: Mapping[str, Any], owner: str, now: float, expected: int | No
 
 
 def begun(workflow_id: str, owner: str, number: int, attempt: int = 1) -> Change:
-    """What says that a step has begun."""
+    """Return the change that marks a step as begun."""
     value = {"step": number, "state": BEGUN, "attempt": attempt}
     return Change(kind=STEP, key=key_of(workflow_id, number), value=value, owner=owner)
 
 
 def ended(workflow_id: str, owner: str, outcome: Mapping[str, Any], *, linked: bool = False) -> Change:
     """
-    What says how a step ended.
+    Return the change that stores the outcome of a step.
 
     :param linked: whether the record that it changes with is that of the step's call, whose Audit-ID it gets.
     """
@@ -93,16 +93,16 @@ def steps_of(held: StateTable, workflow_id: str, count: int) -> dict[int, StateI
 
 
 def without(held: StateTable, workflow_id: str, owner: str, count: int) -> Iterable[Change]:
-    """What removes the steps of a workflow."""
+    """Yield the changes that remove the steps of a workflow."""
     for number in steps_of(held, workflow_id, count):
         yield Change(kind=STEP, key=key_of(workflow_id, number), value=None, owner=owner)
 
 
 def called_off(held: StateTable, item: StateItem, said: Mapping[str, Any], now: float) -> tuple[Change, ...]:
     """
-    What ends a workflow that has not ended: no further step of it begins.
+    Return the changes that cancel an active workflow: no further step of it begins.
 
-    Of one that runs the outcomes are added once the step that has begun is over, by whoever carries it on.
+    Of one that runs the outcomes are added once the step that has begun is over, by its run.
     """
     value = {**item.value, "state": CANCELLED, "cancelled": dict(said), "ended_at": stamp(now)}
     value.pop("pause", None)
@@ -116,13 +116,13 @@ def called_off(held: StateTable, item: StateItem, said: Mapping[str, Any], now: 
 
 
 def is_left(item: StateItem) -> bool:
-    """Whether it is for somebody to carry on: it runs, or it was called off while it ran."""
+    """Return whether a workflow must be carried on: it runs, or was cancelled while it ran."""
     state = item.brief["state"]
     return state == RUNNING or (state == CANCELLED and "steps" not in item.value)
 
 
 def bounded(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
-    """The outcomes of all steps, with as much of what they gave as is kept."""
+    """Return the outcomes of all steps, with results up to the stored limits."""
     shown: list[Shown] = []
     left = LONGEST_OUTCOME
     for outcome in outcomes:
@@ -139,7 +139,7 @@ def bounded(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
 
 
 def told(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -> Shown:
-    """A workflow, as its owner is shown it."""
+    """Return a workflow as its owner sees it."""
     names = ("workflow_id", "kind", "task_id", "on_failure", "created_at", "until", "schedule", "run", "pause", "why")
     shown: Shown = {name: value[name] for name in names if value.get(name) is not None}
     if "until" in shown:
@@ -158,5 +158,5 @@ def told(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -
 
 
 def stamp(now: float) -> str:
-    """RFC 3339."""
+    """Return a time as RFC 3339 text."""
     return times.stamp(now)

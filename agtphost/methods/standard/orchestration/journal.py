@@ -14,10 +14,10 @@ from agtphost.vocabulary.status import Status
 
 class StepJournal:
     """
-    One call of a step.
+    The journal of one call of a step.
 
     :param following: the number of the step that begins once this one is done; 0 where none does, asked when the call
-        has ended, and told whether it was done.
+        has ended, with whether it succeeded.
     :param again: whether the call may be made again if it fails, so that a failure ends nothing yet.
     """
 
@@ -51,7 +51,7 @@ class StepJournal:
         """The step whose begin is kept with it; 0 for none."""
 
     def changes(self, status: int, reason: str, body: bytes) -> tuple[Change, ...]:
-        """See :class:`agtphost.identity.peer.Following`."""
+        """Return the changes to commit with the call, as :class:`agtphost.identity.peer.Following` describes."""
         self._asked += 1
         if self._asked > 2:
             # Neither the outcome nor what became of it found room: the workflow stops there, and says so.
@@ -80,7 +80,7 @@ class StepJournal:
                 outcome["omitted"] = True
         self.outcome = outcome
         if not done and (waits or self._again):
-            # It may be taken again: for whoever comes after a crash it is begun, and no more.
+            # It may be repeated: after a crash it counts as begun only.
             self._begins, self._ends = 0, waits
             waiting = items.begun(self._workflow_id, self._owner, self._number, self._attempt)
             return (waiting,) if not waits else (items.ended(self._workflow_id, self._owner, outcome),)
@@ -91,7 +91,7 @@ class StepJournal:
         return tuple(kept)
 
     def kept(self) -> None:
-        """See :class:`agtphost.identity.peer.Following`."""
+        """Note that the changes are durable, as :class:`agtphost.identity.peer.Following` describes."""
         self.durable = True
         self.final = self._ends
         self.begun = self._begins

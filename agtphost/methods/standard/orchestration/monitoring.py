@@ -1,7 +1,7 @@
 """
 MONITOR, and NOTIFY with ``monitor_cancel``: methods v01 sections 8.3 and 10.5.
 
-What is observed is told to the subscriber's own inbox, and nowhere else: no address that a caller names is ever called.
+Observations go to the subscriber's own inbox only: no address that a caller names is ever called.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agtphost.vocabulary.status import Status
 PATH: Final = "/monitors"
 CANCEL: Final = "monitor_cancel"
 SHORTEST, USUAL, LONGEST = 5.0, 60.0, 86_400.0
-"""Seconds between two looks at what tells nobody that it has changed."""
+"""Seconds between two polls of states that announce no changes."""
 
 OWN, SELF = "own", "self"
 MOST_TARGETS: Final = 100
@@ -56,9 +56,7 @@ class Listing:
 
 @implementer(IBuiltInHandler)
 class Monitoring:
-    """
-    Answers MONITOR.
-    """
+    """The handler of MONITOR."""
 
     kind = "built_in"
 
@@ -106,7 +104,7 @@ class Monitoring:
 
     @staticmethod
     def _require_callback(given: Mapping[str, Any], caller: Agent) -> None:
-        """The inbox of whoever asks, by whatever name."""
+        """Check that ``callback`` names the caller's own inbox."""
         callback = parameters.required(given, "callback")
         plain = callback.removeprefix("agtp://")
         own = {INBOX, notification.PATH}
@@ -121,14 +119,14 @@ class Monitoring:
         events = [value] if isinstance(value, str) else value
         if not isinstance(events, list) or not events or not all(event in observing.EVENTS for event in events):
             known = ", ".join(observing.EVENTS)
-            raise parameters.invalid("events", f"events is no list of these: {known}.", f"Use {known}.")
+            raise parameters.invalid("events", f"events is not a list of these: {known}.", f"Use {known}.")
         return list(dict.fromkeys(events))
 
     @staticmethod
     def _interval(given: Mapping[str, Any]) -> float:
         value = given.get("interval", USUAL)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            raise parameters.invalid("interval", "interval is no number of seconds.", f"Send {SHORTEST:g} or more.")
+            raise parameters.invalid("interval", "interval is not a number of seconds.", f"Send {SHORTEST:g} or more.")
         return float(min(max(value, SHORTEST), LONGEST))
 
     def _aim(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
@@ -183,7 +181,7 @@ class Monitoring:
         return list(dict.fromkeys(found))
 
     def _item(self, context: BuiltInContext, key: Any, events: Sequence[str]) -> str:
-        """Something of the caller's own: a workflow, an escalation, an approval."""
+        """Return the key of the caller's own workflow, escalation or approval."""
         for event in events:
             if event in observing.OWN:
                 item = self._monitors.held.get(observing.OWN[event][0], str(key))
@@ -194,7 +192,7 @@ class Monitoring:
 
 def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
     """
-    What NOTIFY asks first: whether it cancels a subscription.
+    Return the function that NOTIFY asks first: whether the call cancels a subscription.
 
     :return: gives None for every other NOTIFY.
     """
@@ -218,7 +216,7 @@ def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
 
 
 def shown(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A subscription, as its owner sees it."""
+    """Return a subscription as its owner sees it."""
     names = ("subscription_id", "target", "events", "threshold", "interval", "created_at", "told", "missed")
     return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX}
 
@@ -247,13 +245,13 @@ def _listed(value: Any) -> list[Any]:
 
 def _several(targets: list[Any]) -> dict[str, Any]:
     """
-    A list of targets: agents, upstreams and what is the caller's own, together.
+    Read a list of targets: agents, upstreams and the caller's own items, together.
 
-    :raises Refusal: 422 for an empty list, more than a subscription has, or a member that is no text.
+    :raises Refusal: 422 for an empty list, more than a subscription has, or a member that is not text.
     """
     if not 0 < len(targets) <= MOST_TARGETS or not all(isinstance(each, str) for each in targets):
         raise parameters.invalid(
-            "target", f"target is no list of 1 to {MOST_TARGETS} names.", "Send Agent-IDs, names or upstream:NAME."
+            "target", f"target is not a list of 1 to {MOST_TARGETS} names.", "Send Agent-IDs, names or upstream:NAME."
         )
     found: dict[str, list[Any]] = {}
     for each in targets:

@@ -1,10 +1,11 @@
 """
-Subscriptions of MONITOR, and what their subscribers are told: methods v01 sections 8.3 and 10.5.
+Subscriptions of MONITOR, and the notification of their subscribers: methods v01 sections 8.3 and 10.5.
 
-Theory of operation. A subscription is a state item that has in it how the target stood when its subscriber was last
-told. Whatever may have changed it, a change of an item or of a lifecycle or the time that it asks for, leads to one
-look; what is different goes into the inbox in the very transaction that says so in the item. So nothing is told twice,
-and after a restart one look at each tells what happened meanwhile. Who may not subscribe any more is told nothing.
+Theory of operation. A subscription is a state item that stores the state of its target at the last notification. Each
+possible change, of an item or of a lifecycle, and each requested interval leads to one comparison. Differences go into
+the inbox in the transaction that stores the new state in the item. So each change is reported once, and after a restart
+one comparison of each subscription reports what changed in between. A subscriber that may no longer subscribe is not
+notified.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MOST_TOLD: Final = 50
 """Changes in one notification; of more, how many there were."""
 
 AGAIN: Final = 5.0
-"""Seconds until a look is repeated that could not be told of."""
+"""Seconds until a failed notification is retried."""
 
 log = Logger()
 
@@ -70,12 +71,12 @@ class Monitors:
 
     @property
     def observed(self) -> Observed:
-        """What subscriptions look at."""
+        """The states that subscriptions observe."""
         assert self._observed is not None
         return self._observed
 
     def start(self) -> None:
-        """From now on, tell what changes; what has changed while nobody looked as well."""
+        """Start reporting changes, including those that happened before the start."""
         if self._started:
             return
         for kind, _ in observing.OWN.values():
@@ -110,7 +111,7 @@ class Monitors:
             self._looks.soon((key,))
 
     def _aimed(self, key: str, agents: Iterable[str]) -> None:
-        """Remember which subscriptions are about which agents."""
+        """Remember which agents a subscription is about."""
         for agent_id in self._aims.pop(key, ()):
             about = self._of_agents[agent_id]
             about.discard(key)
@@ -146,7 +147,7 @@ class Monitors:
     async def _tell(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
         why = await self._refused(item.value)
         if why and why != Reason.AGENT_RETIRED:
-            # Looked at again when its time comes: what is different by then is told to whoever may know it again.
+            # Polled again at its next time: a subscriber that is permitted again gets the changes then.
             self._busy.discard(item.key)
             self._again.discard(item.key)
             return
@@ -182,7 +183,7 @@ class Monitors:
             self._look(item.key)
 
     async def _refused(self, value: Mapping[str, Any]) -> str:
-        """Why its owner could not subscribe any more; empty: it could."""
+        """Return why the owner could no longer subscribe; empty if it could."""
         authority = value.get("authority")
         if authority is None or self._objection is None:
             return ""
@@ -191,7 +192,7 @@ class Monitors:
         return "" if refusal is None else str(refusal.reason)
 
     async def _end(self, item: StateItem) -> None:
-        """Whoever was revoked is told nothing any more, for good."""
+        """End the subscription of a revoked agent for good."""
         gone = Change(kind=MONITOR, key=item.key, value=None, owner=item.owner, expected=item.version)
         fields = {"subscription_id": item.key, "agent_id": item.value["agent_id"], "ended": str(Reason.AGENT_RETIRED)}
         await self._keep(item, (gone,), StreamEvent(chain=HOST_CHAIN, event_type="monitor", fields=fields))
@@ -208,7 +209,7 @@ class Monitors:
 
 
 def worth_telling(change: Mapping[str, Any]) -> bool:
-    """What is forgotten because it has ended was told of when it did; a threshold tells when it is crossed."""
+    """Return whether to report a change: not the removal of an ended item, and a threshold only when crossed."""
     after = change.get("to")
     if isinstance(after, Mapping):
         return bool(after.get("is"))

@@ -47,7 +47,7 @@ MOST: Final = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """Where the states come from."""
+    """The sources of observed states."""
 
     held: StateTable
     directory: IAgentDirectory
@@ -57,7 +57,7 @@ class Observed:
 
     def now(self, monitor: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
         """
-        How the target stands.
+        Return the current state of the target.
 
         :param seen: how it stood when its subscriber was last told; what has ended is looked at where it stands here.
         """
@@ -110,19 +110,21 @@ class Observed:
 
 
 def about_of(monitor: Mapping[str, Any]) -> Sequence[str]:
-    """What a subscription is about besides agents: ``own``, an upstream's name, an item's key, or several of these."""
+    """
+    Return a subscription's targets besides agents: ``own``, an upstream's name, an item's key, or several of these.
+    """
     about = monitor["about"]
     return (about,) if isinstance(about, str) else about
 
 
 def trust_of(agent: Agent) -> float | None:
-    """What an agent's Identity Document says of how far it is trusted; None where it says nothing."""
+    """Return the trust score in an agent's Identity Document; None where it has none."""
     score = agent.document.get(TRUST) if agent.document else None
     return float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else None
 
 
 def _crossed(value: float, threshold: Mapping[str, float] | None) -> Any:
-    """The value; with a threshold, on which side of it that is."""
+    """Return the value; with a threshold, the side of it that the value is on."""
     if threshold is None:
         return value
     ((side, bound),) = threshold.items()
@@ -131,7 +133,7 @@ def _crossed(value: float, threshold: Mapping[str, float] | None) -> Any:
 
 
 def differences(seen: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a subscriber is told: everything that is another than it was."""
+    """Return the changes to report to a subscriber."""
     changed = []
     for name in dict.fromkeys((*seen, *now)):
         before, after = seen.get(name), now.get(name)
@@ -144,5 +146,5 @@ def differences(seen: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[st
 
 
 def remembered(now: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept in mind: nothing more happens to what has ended."""
+    """Return the states to keep: ended ones cannot change again."""
     return {name: state for name, state in now.items() if not (isinstance(state, str) and state in ENDED)}

@@ -23,7 +23,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 LONGEST: Final = 366 * 86_400
-"""Seconds that a pause may last which ends by itself."""
+"""Seconds that a pause with ``resume_at`` may last."""
 
 REASON: Final = 1_024
 """Octets of the reason of a pause."""
@@ -34,14 +34,14 @@ OUTCOMES: Final = (DONE, SKIP, REPEAT)
 
 
 def owned(workflows: Workflows, context: BuiltInContext, workflow_id: str) -> StateItem | None:
-    """A workflow of the caller's own; None where it has none of that name."""
+    """Return the caller's own workflow; None where it has none of that name."""
     item = workflows.held.get(items.WORKFLOW, workflow_id)
     return item if item is not None and item.owner == context.owner else None
 
 
 @implementer(IBuiltInHandler)
 class Pause:
-    """Answers PAUSE: the step that runs ends, and none begins before RESUME, or before ``resume_at``."""
+    """The handler of PAUSE: the running step ends, and no step begins before RESUME or ``resume_at``."""
 
     kind = "built_in"
 
@@ -50,9 +50,9 @@ class Pause:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        Have a workflow stand still.
+        Pause a workflow.
 
-        :raises Refusal: 404 for none of the caller's, 409 for one that stands or has ended.
+        :raises Refusal: 404 for a workflow that is not the caller's, 409 for one that is paused or has ended.
         """
         owner_of(context)
         given, now = context.input, self._workflows.now()
@@ -95,7 +95,7 @@ class Pause:
         )
 
     def _under_way(self, item: StateItem) -> int | None:
-        """The step that has begun, and ends before the workflow stands."""
+        """Return the step that is in flight, and ends before the workflow is paused."""
         steps = items.steps_of(self._workflows.held, item.key, len(item.value["definition"]["steps"]))
         return next((number for number, each in steps.items() if each.value["state"] == items.BEGUN), None)
 
@@ -108,7 +108,7 @@ class Resumption:
 
     def resume(self, context: BuiltInContext, workflow_id: str) -> Answer | None:
         """
-        Have a workflow go on.
+        Resume a workflow.
 
         :return: None where the caller has no workflow of that name.
         :raises Refusal: 409 for one that does not stand still or needs to be told what became of a step, or with
@@ -153,7 +153,7 @@ class Resumption:
             raise Refusal(Reason.NONCE_INVALID)
 
     def _is_clearing(self, item: StateItem, number: int) -> bool:
-        """Whether a step is a VALIDATE that stands between GENERATE and RUN."""
+        """Return whether a step is a VALIDATE between GENERATE and RUN."""
         try:
             made = plan.read(item.value["definition"], self._workflows.find)
         except Refusal:
@@ -161,7 +161,7 @@ class Resumption:
         return any(each.cleared for each in made.steps if each.step.number == number)
 
     def _decided(self, given: Mapping[str, Any], item: StateItem, pause: Mapping[str, Any]) -> tuple[Change, ...]:
-        """What the caller says of the step that is in doubt, or that failed."""
+        """Return the changes by the caller's decision about a doubtful or failed step."""
         workflow_id, owner = item.key, item.owner
         count = len(item.value["definition"]["steps"])
         steps = items.steps_of(self._workflows.held, workflow_id, count)
@@ -183,7 +183,7 @@ class Resumption:
         if not isinstance(checkpoint, Mapping) or set(checkpoint) - {"step", "outcome", "result"}:
             raise parameters.invalid("checkpoint", "It has not step and outcome.", "Send step, outcome and result.")
         number, says = checkpoint.get("step"), checkpoint.get("outcome")
-        # Of a workflow that stands before a step, the outcome of that step may be told as well: it is not called then.
+        # For a workflow paused before a step, the caller may set that step's outcome: it is not called then.
         allowed: tuple[str, ...] = OUTCOMES
         coming = not open_ and not pause.get("approval_id") and len(steps) < count
         if coming:
@@ -195,7 +195,7 @@ class Resumption:
         if says != REPEAT and self._is_clearing(item, number):
             raise parameters.invalid(
                 "checkpoint",
-                "That step finds generated code sound before it is run, and nobody tells its outcome.",
+                "That step checks generated code before it runs, so its outcome cannot be set by a caller.",
                 "Send repeat, or order the workflow anew.",
             )
         result = parameters.kept(checkpoint, "result", items.LONGEST_RESULT)
@@ -212,5 +212,5 @@ class Resumption:
 
 
 def _named(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """What the record has of a checkpoint that was taken: the step, and what became of it."""
+    """Return the record's members about a checkpoint: the step and its outcome."""
     return {name: checkpoint[name] for name in ("step", "outcome")}

@@ -1,5 +1,5 @@
 """
-What a CHAIN is told to do: its steps, checked as a whole before the first is taken (methods v01 section 8.1).
+The plan of a CHAIN: its steps, checked as a whole before the first is taken (methods v01 section 8.1).
 
 The steps are those of recipes (:mod:`agtphost.contract.recipes.recipe`), and so are their expressions: with
 ``context_propagation`` a text that begins with ``=`` is JMESPath over what earlier steps gave, each under the name of
@@ -57,7 +57,7 @@ class Plan:
 
 def definition(given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    What of a CHAIN's parameters is kept.
+    Return the parameters of a CHAIN to store.
 
     :raises Refusal: 422 where it is too much.
     """
@@ -103,7 +103,7 @@ def seconds(given: Mapping[str, Any], name: str, most: float) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-        raise parameters.invalid(name, f"{name} is no number of seconds up to {most:g}.", f"Send {name} in seconds.")
+        raise parameters.invalid(name, f"{name} is not a number of seconds up to {most:g}.", f"Send {name} in seconds.")
     return float(value)
 
 
@@ -116,7 +116,7 @@ def _expressions(entries: Sequence[Any]) -> Iterator[str]:
 
 def require_few(expressions: Iterable[str], name: str) -> None:
     """
-    Before any of them is compiled, which takes its time.
+    Limit the total length of expressions before they are compiled, which is slow.
 
     :raises Refusal: 422 for the parameter.
     """
@@ -145,7 +145,7 @@ def _planned(
     call = calls.ordered(entry, "steps", number, STEP)
     capture = entry.get("capture")
     if capture is not None and (not isinstance(capture, str) or not _CAPTURE.fullmatch(capture)):
-        raise wrong("steps", number, "has a capture that is no name", "Send a name such as found.")
+        raise wrong("steps", number, "has a capture that is not a name", "Send a name such as found.")
     name = capture or f"step{number}"
     if name in (*known, PREVIOUS):
         raise wrong("steps", number, f"takes the name {name!r}, which is taken", "Send another capture.")
@@ -189,7 +189,7 @@ def _when(entry: Mapping[str, Any], number: int, visible: Sequence[str], *, prop
     if not propagates:
         raise wrong("steps", number, "has when, but nothing is handed on", "Send context_propagation true.")
     if not isinstance(text, str):
-        raise wrong("steps", number, "has a when that is no text", "Send JMESPath.")
+        raise wrong("steps", number, "has a when that is not text", "Send JMESPath.")
     return _expression(text.removeprefix(MARK), number, visible)
 
 

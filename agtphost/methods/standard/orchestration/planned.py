@@ -11,7 +11,7 @@ from agtphost.contract.recipes.recipe import Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One step, with what a recipe's has not."""
+    """A step of a chain, with members that a recipe's step does not have."""
 
     step: Step
     name: str
@@ -19,7 +19,7 @@ class Planned:
 
     key: str
     repeatable: bool
-    """Whether it may be taken again where nobody knows whether it was: nothing is different for it, or it has a key."""
+    """Whether the step may be repeated after an unknown outcome: it is idempotent, or has an idempotency key."""
 
     cleared: frozenset[str] = frozenset()
     """Of VALIDATE: names whose code it looks at before a RUN has it."""
@@ -35,5 +35,5 @@ class Ready:
         self.names: frozenset[str] = frozenset()
 
     def fill(self, scope: Mapping[str, Any]) -> Any:
-        """The value."""
+        """Return the value."""
         return self.value

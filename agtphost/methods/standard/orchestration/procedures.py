@@ -40,7 +40,7 @@ LONGEST_INPUT: Final = 65_536
 @implementer(IBuiltInHandler)
 class Procedures:
     """
-    Answers RUN.
+    The handler of RUN.
 
     :param named: recipes by procedure_id, as ``[methods.procedures]`` has them.
     :param aside: calls a function off the reactor.

@@ -50,7 +50,7 @@ class WorkflowReading:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        INSPECT: one workflow with the outcome of every step that was begun, by ``workflow_id``.
+        Answer INSPECT of one workflow with the outcome of every step that was begun, by ``workflow_id``.
 
         :raises Refusal: 404 where the caller has no such workflow.
         """

@@ -37,7 +37,7 @@ LONGEST_DELAY: Final = 86_400
 
 @implementer(IBuiltInHandler)
 class Retry:
-    """Answers RETRY."""
+    """The handler of RETRY."""
 
     kind = "built_in"
     timeout = 120.0
@@ -48,10 +48,10 @@ class Retry:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Make a failed call again, at once or later.
+        Make a failed call again, immediately or later.
 
         :raises Refusal: 404 for a Task-ID under which none is known, 409 for a call that may not be made again, that
-            succeeded meanwhile or was tried often enough; what the call itself is refused with.
+            has since succeeded or was tried often enough; what the call itself is refused with.
         """
         owner_of(context)
         given = context.input
@@ -59,7 +59,7 @@ class Retry:
         most = parameters.count(given, "max_attempts", ATTEMPTS, MOST_ATTEMPTS)
         delay = given.get("delay", 0)
         if isinstance(delay, bool) or not isinstance(delay, (int, float)) or not 0 <= delay <= LONGEST_DELAY:
-            raise parameters.invalid("delay", f"delay is no number up to {LONGEST_DELAY}.", "Send seconds.")
+            raise parameters.invalid("delay", f"delay is not a number up to {LONGEST_DELAY}.", "Send seconds.")
         item = self._found(context, task_id)
         call = dict(item.value)
         self._require_repeatable(call, most)
@@ -113,7 +113,7 @@ class Retry:
     def _later(
         self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any], delay: float
     ) -> Answer:
-        """As a workflow of one step, which is there after a restart."""
+        """Store the retry as a workflow of one step, which survives a restart."""
         authority = standing(context.invocation.exchange)
         if authority is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)

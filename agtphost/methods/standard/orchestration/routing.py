@@ -1,9 +1,9 @@
 """
 ROUTE: methods v01 section 8.4.
 
-Says who is to handle a payload, and calls nobody. First come the rules, in their order; then what candidates say of
+Chooses the handler of a payload, and calls none. First come the rules, in their order; then what candidates say of
 themselves, compared with the criteria's own members; then search: by which words of the payload, or of the criterion
-``text``, a candidate's description is found. Whoever cannot be called now is passed over.
+``text``, a candidate's description is found. Candidates that cannot be called now are skipped.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ LONGEST_TEXT: Final = 4_000
 """Characters of what is searched by."""
 
 OWN: Final = ("rules", "text")
-"""Criteria that are no member of candidates."""
+"""Criteria that are not members of candidates."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Somebody that could handle a payload."""
+    """A possible handler of a payload."""
 
     id: str
     """As the caller names it: an Agent-ID, an agent's name, or ``METHOD /path``."""
@@ -53,7 +53,7 @@ class Candidate:
     """Its members besides ``id``, as the caller gives them."""
 
     handler: Mapping[str, str] | None = None
-    """What it stands for here; None where nothing that this caller could call now."""
+    """The handler that the candidate resolves to; None where this caller cannot call one now."""
 
     text: str = ""
     """What it is found by."""
@@ -62,7 +62,7 @@ class Candidate:
 @implementer(IBuiltInHandler)
 class Route:
     """
-    Answers ROUTE.
+    The handler of ROUTE.
 
     :param aside: calls a function off the reactor.
     """
@@ -87,9 +87,9 @@ class Route:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Choose.
+        Choose a handler for the payload.
 
-        :raises Refusal: 404 where nobody matches and no fallback is given, 503 where those who match cannot be called.
+        :raises Refusal: 404 where no candidate matches and no fallback is given, 503 where no match can be called.
         """
         owner_of(context)
         given = context.input
@@ -119,12 +119,12 @@ class Route:
             raise parameters.invalid("criteria", "criteria is neither rules nor an object.", "Send rules.")
         rules = value.get("rules", [])
         if not isinstance(rules, list) or len(rules) > MOST_RULES:
-            raise parameters.invalid("criteria", f"rules is no list of up to {MOST_RULES} rules.", "Send fewer.")
+            raise parameters.invalid("criteria", f"rules is not a list of up to {MOST_RULES} rules.", "Send fewer.")
         plan.require_few((str(rule.get("when", "")) for rule in rules if isinstance(rule, Mapping)), "criteria")
         return [_rule(rule, number) for number, rule in enumerate(rules, 1)], value
 
     def _resolved(self, context: BuiltInContext, named: Candidate) -> Candidate:
-        """What a candidate is here, and whether it can be called now."""
+        """Resolve a candidate on this host, and whether it can be called now."""
         method, space, path = named.id.partition(" ")
         if space and path.startswith("/"):
             binding = calls.found(self._find, method, path)
@@ -176,10 +176,10 @@ def _rule(rule: Any, number: int) -> tuple[Expression, str]:
 
 
 def _named(given: Mapping[str, Any], rules: Sequence[tuple[Expression, str]]) -> Iterator[Candidate]:
-    """The candidates that the caller gives, and whom its rules name."""
+    """Yield the candidates that the caller gives, and those that its rules name."""
     listed = given.get("candidates") or []
     if not isinstance(listed, list) or len(listed) > MOST_CANDIDATES:
-        raise parameters.invalid("candidates", f"It is no list of up to {MOST_CANDIDATES}.", "Send fewer.")
+        raise parameters.invalid("candidates", f"candidates is not a list of up to {MOST_CANDIDATES}.", "Send fewer.")
     seen: set[str] = set()
     for number, entry in enumerate(listed, 1):
         name = entry.get("id") if isinstance(entry, Mapping) else entry

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agtphost.identity.peer import Following
 
 SMALL = 4_096
-"""Octets of what steps gave up to which expressions are worked out at once; more, and it is done off the reactor."""
+"""Octets of step results up to which expressions are evaluated on the reactor; larger ones off the reactor."""
 
 CLOSE = 0.01
 """Seconds before the end of the whole that count as its end."""
@@ -48,31 +48,31 @@ class Ask(Protocol):
     def __call__(
         self, method: str, path: str, input: Mapping[str, Any], *, key: str, follow: Following | None
     ) -> Awaitable[Response]:
-        """See :meth:`agtphost.dispatch.invocation.Invocation.ask`."""
+        """Make one call, as :meth:`agtphost.dispatch.invocation.Invocation.ask` does."""
 
 
 class Keeper(Protocol):
-    """What a run needs of those that keep workflows."""
+    """The functions of the workflow table that a run needs."""
 
     clock: IReactorTime
     aside: Callable[..., Awaitable[Any]]
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
 
     def stands_still(self, workflow_id: str) -> bool:
         """Whether no further step may begin: it was paused, or the host stops."""
 
     def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
-        """What is escalated of a step, and nobody has decided yet; empty for nothing."""
+        """Return the undecided escalation of a step; empty for none."""
 
     async def journal(self, value: Mapping[str, Any], says: Mapping[str, Any], changes: tuple[Change, ...]) -> None:
-        """Make changes durable by themselves."""
+        """Commit changes in a transaction without a call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """Where a run came to stand."""
+    """The state in which a run stopped."""
 
     state: str
     """One of :data:`items.STATES`; ``running`` where it was stopped and goes on later, with nothing to change."""
@@ -83,7 +83,7 @@ class Stop:
 
 class Run:
     """
-    One workflow on its way.
+    A workflow in progress.
 
     :param value: the workflow's item.
     :param ask: makes its calls.
@@ -169,7 +169,7 @@ class Run:
         return Stop(state=items.FINISHED)
 
     def cancel(self) -> None:
-        """End it: the call that is running is cancelled."""
+        """Cancel the run and its current call."""
         if self._call is not None:
             self._call.cancel()
 
@@ -181,7 +181,7 @@ class Run:
         return Stop(state=items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
 
     def _lost(self, planned: Planned) -> int:
-        """A step whose result this one uses, and which was too long to be kept over a restart."""
+        """Return the step whose result this one uses, and which was too long to store over a restart."""
         step = planned.step
         names = {*(step.input.names if step.input else ()), *(step.parameters.names if step.parameters else ())}
         names |= step.when.names if step.when is not None else frozenset()
@@ -285,7 +285,7 @@ class Run:
         return 0 if self._plan.steps[number].step.when is not None else number + 1
 
     def journal(self, planned: Planned, attempt: int) -> StepJournal:
-        """Of a call of a step."""
+        """Return the journal of a call of a step."""
         return StepJournal(
             self.workflow_id,
             self._owner,
@@ -300,7 +300,7 @@ class Run:
         return await self._ask(method, path, input, key=key, follow=follow)
 
     async def result(self, response: Response) -> Mapping[str, Any]:
-        """What it gave."""
+        """Return the result in a response."""
         return await results.read(response, self._keeper.aside)
 
     @property
@@ -327,7 +327,7 @@ class Run:
 
 
 class _Calls:
-    """What :class:`StepCall` makes its calls by: each attempt has its journal."""
+    """Makes the calls of a :class:`StepCall`; each attempt has its journal."""
 
     def __init__(self, run: Run, planned: Planned, journals: list[StepJournal]) -> None:
         self._run = run
@@ -346,7 +346,7 @@ class _Calls:
 
 
 def _filled(step: Step, scope: Mapping[str, Any]) -> Step | None:
-    """A step without expressions; None where its ``when`` does not hold."""
+    """Return a step with its expressions evaluated; None where its ``when`` does not hold."""
     try:
         if step.when is not None and not step.when.holds(scope):
             return None
@@ -364,7 +364,7 @@ def _filled(step: Step, scope: Mapping[str, Any]) -> Step | None:
 
 
 def _require_small(step: Step, given: Any) -> None:
-    """Before anything is written out: what expressions build may stand in it many times."""
+    """Limit the size before encoding: expressions may repeat a value many times."""
     waiting, octets = [given], 0
     while waiting:
         value = waiting.pop()

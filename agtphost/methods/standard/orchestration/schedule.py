@@ -1,4 +1,4 @@
-"""When a workflow goes on by itself: at the time it was made for, again and again, or when its pause is over."""
+"""Times at which a workflow continues without a call: its start, its repetitions, or the end of its pause."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MOST_RUNS: Final = 10_000
 
 def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """
-    ``start_at``, ``every`` and ``runs`` of a CHAIN.
+    Read ``start_at``, ``every`` and ``runs`` of a CHAIN.
 
-    :return: None where it begins at once, and once.
+    :return: None where it begins immediately, and runs once.
     :raises Refusal: 422 naming the parameter.
     """
     start = parameters.moment(given, "start_at")
@@ -31,9 +31,11 @@ def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     if every is not None and (
         isinstance(every, bool) or not isinstance(every, (int, float)) or not SHORTEST <= every <= LONGEST
     ):
-        raise parameters.invalid("every", f"every is no number of seconds from {SHORTEST} on.", "Send seconds.")
+        raise parameters.invalid("every", f"every is not a number of seconds from {SHORTEST} on.", "Send seconds.")
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= MOST_RUNS):
-        raise parameters.invalid("runs", f"runs is no number from 1 to {MOST_RUNS}.", "Send how many runs there are.")
+        raise parameters.invalid(
+            "runs", f"runs is not a number from 1 to {MOST_RUNS}.", "Send how many runs there are."
+        )
     if runs is not None and every is None:
         raise parameters.invalid("runs", "runs is sent without every.", "Send every, or leave runs out.")
     if start is None and every is None:
@@ -52,7 +54,7 @@ def once(at: float) -> dict[str, Any]:
 
 
 def due(value: Mapping[str, Any]) -> float | None:
-    """When a scheduled or paused workflow goes on by itself; None where it does not."""
+    """Return when a scheduled or paused workflow continues without a call; None where it does not."""
     if value["state"] == items.PAUSED:
         until: float | None = value.get("pause", {}).get("until")
         return until
@@ -60,7 +62,7 @@ def due(value: Mapping[str, Any]) -> float | None:
 
 
 def begun(value: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """A workflow whose time has come."""
+    """Return a workflow whose scheduled time has come, with its new state."""
     changed = dict(value)
     if value["state"] == items.PAUSED:
         before = changed.pop("pause")["before"]
@@ -91,7 +93,7 @@ def _is_revoked(value: Mapping[str, Any]) -> bool:
 
 def again(value: Mapping[str, Any], now: float, pause: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """
-    A workflow whose run has ended: ended, or scheduled for the next one. Runs that were missed are left out.
+    Return a workflow after a run: ended, or scheduled for the next one. Missed runs are left out.
 
     None comes behind one whose caller has been revoked, which is for ever.
 

@@ -57,7 +57,7 @@ def checked(steps: Sequence[Planned]) -> tuple[Planned, ...]:
 
 
 def used(planned: Planned, last: str) -> frozenset[str]:
-    """The earlier steps whose outcome a step is given; ``last`` stands for ``previous``."""
+    """Return the earlier steps whose outcome a step uses; ``last`` is the step that ``previous`` means."""
     step = planned.step
     names = frozenset(step.input.names if step.input is not None else ())
     names |= frozenset(step.parameters.names if step.parameters is not None else ())
@@ -65,7 +65,7 @@ def used(planned: Planned, last: str) -> frozenset[str]:
 
 
 def _target(planned: Planned, last: str) -> frozenset[str]:
-    """The earlier steps whose outcome a VALIDATE looks at, and not merely goes by."""
+    """Return the earlier steps whose outcome a VALIDATE checks, not those that it merely uses."""
     given = planned.step.input
     value = None if given is None else given.value
     target = value.get("target") if isinstance(value, Mapping) else None

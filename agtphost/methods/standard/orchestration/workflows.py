@@ -1,13 +1,12 @@
 """
-Keeps workflows going: over the end of the call that ordered them, over pauses, until their time has come, and over
-restarts.
+Carries workflows on: after the end of their call, over pauses, at scheduled times, and over restarts.
 
-Theory of operation. A workflow is a state item from before its first step on. Whatever makes it go on is a change of
-that item that has become durable: the answer to CHAIN, a RESUME, a time that has come. This table is told of each such
-change, and takes up what is running and that nobody carries on here. Of the end of a run and of what its owner has
-become of it then, one at a time is under way to the ledger (:meth:`Workflows.change`). So it is the same after
-a restart, when the ledger tells of everything that there is: a workflow goes on behind the last step that is known to
-have ended, and one that had begun a step is interrupted, unless that step may be repeated.
+Theory of operation. A workflow is a state item from before its first step on. It continues after a durable change of
+that item: the answer to CHAIN, a RESUME, a time that has come. This table follows each such change, and takes up
+running workflows without a run here. Of the end of a run and the owner's own changes, one at a time is in flight to the
+ledger (:meth:`Workflows.change`). A restart works the same way, when the ledger reports every item: a workflow
+continues after the last step that is known to have ended, and one that had begun a step is interrupted, unless that
+step may be repeated.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
 TOPIC = "workflow-outcome"
-"""Of the notification to its owner where a workflow ends that nobody waits for."""
+"""The topic of the notification to the owner at the end of a background workflow."""
 
 RETRY_SECONDS = 2.0
 SOON = 0.05
@@ -55,7 +54,7 @@ class Unkept(Exception):
 
 
 class Ending:
-    """What a run has come to, for whoever makes it durable."""
+    """The outcome of a run, to be committed."""
 
     def __init__(
         self,
@@ -102,14 +101,14 @@ class Workflows:
         self._stopping = False
 
     def turn_to(self, dispatcher: Dispatches, match: Callable[[str, str], Match | None], objection: Objecting) -> None:
-        """From now on, further calls are made by this dispatcher, under its configuration."""
+        """Use this dispatcher, under its configuration, for further calls."""
         self._dispatcher, self._match, self._objection = dispatcher, match, objection
 
     async def objection(
         self, authority: Mapping[str, Any], method: str, path: str, input: Mapping[str, Any], calls: int = 0
     ) -> Refusal | None:
         """
-        Why a call would be refused now that nobody waits for; None where nothing speaks against it.
+        Return why a background call would be refused; None where it would not.
 
         :param authority: what :func:`agtphost.dispatch.resumption.standing` found when it was ordered.
         :param calls: charged to its caller where it would not be refused.
@@ -120,18 +119,18 @@ class Workflows:
         return await self._objection(*resumed(authority, method, path, input), calls)
 
     def find(self, method: str, path: str) -> Match | None:
-        """What a method on a path is bound to at present."""
+        """Return the present binding of a method on a path."""
         return self._match(method, path)
 
     # For runs
 
     def stands_still(self, workflow_id: str) -> bool:
-        """See :class:`~agtphost.methods.standard.orchestration.runner.Keeper`."""
+        """Return whether a workflow must not begin another step."""
         item = self.held.get(items.WORKFLOW, workflow_id)
         return self._stopping or item is None or item.brief["state"] != items.RUNNING
 
     def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
-        """See :class:`~agtphost.methods.standard.orchestration.runner.Keeper`."""
+        """Return the undecided escalation of a step; empty for none."""
         for item in self.held.of(ESCALATION, owner):
             about = item.value.get("context") if item.brief.get("status") == "pending" else None
             if isinstance(about, Mapping) and (about.get("workflow_id"), about.get("step")) == (workflow_id, number):
@@ -154,7 +153,7 @@ class Workflows:
 
     def change(self, workflow_id: str) -> None:
         """
-        From now on, a change of this workflow is under way: CANCEL, PAUSE, RESUME, or the end of a run.
+        Reserve the right to change a workflow: CANCEL, PAUSE, RESUME, or the end of a run.
 
         :raises Refusal: 409, another is; what it makes of the workflow is not known yet.
         """
@@ -164,7 +163,7 @@ class Workflows:
 
     def begin(self, value: Mapping[str, Any], owner: str, made: plan.Plan, ask: Ask) -> Run:
         """
-        A run that its own CHAIN carries on: from now on nobody else does, once its item is there.
+        Begin a run for its own CHAIN, which alone carries it on once its item exists.
 
         It is to be given to :meth:`carry` or to :meth:`forget`.
         """
@@ -174,14 +173,14 @@ class Workflows:
         return run
 
     def forget(self, run: Run) -> None:
-        """It never came to be."""
+        """Forget a run that did not begin."""
         self._runs.pop(run.workflow_id, None)
 
     def carry(self, run: Run, value: Mapping[str, Any], owner: str) -> Deferred[Ending]:
         """
-        Take its steps.
+        Run the steps of a workflow.
 
-        :return: fires with what it came to; whoever has it makes that durable, or gives it to :meth:`settle`.
+        :return: fires with what it came to; the receiver makes that durable, or gives it to :meth:`settle`.
         """
         return Deferred.fromCoroutine(self._run(run, value, owner))
 
@@ -202,7 +201,7 @@ class Workflows:
     def _ended(
         self, stop: Stop, value: Mapping[str, Any], owner: str, outcomes: Mapping[int, Mapping[str, Any]]
     ) -> Ending:
-        """What becomes durable with the end of a run; nothing, while its owner has something else become of it."""
+        """Return the end of a run to commit; without changes while its owner changes the workflow."""
         key = value["workflow_id"]
         ending = self.ending(stop, value, owner, outcomes)
         if not ending.changes:
@@ -212,14 +211,14 @@ class Workflows:
         except Refusal:
             self._agenda.at(key, SOON)
             return self.ending(Stop(state=items.RUNNING), value, owner, outcomes)
-        # Whatever keeps it from being durable: somebody carries on what runs.
+        # Even if the commit fails, running workflows must be carried on.
         self._agenda.at(key, UNDER_WAY)
         return ending
 
     def ending(
         self, stop: Stop, value: Mapping[str, Any], owner: str, outcomes: Mapping[int, Mapping[str, Any]]
     ) -> Ending:
-        """What becomes durable with the end of a run."""
+        """Return the end of a run to commit."""
         item = self.held.get(items.WORKFLOW, value["workflow_id"])
         now = self.now()
         value = dict(value if item is None else item.value)
@@ -246,7 +245,7 @@ class Workflows:
         return Ending(stop, value, (*gone, items.changed(value, owner, now)), outcomes)
 
     async def settle(self, ending: Ending, owner: str) -> None:
-        """Make an end durable that nobody waits for, and tell its owner; again and again, until it is."""
+        """Commit the end of a background run and notify its owner, retrying until it is durable."""
         if not ending.changes:
             return
         while not self._stopping:
@@ -267,7 +266,7 @@ class Workflows:
                 key = ending.value["workflow_id"]
                 log.error("the end of {key} waits: {why}", key=key, why=str(error))
                 await self._pause(RETRY_SECONDS)
-                # What it has become meanwhile counts.
+                # The current state counts.
                 self._changing.release(key)
                 ending = self._ended(ending.stop, ending.value, owner, ending.outcomes)
                 if ending.changes:
@@ -282,7 +281,7 @@ class Workflows:
     # Taking up
 
     def start(self) -> None:
-        """From now on, take up what is to go on, what an earlier process left included."""
+        """Start carrying on active workflows, including those that an earlier process left."""
         if not self._started:
             self._started = True
             self._agenda.soon(self.held.follow(items.WORKFLOW, self._found))
@@ -317,7 +316,7 @@ class Workflows:
         Deferred.fromCoroutine(self._woken(key, item))
 
     async def _woken(self, key: str, item: StateItem) -> None:
-        """Its time has come: take it up, or say why nobody does."""
+        """Run a workflow whose time has come, or record why it may not run."""
         if item.brief["state"] == items.SCHEDULED and (why := await self._unwanted(item.value)):
             stop = Stop(state=items.FAILED, why=why)
             return await self.settle(self._ended(stop, item.value, item.owner, {}), item.owner)
@@ -335,13 +334,13 @@ class Workflows:
             self._agenda.at(key, RETRY_SECONDS)
 
     async def _unwanted(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Why its owner could not order it any more; empty: it could."""
+        """Return why the owner could no longer order the workflow; empty if it could."""
         authority = value["authority"]
         if authority is None or self._objection is None:
             return {}
         steps = {"steps": value["definition"]["steps"]}
         method, given = ("RETRY", {"original_task_id": "t"}) if value["kind"] == "retry" else ("CHAIN", steps)
-        # A run has events of its own, and so has a step that is left out; steps that are taken are charged as calls.
+        # A run has its own events, and so has a step that is left out; steps that are taken are charged as calls.
         calls = 1 + sum(1 for step in steps["steps"] if step.get("when") is not None)
         refusal = await self.objection(authority, method, "/", given, calls)
         if refusal is None:
@@ -425,7 +424,7 @@ def _unproven() -> dict[str, Any]:
 
 
 def _said(ending: Ending) -> dict[str, Any]:
-    """What the record of an end says of its steps."""
+    """Return the record's members about the steps of an ended run."""
     names = ("step", "state", "status", "reason", "audit_id")
     steps = ending.value.get("steps") or ()
     return {"steps": [{name: step[name] for name in names if name in step} for step in steps]}

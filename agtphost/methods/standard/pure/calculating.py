@@ -14,7 +14,7 @@ from agtphost.vocabulary.formulas import MAX_PRECISION, FormulaError, checked, c
 
 class Calculator:
     """
-    Answers CALCULATE.
+    The handler of CALCULATE.
 
     :param formulas: those that the operator registered, by their names.
     """
@@ -24,7 +24,7 @@ class Calculator:
 
     def calculated(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """
-        The result of CALCULATE.
+        Return the result of CALCULATE.
 
         :param call: ``expression``, a tree or the name of a registered formula; ``inputs``; ``precision``, decimal
             places; ``currency``, which says how many there are where ``precision`` does not.
@@ -33,7 +33,7 @@ class Calculator:
         formula, name = self._formula(material.given(call, "expression"))
         inputs = material.given(call, "inputs")
         if not isinstance(inputs, Mapping):
-            raise parameters.invalid("inputs", "inputs is no object.", 'Send inputs as {"price": "19.90"}.')
+            raise parameters.invalid("inputs", "inputs is not an object.", 'Send inputs as {"price": "19.90"}.')
         places = parameters.start(call, "precision", MAX_PRECISION) if call.get("precision") is not None else None
         currency = _currency(call)
         if currency and places is None:
@@ -72,12 +72,12 @@ def _currency(call: Mapping[str, Any]) -> str:
     if code is None:
         return ""
     if not isinstance(code, str) or code not in currencies.PLACES:
-        raise parameters.invalid("currency", "currency is no code of ISO 4217.", "Send one such as EUR.")
+        raise parameters.invalid("currency", "currency is not an ISO 4217 code.", "Send one such as EUR.")
     return code
 
 
 def _shown(value: Decimal, places: int | None) -> str:
-    """A number as text, all of its digits written out."""
+    """Return a number as text with all of its digits."""
     if places is not None:
         return format(rounded(value, places), "f")
     value = value.normalize() if value else Decimal(0)

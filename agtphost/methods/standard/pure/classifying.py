@@ -35,7 +35,7 @@ MEANING = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """One member of the taxonomy."""
+    """A member of the taxonomy."""
 
     name: str
     description: str
@@ -45,7 +45,7 @@ class Label:
 
 def labels_of(call: Mapping[str, Any]) -> list[Label]:
     """
-    The taxonomy: a list of names, a list of ``{label, description, keywords}``, or an object of keywords by name.
+    Read the taxonomy: names, ``{label, description, keywords}`` objects, or an object of keywords by name.
 
     :raises Refusal: 422 for anything else.
     """
@@ -86,7 +86,7 @@ def _label(member: Any) -> Label:
         and all(isinstance(word, str) and 0 < len(word) <= 128 for word in keywords)
     )
     if not sound:
-        raise _malformed("taxonomy has a label without a name, or with keywords that are no texts.")
+        raise _malformed("taxonomy has a label without a name, or with keywords that are not text.")
     words = (terms(spoken(str(name))), *(terms(word) for word in keywords))
     return Label(name=str(name), description=description, keywords=tuple({tuple(each): None for each in words if each}))
 
@@ -127,7 +127,7 @@ def classified(
     engine: str,
 ) -> dict[str, Any]:
     """
-    The result of CLASSIFY.
+    Return the result of CLASSIFY.
 
     :param read: the items, as a search reads them.
     :param meanings: for each item what a search found: numbers of labels with their scores from 0 to 1.
@@ -149,7 +149,7 @@ def classified(
 
 
 def _confidences(entry: Entry, labels: Sequence[Label], meaning: Mapping[int, float]) -> list[tuple[int, float]]:
-    """How sure each label is, the surest first: its share of all that speaks for any, and how much that is."""
+    """Return the confidence of each label, highest first, from its share of the evidence and the amount of it."""
     words = terms(f"{spoken(entry.name)} {entry.text}")[:WORDS]
     once = Counter(words)
     pairs = " ".join(words)
@@ -169,6 +169,8 @@ def _confidences(entry: Entry, labels: Sequence[Label], meaning: Mapping[int, fl
 
 def bounded(call: Mapping[str, Any]) -> None:
     """
+    Limit the product of items and labels.
+
     :raises Refusal: 422 for more items and labels than one call may have.
     """
     if len(material.rows(call, "items")) * len(labels_of(call)) > MAX_WORK:

@@ -1,5 +1,5 @@
 """
-Criteria: what a record has to be like, said as an object, and compiled to a function.
+Criteria: what a record has to be like, written as an object, and compiled to a function.
 
 ::
 
@@ -84,11 +84,11 @@ _ORDERS = frozenset({"lt", "lte", "gt", "gte"})
 
 def compiled(criteria: Any, name: str = "criteria", comparisons: Comparisons | None = None) -> Predicate:
     """
-    The function that says whether a record follows them.
+    Return the function that says whether a record matches the criteria.
 
     :param name: the parameter that they are in, for refusals.
     :param comparisons: counts comparisons of a number with a text.
-    :raises Refusal: 422 for what are no criteria, or too many.
+    :raises Refusal: 422 for invalid criteria, or too many.
     """
     return _Compiler(name, comparisons or Comparisons()).all_of(criteria, 1)
 
@@ -109,7 +109,7 @@ class _Compiler:
 
     def all_of(self, criteria: Any, depth: int) -> Predicate:
         if not isinstance(criteria, Mapping) or not criteria:
-            raise self._wrong(f"{self._name} has criteria that are no object with members")
+            raise self._wrong(f"{self._name} has criteria that are not an object with members")
         if depth > MAX_DEPTH:
             raise self._wrong(f"{self._name} has criteria more than {MAX_DEPTH} deep")
         return _every([self._one(str(place), wanted, depth) for place, wanted in criteria.items()])
@@ -171,7 +171,7 @@ class _Compiler:
                 raise self._wrong(f"the pattern has more than {MAX_PATTERN} characters")
             return re2.compile(wanted, options)
         except re2.error:
-            raise self._wrong("the pattern is no regular expression of RE2") from None
+            raise self._wrong("the pattern is not a regular expression of RE2") from None
 
 
 def _is_object(value: Any) -> bool:

@@ -33,7 +33,7 @@ IN_TEXT = (
 
 
 class DateError(ValueError):
-    """A text that is no date, or may be two; the message says which."""
+    """A text that is not a date, or is ambiguous; the message says which."""
 
 
 def month_first(locale: str) -> bool | None:

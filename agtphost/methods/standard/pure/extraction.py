@@ -33,7 +33,7 @@ MAX_FOUND = 200
 MAX_PATTERN = 256
 
 LABELLED = 0.9
-"""How sure a value is that stands behind the field's name."""
+"""The confidence of a value found after the field's name."""
 
 NEAR = 0.75
 """And one of the right form, with a word of the name before it."""
@@ -77,7 +77,7 @@ class Found:
 
 def extracted(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of EXTRACT.
+    Return the result of EXTRACT.
 
     :param call: ``source``: a text, or JSON whose words are read; ``schema``: that of an object;
         ``confidence_threshold``, below which a field is left out.
@@ -115,7 +115,7 @@ def extracted(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(value: Any) -> Iterator[str]:
-    """JSON as lines with labels."""
+    """Yield JSON as lines with labels."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield f"{spoken(name)}: {inner if isinstance(inner, str) else said_in(inner)}"
@@ -128,7 +128,7 @@ def _told(value: Any) -> Iterator[str]:
 
 @cache
 def _compiled(pattern: str) -> Any:
-    """One of this module's own; those of callers are not kept."""
+    """Return a compiled pattern of this module; callers' patterns are not cached."""
     return _expression(pattern)
 
 
@@ -192,7 +192,7 @@ class _Extraction:
         return self._by_form(_pattern(schema, words), read, words)
 
     def _labelled(self, label: str) -> str | None:
-        """What stands behind a label on its line."""
+        """Return the text after a label on its line."""
         words = r"[\s_-]{1,3}".join(map(re2.escape, label.split()))
         match = _expression(rf"(?im)(?:^|[\s,;(|*-]){words}\**[ \t]*(?:[:=|]|\bis\b)[ \t|*]*([^\n|]{{1,500}})").search(
             self._text
@@ -270,7 +270,7 @@ class _Extraction:
 
 
 def _labels(name: str, schema: Mapping[str, Any]) -> list[str]:
-    """What the field may be called in the text, the best first."""
+    """Return the possible names of the field in the text, the best first."""
     title = schema.get("title")
     words = spoken(name).lower()
     found = [title[:64]] if isinstance(title, str) and title.strip() else []
@@ -284,7 +284,7 @@ def _labels(name: str, schema: Mapping[str, Any]) -> list[str]:
 
 
 def _pattern(schema: Mapping[str, Any], words: set[str]) -> str:
-    """What values of a field look like in a text; empty where anything may be one."""
+    """Return a pattern for values of a field; empty where any text may be one."""
     pattern, form, kind = schema.get("pattern"), schema.get("format"), schema.get("type")
     if isinstance(schema.get("enum"), list):
         said = [each for each in schema["enum"] if isinstance(each, str) and 0 < len(each) <= 64]

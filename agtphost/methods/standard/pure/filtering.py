@@ -14,7 +14,7 @@ OUTPUTS = ("json", "jsonl", "csv", "yaml", "indexes")
 
 def filtered(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of FILTER.
+    Return the result of FILTER.
 
     :param call: ``data``, a list, or a text of JSON lines or CSV; ``criteria``, an object or JMESPath of one record;
         ``output_format``.

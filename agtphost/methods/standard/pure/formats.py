@@ -33,7 +33,7 @@ _MEANING = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n
 
 def read(source: str, form: str, name: str = "source") -> Any:
     """
-    What a text says.
+    Decode a text.
 
     :param form: one of :data:`FORMATS`.
     :param name: the parameter that it is in, for refusals.
@@ -77,7 +77,7 @@ def records(call: Mapping[str, Any], name: str, *, least: int = 0) -> list[Any]:
 
 
 def guessed(source: str) -> str:
-    """The format of a text that nobody said."""
+    """Guess the format of a text."""
     begin = source.lstrip()[:1]
     if begin in ("{", "["):
         first, _, rest = source.strip().partition("\n")
@@ -115,7 +115,7 @@ def _table(source: str) -> list[dict[str, str]]:
 
 def written(value: Any, form: str, name: str = "data") -> Any:
     """
-    A value in a format: JSON is the value itself, the others are text.
+    Return a value in a format: JSON is the value itself, the others are text.
 
     :raises Refusal: 422 for what the format cannot say, or says in too many octets.
     """
@@ -192,7 +192,7 @@ def _written_table(value: Any, name: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    """What is no text is written as JSON has it, and nothing as nothing."""
+    """Return a table cell: text as it is, null as empty text, other values as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

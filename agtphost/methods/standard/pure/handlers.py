@@ -81,7 +81,7 @@ class Pure:
 
     def _items(self, context: BuiltInContext, reference: str) -> Snapshot[StateItem]:
         """
-        What the caller may see of a collection.
+        Return a snapshot of the items of a collection that the caller may see.
 
         :raises Refusal: 404 for one that it may not read; 422 for one with too many items.
         """
@@ -103,7 +103,7 @@ def is_reference(value: Any) -> bool:
 
 @implementer(IBuiltInHandler)
 class Rank:
-    """Answers RANK: by numbers, and by how well the items answer a text."""
+    """The handler of RANK: by numbers, and by how well the items match a text."""
 
     kind = "built_in"
     weight = COMPUTE
@@ -127,7 +127,7 @@ class Rank:
 
 @implementer(IBuiltInHandler)
 class Classify:
-    """Answers CLASSIFY."""
+    """The handler of CLASSIFY."""
 
     kind = "built_in"
     weight = COMPUTE
@@ -152,7 +152,7 @@ class Classify:
 
 @implementer(IBuiltInHandler)
 class Map:
-    """Answers MAP."""
+    """The handler of MAP."""
 
     kind = "built_in"
     weight = COMPUTE
@@ -180,7 +180,7 @@ class Map:
 async def _searched(
     engine: SearchEngine, index: Index, texts: Sequence[str], limit: int
 ) -> tuple[str, list[dict[int, float]]]:
-    """What ranked, and for each text the numbers of entries with their scores."""
+    """Return the engine that ranked, and for each text the numbers of entries with their scores."""
     found, name = [], engine.name
     for text in texts:
         answer = await engine.search(index, Wanted(text=text, limit=limit))
@@ -191,7 +191,7 @@ async def _searched(
 
 @implementer(IBuiltInHandler)
 class Normalize:
-    """Answers NORMALIZE; addresses are an endpoint's of the operator, on ``NORMALIZE /address``."""
+    """The handler of NORMALIZE; addresses need an operator's endpoint on ``NORMALIZE /address``."""
 
     kind = "built_in"
     weight = COMPUTE
@@ -215,7 +215,7 @@ class Normalize:
 @implementer(IBuiltInHandler)
 class Calculate:
     """
-    Answers CALCULATE.
+    The handler of CALCULATE.
 
     :param formulas: those that the operator registered, by their names.
     """
@@ -239,9 +239,9 @@ class Calculate:
 @implementer(IBuiltInHandler)
 class Validate:
     """
-    Answers VALIDATE; a proposed call is looked at with the rights of whoever asks, and not made.
+    The handler of VALIDATE; a proposed call is checked with the caller's rights, and not made.
 
-    A text that is found sound is no longer marked as code that nobody has looked at.
+    A text that is found sound loses the mark of unchecked code.
     """
 
     kind = "built_in"
@@ -273,18 +273,20 @@ class Validate:
         return Answer(result=result, changes=await self._parts.aside(generated_code.cleared, self._parts.held, target))
 
     def _proposed(self, context: BuiltInContext, target: Any) -> validating.Findings:
-        """Whether the caller could make a call: whether it may, and whether the parameters are right."""
+        """Return whether the caller could make a call: its permission, and the validity of its parameters."""
         if not isinstance(target, Mapping) or not target.keys() <= {"method", "path", "parameters"}:
             raise parameters.invalid(
                 "target",
-                "target is no proposed call.",
+                "target is not a proposed call.",
                 'Send {"method": "BOOK", "path": "/room", "parameters": {...}}.',
             )
         method = parameters.required(target, "method")
         path = parameters.text(target, "path") or "/"
         given = target.get("parameters", {})
         if not isinstance(given, Mapping):
-            raise parameters.invalid("target", "parameters of target is no object.", "Send {} where there are none.")
+            raise parameters.invalid(
+                "target", "parameters of target is not an object.", "Send {} where there are none."
+            )
         try:
             match = self._parts.find(method, path) if path.isascii() and path.startswith("/") else None
         except ValueError:

@@ -26,7 +26,7 @@ def given(
     function: str, call: Mapping[str, Any], name: str, held: Mapping[int, Iterable[StateItem]]
 ) -> Generator[None, None, dict[str, Any]]:
     """
-    What :func:`compute` is called with, in steps: items are passed on as they are stored, and decoded by the worker.
+    Build the input of :func:`compute` in steps: stored items are passed on encoded, and decoded by the worker.
 
     :param function: what is done with the data.
     :param name: the parameter that named the collections.

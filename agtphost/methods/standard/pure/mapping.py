@@ -62,7 +62,7 @@ _SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One leaf of a schema."""
+    """A leaf of a schema."""
 
     place: str
     type: str
@@ -72,7 +72,7 @@ class Field:
 
     @property
     def said(self) -> str:
-        """Its name in words."""
+        """The field's name in words."""
         words = (word.lower() for word in spoken(self.place).split())
         return " ".join(_SHORT.get(word, word) for word in words)
 
@@ -147,10 +147,10 @@ Similar = Mapping[int, Mapping[int, float]]
 
 def mapped(call: Mapping[str, Any], similar: Similar | None = None, engine: str = "") -> dict[str, Any]:
     """
-    The result of MAP.
+    Return the result of MAP.
 
     :param call: ``source_schema`` and ``target_schema``; ``strategy``: ``exact`` (equal names) or ``semantic``;
-        ``unmapped_policy``: ``flag`` (fields without another are told), ``ignore``, or ``preserve`` (TRANSFORM carries
+        ``unmapped_policy``: ``flag`` (lists unmapped fields), ``ignore``, or ``preserve`` (TRANSFORM carries
         them over as they are).
     :param similar: what a search by meaning found.
     :raises Refusal: 422 for anything else; 503 for ``custom``, which is an operator's endpoint.
@@ -161,7 +161,7 @@ def mapped(call: Mapping[str, Any], similar: Similar | None = None, engine: str 
     if strategy == "custom":
         raise Refusal(
             Reason.PROVIDER_MISSING,
-            "The host has no mapping of its own making but exact and semantic.",
+            "The host itself provides only the strategies exact and semantic.",
             details={"parameter": "strategy"},
         )
     pairs = _pairs(sources, targets, similar or {}, exact=strategy == "exact")
@@ -195,7 +195,7 @@ Pair = tuple[int, float, str]
 
 
 def _pairs(sources: Sequence[Field], targets: Sequence[Field], similar: Similar, *, exact: bool) -> dict[int, Pair]:
-    """For numbers of target fields the number of the source field that it is, each at most once, the surest first."""
+    """Pair target fields with source fields, each used at most once, the surest first."""
     offered: list[tuple[float, int, int, str]] = []
     said = [({*terms(field.said)}, field.said) for field in sources]
     spelt = len(sources) * len(targets) <= MAX_SPELT
@@ -221,7 +221,7 @@ def _pairs(sources: Sequence[Field], targets: Sequence[Field], similar: Similar,
 
 
 def _near(one: tuple[set[str], str], other: tuple[set[str], str], meaning: float, spelt: bool) -> tuple[float, str]:
-    """How alike two fields are, and by what."""
+    """Return how similar two fields are, and the reason."""
     if one[0] and one[0] == other[0]:
         return 0.95, "the same words"
     shared = one[0] & other[0]
@@ -253,7 +253,7 @@ class FieldMap:
 
 def read(said: Any) -> FieldMap:
     """
-    A mapping: as MAP gives it, the whole result of MAP, or an object of source places by target place.
+    Read a mapping: as MAP gives it, the whole result of MAP, or an object of source places by target place.
 
     :raises Refusal: 422 for anything else.
     """
@@ -283,14 +283,12 @@ def read(said: Any) -> FieldMap:
 
 def converted(record: Any, mapping: FieldMap) -> dict[str, Any]:
     """
-    A record with the fields of the target.
+    Return a record with the fields of the target.
 
-    :raises Refusal: 422 for what is no object, or has a value that is not of the target's type.
+    :raises Refusal: 422 for a record that is not an object, or has a value that is not of the target's type.
     """
     if not isinstance(record, Mapping):
-        raise parameters.invalid(
-            "source", "A record that is mapped is no object.", "Map objects, or leave mapping out."
-        )
+        raise parameters.invalid("source", "A record to map is not an object.", "Map objects, or leave mapping out.")
     found: dict[str, Any] = {}
     for source, target, kind in mapping.fields:
         value = material.at(record, source)
@@ -306,7 +304,7 @@ def converted(record: Any, mapping: FieldMap) -> dict[str, Any]:
 
 def typed(value: Any, kind: str, place: str) -> Any:
     """
-    A value in a type, as it can be said in it without loss.
+    Convert a value to a type without loss.
 
     :raises Refusal: 422 where it cannot.
     """

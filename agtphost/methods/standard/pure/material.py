@@ -21,7 +21,7 @@ MAX_TEXT = 200_000
 
 def given(call: Mapping[str, Any], name: str) -> Any:
     """
-    A parameter that the method cannot do without.
+    Return a required parameter.
 
     :raises Refusal: 422 where it is missing.
     """

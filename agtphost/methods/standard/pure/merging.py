@@ -1,4 +1,4 @@
-"""MERGE: several documents or datasets as one, and every conflict told (methods v01 section 6.1)."""
+"""MERGE: several documents or datasets as one, with a list of conflicts (methods v01 section 6.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agtphost.vocabulary.reasons import Reason
 STRATEGIES = ("union", "intersection", "latest", "manual")
 MAX_SOURCES = 50
 MAX_CONFLICTS = 200
-"""That are told; there may be more."""
+"""The most conflicts that are listed; there may be more."""
 
 MAX_DEPTH = 16
 _MOMENTS = ("updated_at", "last_updated", "updated", "modified_at", "last_modified", "modified", "timestamp", "date")
@@ -25,11 +25,11 @@ _MOMENTS = ("updated_at", "last_updated", "updated", "modified_at", "last_modifi
 
 @dataclass(kw_only=True)
 class Policy:
-    """How conflicts are resolved."""
+    """The rules by which conflicts are resolved."""
 
     strategy: str
     first: bool = True
-    """Whether of two values the first source's stands; else the last one's."""
+    """Whether the first source's value wins; else the last one's."""
 
     key: str = ""
     moment: str = ""
@@ -44,13 +44,13 @@ class Policy:
 
 def merged(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of MERGE.
+    Return the result of MERGE.
 
     :param call: ``sources``: objects, or lists of records, which are matched by a key; ``strategy``: ``union`` (all
         that any has), ``intersection`` (what all have), ``latest`` (the newest source's values) or ``manual`` (a
         conflict that ``conflict_resolution`` does not settle is 409); ``conflict_resolution``: ``first``, ``last`` or
         an object of ``prefer``, ``key``, ``timestamp`` and ``fields``.
-    :raises Refusal: 422 for anything else; 409 for conflicts that nobody resolved.
+    :raises Refusal: 422 for anything else; 409 for unresolved conflicts.
     """
     sources = material.rows(call, "sources", least=2, most=MAX_SOURCES)
     policy = _policy(call, len(sources))
@@ -91,7 +91,7 @@ def _policy(call: Mapping[str, Any], sources: int) -> Policy:
             raise _unresolved(f"conflict_resolution names no member as {name}.")
     chosen = said.get("fields", {})
     if not isinstance(chosen, Mapping) or not all(_is_choice(each, sources) for each in chosen.values()):
-        raise _unresolved('fields is no object of {"source": number} or {"value": ...}.')
+        raise _unresolved('fields is not an object of {"source": number} or {"value": ...}.')
     return Policy(
         strategy=strategy,
         first=prefer == "first",
@@ -114,7 +114,7 @@ def _unresolved(what: str) -> Refusal:
 
 def _document(versions: Sequence[Any], policy: Policy, place: str, depth: int, names: Sequence[int] = ()) -> Any:
     """
-    One object out of several.
+    Merge several objects into one.
 
     :param names: the numbers of the sources that the versions are from, where these are not all of them.
     """
@@ -168,7 +168,7 @@ def _value(there: Sequence[tuple[int, Any]], policy: Policy, place: str, depth: 
 
 
 def _moment(version: Any, policy: Policy) -> float:
-    """When it was last changed, by its own word."""
+    """Return when a version was last changed, according to the version itself."""
     names = (policy.moment,) if policy.moment else _MOMENTS
     for name in names:
         said = material.at(version, name)
@@ -185,7 +185,7 @@ def _moment(version: Any, policy: Policy) -> float:
 
 
 def _dataset(sources: Sequence[Sequence[Any]], policy: Policy) -> list[Any]:
-    """Records with the same key as one; where there is no key, equal records are one."""
+    """Merge records with the same key; without a key, merge equal records."""
     key = policy.key or next((name for name in ("id", "key") if _all_have(sources, name)), "")
     if policy.key and not _all_have(sources, policy.key):
         raise _unresolved(f"Some records have no {policy.key[:64]!r}, which is the key.")

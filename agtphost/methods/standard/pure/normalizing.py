@@ -43,7 +43,7 @@ class ValueFault(ValueError):
 
 def normalized(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of NORMALIZE, but for addresses.
+    Return the result of NORMALIZE, except for addresses.
 
     :param call: ``data``, a text or a list of them; ``type``; ``locale``, a BCP 47 tag.
     :raises Refusal: 422 for anything else, and for a single value that has no canonical form; in a list such a value
@@ -65,23 +65,23 @@ def normalized(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def locale_of(call: Mapping[str, Any]) -> str:
     """
-    The locale; empty where there is none.
+    Return the locale; empty where there is none.
 
-    :raises Refusal: 422 for what is no language tag.
+    :raises Refusal: 422 for a value that is not a language tag.
     """
     locale = call.get("locale")
     if locale is None:
         return ""
     tag = locale.replace("_", "-") if isinstance(locale, str) else locale
     if not languages.is_tag(tag):
-        raise parameters.invalid("locale", "locale is no BCP 47 tag.", "Send one such as en-US or de-AT.")
+        raise parameters.invalid("locale", "locale is not a BCP 47 tag.", "Send one such as en-US or de-AT.")
     return str(tag)
 
 
 def _one(value: Any, work: Callable[[str], Any]) -> dict[str, Any]:
     text = str(value) if material.number(value) is not None else value
     if not isinstance(text, str) or not 0 < len(text.strip()) <= MAX_VALUE:
-        return {"original": value, "canonical": None, "fault": f"it is no text of 1 to {MAX_VALUE} characters"}
+        return {"original": value, "canonical": None, "fault": f"it is not text of 1 to {MAX_VALUE} characters"}
     try:
         return {"original": value, "canonical": work(text.strip())}
     except ValueFault as error:
@@ -122,7 +122,7 @@ def _date(text: str, locale: str) -> str:
 
 
 def _phone(text: str, locale: str) -> str:
-    """E.164."""
+    """Return a telephone number in E.164 form."""
     import phonenumbers
 
     region = languages.region_of(locale) or None
@@ -133,9 +133,9 @@ def _phone(text: str, locale: str) -> str:
     try:
         number = phonenumbers.parse(text, region)
     except phonenumbers.NumberParseException:
-        raise ValueFault("it is no telephone number") from None
+        raise ValueFault("it is not a telephone number") from None
     if not phonenumbers.is_valid_number(number):
-        raise ValueFault("there is no such telephone number")
+        raise ValueFault("the telephone number does not exist")
     return str(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
 
 
@@ -153,9 +153,11 @@ def _currency(text: str, locale: str) -> str:
         known = Locale.parse((locale or "en").replace("-", "_"))
         amount = parse_decimal(figures.replace(" ", "\u00a0") if " " in figures else figures, locale=known, strict=True)
     except (UnknownLocaleError, ValueError) as error:
-        said = "its locale is not known" if isinstance(error, UnknownLocaleError) else "it is no amount of that locale"
+        said = (
+            "its locale is not known" if isinstance(error, UnknownLocaleError) else "it is not an amount of that locale"
+        )
         if not isinstance(error, NumberFormatError) and said.endswith("locale") and not locale:
-            said = "it is no amount"
+            said = "it is not an amount"
         raise ValueFault(said) from None
     places = currencies.PLACES[code]
     if amount != round(amount, places):
@@ -174,7 +176,7 @@ def _code(sign: str, region: str) -> str:
         if code is None:
             raise ValueFault(f"{sign} is the sign of several currencies: say by locale where it is from")
         return code
-    raise ValueFault(f"{sign} is no currency")
+    raise ValueFault(f"{sign} is not a currency")
 
 
 @cache
@@ -190,7 +192,7 @@ def _quantity(text: str) -> dict[str, Any]:
 
     match = _QUANTITY.fullmatch(text)
     if match is None or _UNIT.fullmatch(match[2].strip()) is None:
-        raise ValueFault("it is no number with a unit")
+        raise ValueFault("it is not a number with a unit")
     registry = _registry()
     try:
         # The unit alone is read, and never an expression: those can be made to cost anything.

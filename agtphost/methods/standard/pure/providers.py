@@ -33,17 +33,17 @@ from agtphost.vocabulary.steps import Aside
 
 
 class Rule:
-    """What holds around one method's provider."""
+    """The checks around one method's provider."""
 
     def before(self, call: Mapping[str, Any]) -> None:
         """
-        Look at the parameters, before anybody is asked.
+        Check the parameters before the provider is called.
 
         :raises Refusal: 422.
         """
 
     def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
-        """What of the provider's result is the answer."""
+        """Return the answer from the provider's result."""
         raise NotImplementedError
 
 
@@ -53,7 +53,7 @@ class Translating(Rule):
     def before(self, call: Mapping[str, Any]) -> None:
         for name in ("target_language", "source_language"):
             if name in call and not languages.is_tag(call[name]):
-                raise parameters.invalid(name, f"{name} is no BCP 47 language tag.", "Send one such as de or pt-BR.")
+                raise parameters.invalid(name, f"{name} is not a BCP 47 language tag.", "Send one such as de or pt-BR.")
 
     def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         call = context.input
@@ -62,7 +62,7 @@ class Translating(Rule):
 
 
 class Predicting(Rule):
-    """Below ``confidence_floor`` there is no result."""
+    """The rule of PREDICT: a result below ``confidence_floor`` is refused."""
 
     def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         floor = material.share(context.input, "confidence_floor", 0.0)
@@ -80,7 +80,7 @@ class Predicting(Rule):
 
 
 def _confidence(result: Mapping[str, Any]) -> float:
-    """From 0 to 1; what does not say it is not sure."""
+    """Return the confidence from 0 to 1; -1 where the result has no valid one."""
     found = material.number(result.get("confidence"))
     return -1.0 if found is None or not 0 <= found <= 1 else found
 
@@ -94,7 +94,7 @@ def _unsure(floor: float) -> Refusal:
 
 
 class Generating(Rule):
-    """The answer is of the type that was asked for; code is marked until somebody has looked at it."""
+    """The rule of GENERATE: the answer has the requested type, and code is marked until it has been checked."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -109,7 +109,7 @@ class Generating(Rule):
         result = {**result, "output_type": wanted}
         if wanted != "code":
             return Answer(result=result)
-        # Whatever text there is may be code: what the provider calls it is its own matter.
+        # Any text may be code, under any name that the provider gives it.
         marks = (generated_code.marked(text, context.owner, self._now()) for text in _texts(result))
         return Answer(result=result, changes=tuple({mark.key: mark for mark in marks}.values()))
 
@@ -135,7 +135,7 @@ def _texts(result: Mapping[str, Any]) -> list[str]:
 
 
 class Recommending(Rule):
-    """What is outside the constraints is left out, and there are no more than ``limit``."""
+    """The rule of RECOMMEND: results outside the constraints are removed, and ``limit`` is kept."""
 
     def before(self, call: Mapping[str, Any]) -> None:
         constraint(call.get("constraints"))
@@ -167,7 +167,7 @@ def constraint(constraints: Any) -> Callable[[Any], bool]:
         return lambda found: True
     if not isinstance(constraints, Mapping):
         raise parameters.invalid(
-            "constraints", "constraints is no object.", 'Send {"budget": 50, "category": "audio"}.'
+            "constraints", "constraints is not an object.", 'Send {"budget": 50, "category": "audio"}.'
         )
     checks: list[Callable[[Any], bool]] = []
     rest: dict[str, Any] = {}
@@ -222,7 +222,7 @@ def _budget(value: Any) -> Callable[[Any], bool]:
 def _exclusions(value: Any) -> Callable[[Any], bool]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or len(listed) > 1_000 or not all(isinstance(each, (str, int)) for each in listed):
-        raise parameters.invalid("constraints", "exclusions is no list of ids and names.", "Send a list of texts.")
+        raise parameters.invalid("constraints", "exclusions is not a list of ids and names.", "Send a list of texts.")
     known = {str(each).casefold() for each in listed}
     names = ("id", "name", "title", "sku", "category")
     return lambda item: not any(str(item.get(name, "")).casefold() in known for name in names if name in item)
@@ -266,7 +266,7 @@ class Provided:
             return answer
         response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
         if response.body is not None or not isinstance(response.result, Mapping):
-            raise Overstepped("its result is no object, so that the rules of the method cannot be held")
+            raise Overstepped("its result is not an object, so the rules of the method cannot be applied")
         if weight(response.result) > HEAVY or weight(context.input) > HEAVY:
             found: Answer = await self._aside(self._ruled, context, response)
             return found
@@ -276,7 +276,7 @@ class Provided:
         ruled = self._rule.after(context, dict(cast(Mapping[str, Any], response.result)))
         result = ruled.result
         if self._output is not None and not self._output.is_valid(result) and self._output.is_valid(response.result):
-            # What is added is for those who can take it; what is left out stays so, whatever the schema says.
+            # Added members are removed if the schema does not allow them; removed ones stay removed.
             added = result.keys() - response.result.keys()
             result = {name: value for name, value in result.items() if name not in added}
         return replace(
@@ -286,7 +286,7 @@ class Provided:
 
 def guarded(binding: Binding, aside: Aside, now: Callable[[], float] = time.time) -> Binding:
     """
-    An operator's binding as it is served: one that provides such a method gets its handler wrapped.
+    Return an operator's binding as it is served: the handler of a provider method gets wrapped.
 
     :param aside: calls a function off the reactor.
     """

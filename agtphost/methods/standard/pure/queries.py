@@ -32,12 +32,12 @@ _Search = Callable[[Any], Any]
 
 class Query:
     """
-    One expression, and what is left of its call's steps.
+    An expression with the remaining steps of its call.
 
     :param text: JMESPath.
     :param name: the parameter that it is in, for refusals.
     :param comparisons: counts comparisons of a number with a text.
-    :raises Refusal: 422 for what is no JMESPath, or could grow; 503 where JMESPath is not installed.
+    :raises Refusal: 422 for text that is not JMESPath, or could grow; 503 where JMESPath is not installed.
     """
 
     def __init__(self, text: str, name: str, steps: int = MAX_STEPS, comparisons: Comparisons | None = None) -> None:
@@ -71,7 +71,7 @@ class Query:
 
     def value(self, record: Any) -> Any:
         """
-        What it finds in a value.
+        Evaluate the expression on a value.
 
         :raises Refusal: 422 where values do not suit the functions that are called, or the steps are used up.
         """

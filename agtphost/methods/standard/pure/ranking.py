@@ -67,7 +67,7 @@ def listed_by(call: Mapping[str, Any], items: Sequence[Any], found: Found) -> di
 
 def ranked(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of RANK by what the items say in numbers.
+    Return the result of RANK by numbers in the items.
 
     :param call: ``items``; ``criterion``: a member's name (after ``-`` the least first), ``{"member", "order"}``, or
         ``{"weights": {member: weight}}``, where each member counts from its least value, 0, to its largest, 1;
@@ -90,7 +90,7 @@ def ranked(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listed(call: Mapping[str, Any], items: Sequence[Any], scores: Sequence[tuple[int, float | None]]) -> dict[str, Any]:
-    """The best items, each with its score; those without one come last."""
+    """Return the best items, each with its score; items without one come last."""
     limit = parameters.count(call, "limit", len(items) or 1, material.MAX_ROWS)
     found = [
         {"rank": rank, "index": index, "score": score, "item": items[index]}
@@ -113,13 +113,15 @@ def _by_member(items: Sequence[Any], criterion: Mapping[str, Any]) -> list[tuple
 def _by_weights(items: Sequence[Any], criterion: Mapping[str, Any]) -> list[tuple[int, float | None]]:
     weights = criterion["weights"]
     if not isinstance(weights, Mapping) or not 0 < len(weights) <= MAX_WEIGHTS:
-        raise parameters.invalid("criterion", f"weights is no object of 1 to {MAX_WEIGHTS} members.", "Send less.")
+        raise parameters.invalid("criterion", f"weights is not an object of 1 to {MAX_WEIGHTS} members.", "Send less.")
     total = 0.0
     scores = [0.0] * len(items)
     for member, weight in weights.items():
         amount = material.number(weight)
         if amount is None or not amount or not material.is_place(member):
-            raise parameters.invalid("criterion", f"The weight of {member[:64]!r} is no number but 0.", "Send 2 or -1.")
+            raise parameters.invalid(
+                "criterion", f"The weight of {member[:64]!r} is not a number other than 0.", "Send 2 or -1."
+            )
         values = [material.number(material.at(item, member)) for item in items]
         there = [value for value in values if value is not None]
         if items and not there:

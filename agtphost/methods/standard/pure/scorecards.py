@@ -25,7 +25,7 @@ Stems = Callable[[str], frozenset[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """What one criterion came to."""
+    """The score of one criterion."""
 
     value: float
     """From 0 to 1."""
@@ -35,7 +35,7 @@ class Score:
 
 def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of EVALUATE.
+    Return the result of EVALUATE.
 
     :param call: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the target that it
         is about (its name, where that is missing) and one way to score it: ``best`` and ``worst`` (numbers),
@@ -98,7 +98,7 @@ def _criteria(call: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     if not 0 < len(members) <= MAX_CRITERIA or not all(
         isinstance(name, str) and 0 < len(name) <= 128 for name in names
     ):
-        raise _malformed(f"criteria is no list of 1 to {MAX_CRITERIA} criteria with names.")
+        raise _malformed(f"criteria is not a list of 1 to {MAX_CRITERIA} criteria with names.")
     if len({*names}) != len(names):
         raise _malformed("criteria has a name twice.")
     return members
@@ -116,7 +116,7 @@ def _weights(call: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
     if isinstance(said, list):
         said = dict(zip(names, said, strict=False)) if len(said) == len(names) else None
     if not isinstance(said, Mapping) or not {*said} <= {*names}:
-        raise parameters.invalid("weights", "weights names what is no criterion.", "Give a number for each criterion.")
+        raise parameters.invalid("weights", "weights names an unknown criterion.", "Give a number for each criterion.")
     numbers = {name: material.number(said.get(name, 0 if said else 1)) for name in names}
     total = sum(value or 0.0 for value in numbers.values())
     if any(value is None or value < 0 for value in numbers.values()) or not total:
@@ -137,7 +137,7 @@ def _rubric(call: Mapping[str, Any]) -> list[tuple[str, float]]:
         pairs = []
     found = [(name, least) for name, least in pairs if isinstance(name, str) and name and least is not None]
     if not found or len(found) != len(pairs) or len(found) > MAX_CRITERIA:
-        raise parameters.invalid("rubric", "rubric is no object of least scores by label.", 'Send {"good": 0.7}.')
+        raise parameters.invalid("rubric", "rubric is not an object of minimum scores by label.", 'Send {"good": 0.7}.')
     return sorted(found, key=lambda each: -each[1])
 
 
@@ -210,7 +210,7 @@ def _said(name: str, value: Any, keywords: Any, stems: Stems) -> Score:
 def _scaled(name: str, value: Any, scale: Any) -> Score:
     most = material.number(scale)
     if most is None or most <= 0:
-        raise _malformed(f"The criterion {name[:64]!r} has a scale that is no number above 0.")
+        raise _malformed(f"The criterion {name[:64]!r} has a scale that is not a number above 0.")
     if isinstance(value, bool):
         return Score(value=float(value), why=f"The target says {str(value).lower()}.")
     found = material.number(value)

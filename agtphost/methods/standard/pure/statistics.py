@@ -19,7 +19,7 @@ MAX_MEMBERS = 10
 MAX_FINDINGS = 500
 SENSITIVITY = 0.5
 LEAST_VALUES = 3
-"""Below which nothing is said of a member."""
+"""The fewest values of a member that are analyzed."""
 
 NORMAL = 0.6745
 """The MAD of a normal distribution, in its standard deviations (Iglewicz and Hoaglin)."""
@@ -45,7 +45,7 @@ Series = Sequence[tuple[int, float]]
 
 def analyzed(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of ANALYZE.
+    Return the result of ANALYZE.
 
     :param call: ``target``: a list of numbers, or of records whose numbers are looked at; ``analysis_type``, all of
         them where it is missing; ``time_range``, two times with ``/`` between; ``sensitivity``; ``explain``.
@@ -92,7 +92,7 @@ _ITEM = frozenset({"collection", "id", "version", "owner", "created_at", "update
 
 
 def _data_of(record: Any) -> Any:
-    """The data of an item of a collection; what is no such item, itself."""
+    """Return the data of a collection's item; other records as they are."""
     return record["data"] if isinstance(record, Mapping) and record.keys() == _ITEM else record
 
 
@@ -115,7 +115,7 @@ def _time_member(records: Sequence[Any]) -> str:
 
 
 def _within(records: Sequence[Any], call: Mapping[str, Any]) -> list[int]:
-    """Indexes of the records in the time range; all of them where there is none."""
+    """Return the indexes of records in the time range; all of them where there is none."""
     wanted = parameters.text(call, "time_range")
     if wanted is None:
         return [*range(len(records))]
@@ -281,7 +281,7 @@ def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """By linear interpolation between the values next to it."""
+    """Return a quantile by linear interpolation between neighbouring values."""
     place = share * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)

@@ -3,7 +3,7 @@ GENERATE without a model: text of a template, documentation of an OpenAPI docume
 (methods v01 section 4.12).
 
 A template's ``{place}`` stands for what the values have there, and ``{{`` and ``}}`` for braces; nothing in it is ever
-worked out. In HTML and Markdown values are escaped: they are data of somebody else.
+worked out. In HTML and Markdown values are escaped: they are foreign data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HTTP = ("get", "post", "put", "patch", "delete", "options", "head", "trace")
 
 def generated(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of GENERATE where no model is needed.
+    Return the result of GENERATE where no model is needed.
 
     :param call: ``output_type``; ``source``: ``{"template": ..., "values": {...}}`` for text, HTML and Markdown; an
         OpenAPI document for Markdown and HTML; a JSON Schema for JSON.
@@ -63,8 +63,8 @@ def generated(call: Mapping[str, Any]) -> dict[str, Any]:
             details={"method": "GENERATE", "parameter": "source"},
         )
     if isinstance(content, str) and len(content) > MAX_OUTPUT:
-        raise parameters.invalid("source", f"It comes to more than {MAX_OUTPUT} characters.", "Send less.")
-    # What only a provider could keep to is said not to be kept to.
+        raise parameters.invalid("source", f"It is longer than {MAX_OUTPUT} characters.", "Send less.")
+    # Parameters that need a provider are reported as ignored.
     left = [name for name in WISHES if name in call]
     return {"content": content, "output_type": kind, **({"not_applied": left} if left else {})}
 
@@ -73,7 +73,9 @@ def _filled(source: Mapping[str, Any], kind: str) -> str:
     template = material.text(source, "template", MAX_TEMPLATE)
     values = source.get("values", {})
     if not isinstance(values, Mapping):
-        raise parameters.invalid("source", "values of source is no object.", 'Send {"template": "...", "values": {}}.')
+        raise parameters.invalid(
+            "source", "values of source is not an object.", 'Send {"template": "...", "values": {}}.'
+        )
     parts: list[str] = []
     length = last = 0
     for match in _PART.finditer(template):
@@ -82,7 +84,7 @@ def _filled(source: Mapping[str, Any], kind: str) -> str:
         last = match.end()
         length += len(parts[-1]) + len(parts[-2])
         if length > MAX_OUTPUT:
-            raise parameters.invalid("source", f"It comes to more than {MAX_OUTPUT} characters.", "Send less.")
+            raise parameters.invalid("source", f"It is longer than {MAX_OUTPUT} characters.", "Send less.")
     return "".join((*parts, template[last:]))
 
 
@@ -100,7 +102,7 @@ def _part(match: re.Match[str], values: Mapping[str, Any], kind: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text of somebody else in Markdown: one paragraph that says nothing but itself."""
+    """Escape foreign text for Markdown, as one paragraph without markup."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -177,7 +179,7 @@ def _json_schema(holder: Any) -> Any:
 
 
 def _resolved(document: Any, value: Any) -> Any:
-    """What a reference within the document names; nothing else is looked up."""
+    """Resolve a reference within the document; no other document is read."""
     for _ in range(MAX_DEPTH):
         if not isinstance(value, Mapping) or not isinstance(value.get("$ref"), str):
             return value
@@ -220,7 +222,7 @@ _FORMATS = {
 
 
 def _example(document: Any, schema: Any, depth: int, left: list[int]) -> Any:
-    """A value that a schema allows, as far as it is told by types, formats, limits and lists of values."""
+    """Return a value that a schema allows, by its types, formats, limits and lists of values."""
     schema = _resolved(document, schema)
     left[0] -= 1
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH or left[0] < 0:

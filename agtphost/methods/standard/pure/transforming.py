@@ -17,7 +17,7 @@ _PARTS = 4
 
 def transformed(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of TRANSFORM.
+    Return the result of TRANSFORM.
 
     :param call: ``source``: text of ``source_format``, or JSON; ``target_format``: a format, or a JSON Schema that
         the result (each record of it, where it is a list) then follows; ``mapping`` as MAP gives it.
@@ -79,12 +79,12 @@ _SPLIT = frozenset({"type", "items", "$defs", "$schema", "title", "description",
 """Keywords of the schema of a list whose members can be checked in parts, with the list's length apart."""
 
 AT_ONCE = 500
-"""Members of a long list that are checked at once: Python stands still while the validator works."""
+"""Members of a long list that are checked in one step: the validator blocks other threads."""
 
 
 def faults_of(value: Any, schema: CompiledSchema) -> list[dict[str, Any]]:
     """
-    What is wrong with a value, as :meth:`~agtphost.contract.schemas.CompiledSchema.faults` has it; long lists in parts.
+    Return the schema faults of a value; long lists are checked in parts.
 
     :raises Refusal: 422 for a value that takes too long to check.
     """
@@ -129,7 +129,7 @@ def _following(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _coerced(value: Any, schema: Any) -> Any:
-    """Texts of a table as the numbers and flags that the schema wants; what cannot be stays, and is found then."""
+    """Convert a table's texts to numbers and flags of the schema; leave others for the check to report."""
     if not isinstance(schema, Mapping):
         return value
     kind = schema.get("type")

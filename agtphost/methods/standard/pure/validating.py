@@ -4,7 +4,7 @@ VALIDATE: a target against a schema or rule set, with everything that is wrong a
 
 ``schema`` is a JSON Schema, ``{"schema": ..., "rules": [...]}`` with rules of business besides, or the name of a rule
 set: ``json-schema`` (the target is a schema itself), ``endpoint``, ``agis``, ``agis-2``, ``manifest``, ``formula``,
-``criteria`` or ``call``. A warning is something that somebody should look at; with ``strict`` it counts as an error.
+``criteria`` or ``call``. A warning is something to review; with ``strict`` it counts as an error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Said = dict[str, Any]
 
 @dataclass(kw_only=True)
 class Findings:
-    """What was found."""
+    """The errors and warnings of a check."""
 
     errors: list[Said] = field(default_factory=list)
     warnings: list[Said] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Validator:
 
     def validated(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """
-        The result of VALIDATE.
+        Return the result of VALIDATE.
 
         :raises Refusal: 422 for a schema that is none, and a target that cannot be looked at.
         """
@@ -148,7 +148,7 @@ def validate(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def kind_of(call: Mapping[str, Any]) -> str:
     """
-    The rule set that is asked for, or that the target shows by itself; empty for a schema.
+    Return the requested rule set, or the one that the target indicates; empty for a schema.
 
     :raises Refusal: 422 for one that there is not.
     """
@@ -183,13 +183,13 @@ def _decoded(target: Any) -> Any:
     try:
         return jsontext.decode(_text(target).encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
-        raise parameters.invalid("target", f"target is no JSON: {str(error)[:100]}.", "Send JSON.") from None
+        raise parameters.invalid("target", f"target is not JSON: {str(error)[:100]}.", "Send JSON.") from None
 
 
 def _toml(target: Any) -> str:
     """A definition that came as JSON, as the text that is checked."""
     if not isinstance(target, Mapping):
-        raise parameters.invalid("target", "target is no endpoint definition.", "Send an object, or TOML as text.")
+        raise parameters.invalid("target", "target is not an endpoint definition.", "Send an object, or TOML as text.")
     try:
         return tomltext.write_toml(target)
     except (TypeError, ValueError) as error:
@@ -248,7 +248,7 @@ def _data(target: Any, schema: Mapping[str, Any]) -> Findings:
 
 
 def _undeclared(target: Any, compiled: CompiledSchema) -> Iterator[Said]:
-    """Members that the schema allows, and does not know: misspelt names, as a rule; and those it calls deprecated."""
+    """Yield members that the schema allows without declaring them, usually misspelt, and deprecated members."""
     waiting: list[tuple[Any, Any, str]] = [(target, compiled.schema, "")]
     count = 0
     while waiting and count < _MEMBERS:
@@ -277,7 +277,7 @@ def _only(schema: Mapping[str, Any]) -> bool:
 
 
 def _ruled(target: Any, rules: Sequence[Any], found: Findings) -> None:
-    """Rules of business: criteria as of FILTER, each with what to say where they do not hold."""
+    """Check business rules: criteria as in FILTER, each with the message where they do not hold."""
     if len(rules) > MAX_RULES:
         raise parameters.invalid("schema", f"schema has more than {MAX_RULES} rules.", "Send fewer.")
     for number, rule in enumerate(rules):
@@ -288,7 +288,7 @@ def _ruled(target: Any, rules: Sequence[Any], found: Findings) -> None:
         ):
             raise parameters.invalid(
                 "schema",
-                f"Rule {number} is no object of require, message, severity and name.",
+                f"Rule {number} is not an object of require, message, severity and name.",
                 'Send {"require": {"total": {"lte": 10000}}, "message": "...", "severity": "warning"}.',
             )
         severity = parameters.choice(rule, "severity", ("error", "warning"), "error")
@@ -299,7 +299,7 @@ def _ruled(target: Any, rules: Sequence[Any], found: Findings) -> None:
 
 
 def not_callable(method: str, path: str) -> Findings:
-    """What is said of a call that the caller cannot make; it does not tell whether others could."""
+    """Return the findings for a call that the caller cannot make; they do not reveal whether others could."""
     found = Findings(checked="call")
     found.errors.append(_said("", f"the caller can call no {method} on {path}", Reason.NOT_FOUND))
     return found
