@@ -72,7 +72,6 @@ class LargeBodies:
         self._rested_at = 0.0
         """When the next one may be read, by the clock."""
 
-
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
