@@ -57,13 +57,21 @@ class Computation:
     """What the function is called with: JSON-compatible data."""
 
     read: Callable[[], Generator[None, None, Any]] | None = None
-    """Makes :attr:`given` in steps when the turn of the computation has come; it is never small then."""
+    """
+    Makes :attr:`given` in steps when the turn of the computation has come; it is never small then.
+
+    It may return ``Encoded`` JSON: items that are stored as JSON need not be decoded and written again.
+    """
 
     finish: Callable[[Any], Any] | None = None
-    """Makes the answer of the function's result, in the reactor's thread; None where the result is the answer."""
+    """
+    Makes the answer of the function's result, in the reactor's thread; None where the result is the answer.
+
+    It may return another computation. So long work goes to the workers in parts, and other callers take turns with it.
+    """
 
 
-_PLAIN = re.compile(r"(?:[^\[\](){}*&]|&&)*")
+PLAIN_EXPRESSION = re.compile(r"(?:[^\[\](){}*&]|&&)*")
 """JMESPath whose steps are as many as it has parts: no projection, no function and no list of its own."""
 
 _PURE = "agtphost.methods.standard.pure"
@@ -72,7 +80,7 @@ _PURE = "agtphost.methods.standard.pure"
 def _is_plain_filter(given: Any) -> bool:
     """Whether criteria are an object, or JMESPath of names and comparisons."""
     criteria = given.get("criteria")
-    return not isinstance(criteria, str) or _PLAIN.fullmatch(criteria) is not None
+    return not isinstance(criteria, str) or PLAIN_EXPRESSION.fullmatch(criteria) is not None
 
 
 def _is_short_text(given: Any) -> bool:
@@ -107,6 +115,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "classify": Function(path=f"{_PURE}.classifying:classify", small=40),
     "evaluate": Function(path=f"{_PURE}.scorecards:evaluated", small=40),
     "held-items": Function(path=f"{_PURE}.held_items:compute", small=0, prepare=f"{_PURE}.held_items:prepare"),
+    "match-items": Function(path=f"{_PURE}.matching:match", small=0, prepare=f"{_PURE}.matching:prepare"),
     "extract": Function(path=f"{_PURE}.extraction:extracted", small=0),
     "filter": Function(path=f"{_PURE}.filtering:filtered", cheap=_is_plain_filter),
     "generate": Function(path=f"{_PURE}.templates:generated"),

@@ -18,11 +18,27 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import Encoded
 
 
+async def run_computations(exchange: Exchange, answer: Any, pool: Pool, clock: IReactorTime) -> Any:
+    """
+    Wait for what a handler returned, and run each computation that comes of it, one after the other.
+
+    :raises Refusal: as :func:`run_computation` does.
+    """
+    while True:
+        if type(answer) is Computation:
+            answer = await run_computation(exchange, answer, pool, clock)
+        elif inspect.isawaitable(answer):
+            answer = await answer
+        else:
+            return answer
+
+
 async def run_computation(exchange: Exchange, computation: Computation, pool: Pool, clock: IReactorTime) -> Any:
     """
     Run what a handler returned.
 
-    :return: the answer: the result, as it is or as JSON, or what the computation's ``finish`` makes of it.
+    :return: the answer: the result, as it is or as JSON, or what the computation's ``finish`` makes of it, which may
+        be another computation or an awaitable.
     :raises Refusal: the function's own; 422 beyond a limit; 503 where too many wait.
     """
     binding: Binding = exchange.binding  # type: ignore[assignment]
@@ -38,13 +54,10 @@ async def run_computation(exchange: Exchange, computation: Computation, pool: Po
                 # Writing 300 kB of small values anew takes as long as reading them did.
                 return exchange.parameter_text
             given = computation.given if computation.read is None else await in_turns(computation.read(), clock)
-            return await encode(given, clock)
+            return given.octets if type(given) is Encoded else await encode(given, clock)
 
         length = len(exchange.request.body)
         result = Encoded(await pool.run(key_of(exchange), computation.function, encoded, length))
         if finish is not None:
             result = jsontext.decode_kept(result.octets)
-    if finish is None:
-        return result
-    answer = finish(result)
-    return await answer if inspect.isawaitable(answer) else answer
+    return result if finish is None else finish(result)

@@ -19,10 +19,10 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.state import StateFull
 from agtphost.compute.functions import Computation
 from agtphost.compute.pool import LocalPool, Pool
-from agtphost.contract.binding import Binding
+from agtphost.contract.binding import COMPUTE, Binding
 from agtphost.dispatch import answers, following, handler_view
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
-from agtphost.dispatch.computing import run_computation
+from agtphost.dispatch.computing import run_computations
 from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
 from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gates.identity import StoppedAgent
@@ -276,8 +276,8 @@ class Dispatcher:
         make = self._wide_context if built_in else self._context
         try:
             answer = handler.handle(make(exchange, seconds, interim))  # type: ignore[arg-type]
-            if type(answer) is Computation:
-                answer = run_computation(exchange, answer, self._compute, self._clock)
+            if binding.weight == COMPUTE or type(answer) is Computation:
+                answer = run_computations(exchange, answer, self._compute, self._clock)
             if type(answer) is CoroutineType:
                 # Most coroutines end without ever waiting; those are spared the machinery of those that do.
                 try:

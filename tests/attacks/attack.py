@@ -70,6 +70,9 @@ class Attack:
     host may be shared with others.
     """
 
+    prepare: Callable[[Target], None] | None = None
+    """Put into the host what is attacked, before anything is measured."""
+
     alone: bool = False
     """Whether the host is spoilt for others afterwards: an agent is revoked, a rate used up."""
 

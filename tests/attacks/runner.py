@@ -249,6 +249,8 @@ def attempt(
 ) -> Result:
     """Quiet, attack, quiet; ``floor`` as :data:`FLOOR`, ``least`` as :data:`LEAST`, ``nice`` as :data:`NICE`."""
     result = Result(attack)
+    if attack.prepare is not None:
+        attack.prepare(stand.site)
     before = stand.quiet(quiet)
     result.failures += [f"before the attack, {error}" for error in before.errors[:3]]
     lines = len(stand.site.host.lines)

@@ -75,6 +75,21 @@ def test_one_body_is_read_at_a_time_and_callers_take_turns() -> None:
     assert calls.begun == ["a1", "a2", "b1"]
 
 
+def test_a_body_that_comes_during_the_rest_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two callers whose bodies come one right after the other do not hold up others for both."""
+    calls, spent = Calls(), iter([10.0, 10.02, 11.0])
+    calls.large = LargeBodies(calls.clock, rest_always=True)
+    monkeypatch.setattr(large_bodies.time, "thread_time", lambda: next(spent))
+    calls.begin("a1")
+    calls.ends["a1"]()
+    calls.begin("b1")
+    assert calls.begun == ["a1"]
+    calls.clock.advance(0.02 * large_bodies.REST - 0.001)
+    assert calls.begun == ["a1"]
+    calls.clock.advance(0.002)
+    assert calls.begun == ["a1", "b1"]
+
+
 def test_between_two_bodies_others_have_the_reactor() -> None:
     """Where one waits, it is read in a later turn of the reactor."""
     calls = Calls()

@@ -39,6 +39,7 @@ COLLECTION = """
 name = "goods"
 read = []
 write = []
+max_items = 30_000
 """
 
 
@@ -155,7 +156,7 @@ class Play:
                     self._over.set()
 
 
-ITEMS = 1_000
+ITEMS = 10_000
 """Items that are searched; the host takes 500 in one IMPORT."""
 
 
@@ -170,9 +171,11 @@ def _fill(target: Target) -> None:
 
 
 def _searches() -> Sequence[bytes]:
-    query = costly.COSTLY["SEARCH"]["JMESPath"]()["query"]
+    """The costliest known searches, and two that are worked out to the end and find everything."""
     found = [_message(method, given) for method in ("SEARCH", "SCAN") for _, _, given in costly.inputs([method])]
-    return [*found, _message("SCAN", {"collection": "goods", "filter": query})]
+    some = " || ".join(f"n == `{-n}`" for n in range(1, 20))
+    every = {"query": {"n": {"gte": 0}}, "scope": "goods", "limit": 500, "sort": ["-n", "name"] * 4}
+    return [*found, _message("SEARCH", {"query": some, "scope": "goods"}), _message("SEARCH", every)]
 
 
 def _message(method: str, given: Mapping[str, Any], path: str = "/") -> bytes:
@@ -189,13 +192,21 @@ def _attack(
     answers: int = 1,
     memory: int = 40 * MIB,
     slower: float = 2.0,
-    before: Callable[[Target], None] = lambda target: None,
+    prepare: Callable[[Target], None] | None = None,
 ) -> Attack:
     def run(target: Target, seconds: float) -> None:
-        before(target)
         Play(inputs(), connections, agents, answers).run(target, seconds)
 
-    return Attack(name=name, who="agent", says=says, run=run, configure=with_methods, memory=memory, slower=slower)
+    return Attack(
+        name=name,
+        who="agent",
+        says=says,
+        run=run,
+        configure=with_methods,
+        prepare=prepare,
+        memory=memory,
+        slower=slower,
+    )
 
 
 def _one(method: str, name: str) -> Callable[[], Sequence[bytes]]:
@@ -226,11 +237,11 @@ ATTACKS = (
     ),
     _attack(
         "searches-of-one",
-        "SEARCH and SCAN of 1,000 items by the longest conditions, on 4 connections of one agent: the same.",
+        "SEARCH and SCAN of 10,000 items by the longest conditions, on 4 connections of one agent: the same.",
         _searches,
         connections=4,
         agents=("demo",),
-        before=_fill,
+        prepare=_fill,
     ),
     _attack(
         "extractions-of-one",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.state import StateItem
+from agtphost.contract.binding import COMPUTE
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -19,16 +19,17 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
-from agtphost.methods.inspection.calls import brief
-from agtphost.methods.standard.collections.store import Collection, Item
+from agtphost.methods.standard.collections.selection import Selection, is_small, shown
+from agtphost.methods.standard.collections.store import Collection
 from agtphost.methods.standard.lookback import Lookback
 from agtphost.methods.standard.parts import Parts
-from agtphost.methods.standard.pure import criteria, queries
 from agtphost.methods.standard.pure.comparisons import Comparisons
+from agtphost.methods.standard.pure.matching import Condition, Predicate
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
+from agtphost.vocabulary.steps import Slices
 
 LIMIT, MOST = 50, 500
 """Items of one answer: by default, and at most."""
@@ -49,23 +50,8 @@ STEP = 100
 CARDS = 200
 """Cards that are searched."""
 
-Predicate = Callable[[Any], bool]
 Ranks = tuple[tuple[int, Any], ...]
 """For each member that is sorted by: of which kind its value is, and the value."""
-
-
-def predicate(wanted: Any, name: str, comparisons: Comparisons) -> Predicate:
-    """
-    Criteria as an object, or JMESPath of one record's data.
-
-    :param comparisons: counts comparisons of a number with a text.
-    :raises Refusal: 422 for what is neither.
-    """
-    if wanted in ("*", {}):
-        return lambda record: True
-    if isinstance(wanted, str):
-        return queries.predicate(wanted, name, comparisons)
-    return criteria.compiled(wanted, name, comparisons)
 
 
 class Order:
@@ -139,32 +125,28 @@ def page(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]
     return shown
 
 
-def _shown(row: Any) -> Any:
-    """Return an item, a record or a card as callers see it."""
-    if isinstance(row, StateItem):
-        return Item(row).shown()
-    if isinstance(row, StoredRecord):
-        return {"collection": "records", "id": row.audit_id, "data": brief(row)}
-    return row
-
-
 def _found(
     sources: Iterable[Iterable[Any]], holds: Predicate, order: Order, offset: int, limit: int
 ) -> tuple[int, Any]:
     """Return the number of matching rows, and the requested part of them: off the reactor."""
     # Of all that follows them, only what is sorted by is kept: a hundred thousand items at length are half a gigabyte.
-    every = chain.from_iterable(sources)
+    every, slices = chain.from_iterable(sources), Slices()
     if not order:
         total, part = 0, list[Any]()
         for row in every:
-            if holds((shown := _shown(row))["data"]):
+            slices.pause()
+            if holds((seen := shown(row))["data"]):
                 if offset <= total < offset + limit:
-                    part.append(shown)
+                    part.append(seen)
                 total += 1
         return total, page(part, limit)
-    rows = [(order.ranks(shown["data"]), row) for row in every if holds((shown := _shown(row))["data"])]
+    rows = []
+    for row in every:
+        slices.pause()
+        if holds((seen := shown(row))["data"]):
+            rows.append((order.ranks(seen["data"]), row))
     order.apply(rows)
-    total, part = len(rows), [_shown(row) for _, row in rows[offset : offset + limit]]
+    total, part = len(rows), [shown(row) for _, row in rows[offset : offset + limit]]
     while rows:
         del rows[-STEP:]  # In steps: other threads cannot use the interpreter during one deletion.
     return total, page(part, limit)
@@ -175,19 +157,20 @@ class Searching:
     """The handler of SEARCH."""
 
     kind = "built_in"
+    weight = COMPUTE
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer the SEARCH call.
+        Answer SEARCH, or return the first computation of a long search.
 
         :raises Refusal: 404 for scopes that are none of the caller's; 422 for criteria that cannot be read.
         """
         given, aside = context.input, self._parts.aside
         comparisons = Comparisons()
-        holds, order = predicate(given["query"], "query", comparisons), Order(given.get("sort"))
+        condition, order = Condition(given["query"], "query", comparisons), Order(given.get("sort"))
         limit = parameters.count(given, "limit", LIMIT, MOST)
         offset = parameters.start(given, "offset", FURTHEST)
         names = self._scope(context)
@@ -202,13 +185,27 @@ class Searching:
                 sources.append(collection.since(context))
         # Items come last, as they always have.
         sources.sort(key=lambda source: isinstance(source, Snapshot))
-        total, results = await aside(_found, sources, holds, order, offset, limit)
-        told = {"scope": names, "total": total, "offset": offset, "limit": limit, "results": results}
-        if offset + len(results) < total:
-            told["next_offset"] = offset + len(results)
-        if warnings := comparisons.warnings():
-            told["warnings"] = warnings
-        return told
+
+        def answer(total: int, results: list[Any]) -> dict[str, Any]:
+            told = {"scope": names, "total": total, "offset": offset, "limit": limit, "results": results}
+            if offset + len(results) < total:
+                told["next_offset"] = offset + len(results)
+            if warnings := comparisons.warnings():
+                told["warnings"] = warnings
+            return told
+
+        async def finish(selection: Selection) -> dict[str, Any]:
+            selection.require_end()
+            rows = [row for row, _ in selection.found]
+            if order:
+                return answer(*await aside(_found, [rows], _any, order, offset, limit))
+            _, results = await aside(_found, [rows], _any, order, 0, limit)
+            return answer(selection.total, results)
+
+        if is_small(sources, condition):
+            return answer(*await aside(_found, sources, condition.holds, order, offset, limit))
+        kept = None if order else range(offset, offset + limit)
+        return Selection(condition, comparisons, sources, finish, kept=kept).proceed()
 
     def _scope(self, context: BuiltInContext) -> list[str]:
         scope = context.input.get("scope")
@@ -250,13 +247,14 @@ class Scan:
     """The handler of SCAN."""
 
     kind = "built_in"
+    weight = COMPUTE
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer the SCAN call.
+        Answer SCAN, or return the first computation of a page with a filter.
 
         :raises Refusal: 404 for an unknown collection; 422 for an invalid cursor.
         """
@@ -267,19 +265,30 @@ class Scan:
         presented = replace(context, input={**asked, **({PARAMETER: given["cursor"]} if "cursor" in given else {})})
         size = parameters.count(given, "page_size", 100, MOST)
         comparisons = Comparisons()
-        holds = predicate(given.get("filter", {}), "filter", comparisons)
+        condition = Condition(given.get("filter", {}), "filter", comparisons)
         try:
             after = str(continuations.position(presented) or "")
         except Refusal as refusal:
             refusal.details = {"parameter": "cursor"}
             raise
         rows = await self._rows(context, given["collection"], after, None if given.get("filter") else size + 1)
-        shown, last = await self._parts.aside(_scanned, rows, holds, size)
-        cursor = None if last is None else continuations.token(bound, last)
-        told = {"collection": given["collection"], "items": shown, "count": len(shown), "cursor": cursor}
-        if warnings := comparisons.warnings():
-            told["warnings"] = warnings
-        return told
+
+        def answer(items: list[Mapping[str, Any]], last: str | None) -> dict[str, Any]:
+            cursor = None if last is None else continuations.token(bound, last)
+            told = {"collection": given["collection"], "items": items, "count": len(items), "cursor": cursor}
+            if warnings := comparisons.warnings():
+                told["warnings"] = warnings
+            return told
+
+        async def finish(selection: Selection) -> dict[str, Any]:
+            items, last = await self._parts.aside(_paged, selection.found, size)
+            if last is None and not selection.is_over:
+                last = shown(selection.last)["id"]  # The time was over: the next page goes on behind it.
+            return answer(items, last)
+
+        if is_small([rows], condition):
+            return answer(*await self._parts.aside(_scanned, rows, condition.holds, size))
+        return Selection(condition, comparisons, [rows], finish, most=size + 1).proceed()
 
     async def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> Iterable[Any]:
         """
@@ -323,18 +332,41 @@ class Scan:
         }
 
 
+def _any(record: Any) -> bool:
+    """Every record is wanted: others were left out before."""
+    return True
+
+
 def _scanned(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
-    """Return a page and its last identifier, which is None where no row follows."""
-    shown: list[Mapping[str, Any]] = []
-    octets, last = 0, ""
+    """A page, and the identifier that it ends with; None where nothing is behind it."""
+    found: list[Mapping[str, Any]] = []
+    octets, last, slices = 0, "", Slices()
     for row in rows:
-        value = _shown(row)
+        slices.pause()
+        value = shown(row)
         if not holds(value["data"]):
             last = value["id"]
             continue
         octets += len(jsontext.encode(value))
-        if len(shown) == size or (shown and octets > ANSWER):
-            return shown, last
-        shown.append(value)
+        if len(found) == size or (found and octets > ANSWER):
+            return found, last
+        found.append(value)
         last = value["id"]
-    return shown, None
+    return found, None
+
+
+def _paged(matches: Sequence[tuple[Any, Any]], size: int) -> tuple[list[Mapping[str, Any]], str | None]:
+    """
+    What :func:`_scanned` returns, of the rows that follow the criteria.
+
+    :param matches: each with the row before it, with which a page ends that has no room for it.
+    """
+    found: list[Mapping[str, Any]] = []
+    octets = 0
+    for row, before in matches:
+        value = shown(row)
+        octets += len(jsontext.encode(value))
+        if len(found) == size or (found and octets > ANSWER):
+            return found, str(shown(before)["id"])
+        found.append(value)
+    return found, None

@@ -4,6 +4,7 @@ Standard methods that work on what their callers send, and change nothing: metho
 Each is a function from parameters to a result, bounded before it begins; :mod:`.handlers` binds them, and the
 dispatcher runs them: in a worker process where they may take long.
 
+- :mod:`.matching`: criteria over stored items, for SEARCH and SCAN
 - :mod:`.material`: rows and texts of what callers send, within bounds
 - :mod:`.criteria`, :mod:`.queries`: conditions on a record, as an object and as JMESPath
 - :mod:`.comparisons`: comparisons of a number with a text, counted for a warning

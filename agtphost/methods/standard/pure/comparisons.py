@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from agtphost.methods.standard.pure.number_columns import reads_as_number
@@ -54,10 +54,19 @@ class Comparisons:
             for operand in operands[:1]:
                 self.note_equality(member, value, operand)
 
-    def _count(self, member: str, kind: str) -> None:
+    def _count(self, member: str, kind: str, times: int = 1) -> None:
         key = member[:MAX_NAME], kind
         if key in self._counts or len(self._counts) < MAX_WARNINGS:
-            self._counts[key] = self._counts.get(key, 0) + 1
+            self._counts[key] = self._counts.get(key, 0) + times
+
+    def counts(self) -> list[tuple[str, str, int]]:
+        """Return what was counted, for :meth:`add`: member, kind and number."""
+        return [(member, kind, count) for (member, kind), count in self._counts.items()]
+
+    def add(self, counts: Iterable[tuple[str, str, int]]) -> None:
+        """Add what another process has counted."""
+        for member, kind, count in counts:
+            self._count(member, kind, count)
 
     def warnings(self) -> list[dict[str, Any]]:
         """Return one warning for each member, with what to do about it."""

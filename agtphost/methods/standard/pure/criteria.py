@@ -90,13 +90,23 @@ def compiled(criteria: Any, name: str = "criteria", comparisons: Comparisons | N
     :param comparisons: counts comparisons of a number with a text.
     :raises Refusal: 422 for invalid criteria, or too many.
     """
-    return _Compiler(name, comparisons or Comparisons()).all_of(criteria, 1)
+    return counted(criteria, name, comparisons)[0]
+
+
+def counted(criteria: Any, name: str, comparisons: Comparisons | None = None) -> tuple[Predicate, int]:
+    """
+    What :func:`compiled` returns, and how many conditions there are, values of lists counted in.
+
+    :raises Refusal: as that does.
+    """
+    compiler = _Compiler(name, comparisons or Comparisons())
+    return compiler.all_of(criteria, 1), compiler.count
 
 
 class _Compiler:
     def __init__(self, name: str, comparisons: Comparisons) -> None:
         self._name = name
-        self._count = 0
+        self.count = 0
         self._note: Mapping[str, NoteComparison] = {
             **dict.fromkeys(_ORDERS, comparisons.note_order),
             **dict.fromkeys(("eq", "ne"), comparisons.note_equality),
@@ -115,8 +125,8 @@ class _Compiler:
         return _every([self._one(str(place), wanted, depth) for place, wanted in criteria.items()])
 
     def _one(self, place: str, wanted: Any, depth: int) -> Predicate:
-        self._count += 1
-        if self._count > MAX_CONDITIONS:
+        self.count += 1
+        if self.count > MAX_CONDITIONS:
             raise self._wrong(f"{self._name} has more than {MAX_CONDITIONS} conditions")
         if place in ("all", "any") and isinstance(wanted, list) and wanted and all(map(_is_object, wanted)):
             parts = [self.all_of(each, depth + 1) for each in wanted]
@@ -138,8 +148,8 @@ class _Compiler:
         holds = _OPERATORS.get(word)
         if holds is None:
             raise self._wrong(f"{word[:64]!r} is no operator", f"Use {', '.join(OPERATORS)}.")
-        self._count += len(wanted) if word in _LISTS and isinstance(wanted, list) else 0
-        if self._count > 16 * MAX_CONDITIONS:
+        self.count += len(wanted) if word in _LISTS and isinstance(wanted, list) else 0
+        if self.count > 16 * MAX_CONDITIONS:
             raise self._wrong(f"{self._name} names more than {16 * MAX_CONDITIONS} values")
         wrong = (
             (word in _LISTS and not isinstance(wanted, list))

@@ -8,10 +8,12 @@ that makes more of a value than there was, and the steps of a whole call are cou
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agtphost import extras
+from agtphost.compute.functions import PLAIN_EXPRESSION
 from agtphost.contract.recipes.expression import Expression, ExpressionError
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -26,8 +28,6 @@ MAX_FLAT = 100_000
 
 _MULTIPLYING = frozenset({"multi_select_list", "multi_select_dict", "key_val_pair"})
 _GROWING = frozenset({"join", "to_string", "merge", "to_array"})
-
-_Search = Callable[[Any], Any]
 
 
 class Query:
@@ -44,7 +44,9 @@ class Query:
         if not extras.installed("jmespath"):
             raise Refusal(Reason.PROVIDER_MISSING, f"JMESPath needs a package: {extras.missing('jmespath')}.")
         self._name = name
-        self._left = steps
+        self.left = steps
+        """Parts that may still be worked out."""
+
         try:
             Expression(text)
         except ExpressionError as error:
@@ -59,12 +61,14 @@ class Query:
                     "The expression makes more of a value than there was.",
                     f"Leave out [a, b] and {{a: b}}, and the functions {', '.join(sorted(_GROWING))}.",
                 )
+        self.parts = sum(1 for _ in _nodes(tree))
+        self.is_plain = PLAIN_EXPRESSION.fullmatch(text) is not None
         self._tree = tree
         self._interpreter = _interpreter(self._count, comparisons or Comparisons())
 
     def _count(self) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self.left -= 1
+        if self.left < 0:
             raise parameters.invalid(
                 self._name, f"The expression takes more than {MAX_STEPS} steps.", "Send less, or a simpler expression."
             )
@@ -91,9 +95,9 @@ class Query:
         return found is not None and found is not False and found not in ("", [], {})
 
 
-def predicate(text: str, name: str, comparisons: Comparisons | None = None) -> Callable[[Any], bool]:
+def condition(text: str, name: str, steps: int = MAX_STEPS, comparisons: Comparisons | None = None) -> Query:
     """
-    A condition on one record: ``price < `200```, or the filter of a list, ``[?price < `200`]``.
+    Read a condition on one record: ``price < `200```, or the filter of a list, ``[?price < `200`]``.
 
     :param comparisons: counts comparisons of a number with a text.
     :raises Refusal: see :class:`Query`.
@@ -101,7 +105,18 @@ def predicate(text: str, name: str, comparisons: Comparisons | None = None) -> C
     text = text.strip()
     if text.startswith("[?") and text.endswith("]"):
         text = text[2:-1]
-    return Query(text, name, comparisons=comparisons).holds
+    return Query(text, name, steps, comparisons)
+
+
+def predicate(text: str, name: str, comparisons: Comparisons | None = None) -> Callable[[Any], bool]:
+    """Return whether a record follows the condition that :func:`condition` reads."""
+    return condition(text, name, comparisons=comparisons).holds
+
+
+def import_parser() -> None:
+    """Import what reads expressions, if it is installed."""
+    if extras.installed("jmespath"):
+        importlib.import_module("jmespath.visitor")
 
 
 def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
