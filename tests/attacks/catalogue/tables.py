@@ -41,7 +41,7 @@ def _calls(target: Target) -> None:
 
 
 def changed_tables(target: Target, seconds: float) -> None:
-    """One value at a time in a copy of the store: verification names its table. Without a chain, or with a trigger, no start."""
+    """A change in a copy of the store: verification names its table. Without a chain, or with a trigger, no start."""
     _calls(target)
     chance = random.Random(SEED)
     with _copy(target) as config:
