@@ -16,6 +16,7 @@ from agtphost.audit.table_check import Expected, absent, live_after, named, read
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import DamagedRow
+from agtphost.stores.schema_check import TABLE as SCHEMA
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 AT_START = 8_192
@@ -43,6 +44,10 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
     """Compare what is cheap: chains and their newest records, the newest checkpoint, and what came after it."""
     fatal: list[Finding] = []
     told: list[Finding] = []
+    for change in rows.schema_changes():
+        (fatal if change.decides else told).append(Finding(SCHEMA, change.row, change.explanation))
+    if fatal:
+        return StartReport(fatal, told)  # Of tables that are others, nothing can be said.
     examiner = RecordExaminer()
     chains: dict[Any, str] = {}
     for row in rows.chains():

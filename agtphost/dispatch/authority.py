@@ -160,8 +160,21 @@ def require_bound(exchange: Exchange, binding: Binding) -> None:
         )
 
 
+def require_proof(exchange: Exchange, binding: Binding) -> None:
+    """
+    Refuse a caller known by a header alone before its scopes are looked at, where a header is not enough.
+
+    Which scopes the named agent has is not told to a caller who only names it.
+
+    :raises Refusal: as :func:`require_assurance`.
+    """
+    if exchange.assurance is Assurance.HEADER:
+        require_assurance(exchange, binding)
+
+
 CHECKS: tuple[Callable[[Exchange, Binding], None], ...] = (
     require_agent,
+    require_proof,
     require_bound,
     require_scopes,
     require_assurance,

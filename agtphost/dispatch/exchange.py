@@ -69,6 +69,9 @@ class Exchange:
     stored: int = 0
     """Octets that the store has taken because of it, records of interim messages included."""
 
+    unpaid: int = 0
+    """Octets of records that its handler has made; they are charged for with the record of its answer."""
+
     # Written by the framing gate, once their syntax is known to be good.
     agent_id: str | None = None
     """The Agent-ID header, echoed byte for byte."""

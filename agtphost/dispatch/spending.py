@@ -148,8 +148,9 @@ def charge_changes(charges: Charges | None, exchange: Exchange, draft: Draft, ou
 
 
 def charge_record(charges: Charges | None, exchange: Exchange, draft: Draft, sealed: Sealed) -> None:
-    """Charge for a record that was stored, and for the answer that is kept with it; neither can be refused."""
-    octets = len(sealed.jws) + len(exchange.request.path)
+    """Charge for a record that was stored, its answer that is kept, and its handler's records: none can be refused."""
+    octets = len(sealed.jws) + len(exchange.request.path) + exchange.unpaid
+    exchange.unpaid = 0
     if draft.reservation is not None:
         octets += stored_octets(min(len(draft.result), ANSWERS.longest))
     further = _further(exchange, octets)

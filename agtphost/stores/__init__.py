@@ -5,6 +5,7 @@ Where records are kept.
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
 - :mod:`.reading`: the reading side, paged and re-hashed
 - :mod:`.row_shapes`: what each column can hold; :mod:`.table_rows`: rows as they are stored, to be compared
+- :mod:`.schema_check`: whether tables, keys and indexes are those of ``schema/``, and no trigger was added
 - :mod:`.keyed_digests`: what is signed of a keyed request
 - :mod:`.state_rows`: rows of the host's state, and the records that sign it, as they are
 - :mod:`.soundness`: which records of a damaged file can be read

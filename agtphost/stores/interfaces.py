@@ -26,6 +26,7 @@ from agtphost.stores.rows import (
     StateChangeRow,
     StateRow,
 )
+from agtphost.stores.schema_check import SchemaFinding
 from agtphost.stores.searching import LatestRecords, Search
 
 
@@ -284,6 +285,9 @@ class ITableRows(Interface):
 
     def end() -> None:
         """See the store as it becomes again."""
+
+    def schema_changes() -> list[SchemaFinding]:
+        """How the tables, indexes, views and triggers differ from those that the host makes."""
 
     def last_number() -> int:
         """The largest number of a record; 0 where there is none."""

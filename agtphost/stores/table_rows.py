@@ -12,6 +12,7 @@ from agtphost.stores import soundness
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import COLUMNS
 from agtphost.stores.rows import DamagedRow
+from agtphost.stores.schema_check import SchemaFinding, find_schema_changes
 
 PAGE = 500
 """Rows of one read."""
@@ -67,6 +68,9 @@ class TableRows:
 
     def end(self) -> None:
         self._execute("ROLLBACK")
+
+    def schema_changes(self) -> list[SchemaFinding]:
+        return list(find_schema_changes(self._execute))
 
     def last_number(self) -> int:
         row = self._one("record", "SELECT coalesce(max(number), 0) FROM record")

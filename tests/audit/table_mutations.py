@@ -105,8 +105,14 @@ class Schema:
                     yield table, "", "copy"
 
 
-def loosen(path: Path) -> None:
-    """Take from a database what refuses values of another type, and NULL."""
+Statements = list[tuple[str, str]]
+"""Names of tables, and the statements that the schema of a database has of them."""
+
+
+def loosen(path: Path) -> Statements:
+    """Take from a database what refuses values of another type, and NULL; what :func:`tighten` puts back."""
+    with closing(sqlite3.connect(path)) as database:
+        before: Statements = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall()
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         version = database.execute("PRAGMA schema_version").fetchone()[0]
         database.execute("PRAGMA writable_schema=ON")
@@ -114,6 +120,17 @@ def loosen(path: Path) -> None:
             "UPDATE sqlite_schema SET sql = replace(replace(replace(sql, ') STRICT, WITHOUT', ') WITHOUT'), "
             "') STRICT', ')'), ' NOT NULL', '') WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         )
+        database.execute(f"PRAGMA schema_version={version + 1}")
+    return before
+
+
+def tighten(path: Path, statements: Statements) -> None:
+    """Let the schema say again what it said, whatever the tables hold."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        version = database.execute("PRAGMA schema_version").fetchone()[0]
+        database.execute("PRAGMA writable_schema=ON")
+        for name, sql in statements:
+            database.execute("UPDATE sqlite_schema SET sql = ? WHERE type = 'table' AND name = ?", (sql, name))
         database.execute(f"PRAGMA schema_version={version + 1}")
 
 
@@ -133,6 +150,8 @@ class Mutator:
     def mutate(self, table: str, column: str, how: str, copy: Path) -> Mutation | None:
         """Change one row of a copy; None where SQLite lets no file have that, such as text for a row's number."""
         shutil.copy(self._path, copy)
+        statements = loosen(copy)
+        made = None
         with closing(sqlite3.connect(copy, isolation_level=None)) as database:
             for _ in range(40):
                 try:
@@ -140,8 +159,9 @@ class Mutator:
                 except (sqlite3.IntegrityError, OverflowError):
                     continue
                 if made is not None:
-                    return made
-        return None
+                    break
+        tighten(copy, statements)
+        return made
 
     def _change(self, database: sqlite3.Connection, table: str, column: str, how: str) -> Mutation | None:
         keys, columns = self.schema.keys[table], self.schema.columns[table]

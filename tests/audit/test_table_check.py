@@ -32,7 +32,7 @@ from agtphost.stores.connection import connect
 from agtphost.stores.reading import RecordReader
 from tests.audit.drafting import ALICE, BOB, KEY, KEYS, draft
 from tests.audit.rich_store import RichStore, write_rich_store
-from tests.audit.table_mutations import HARMLESS, Mutation, Mutator, Schema, loosen
+from tests.audit.table_mutations import HARMLESS, Mutation, Mutator, Schema
 from tests.programmes import length
 from tests.rows import each_row
 
@@ -46,7 +46,6 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store that is changed, with its witness file beside it."""
     folder = tmp_path_factory.mktemp("rich")
     write_rich_store(folder / "records.sqlite3", folder / "checkpoint.txt", KEY, groups=65)
-    loosen(folder / "records.sqlite3")
     return folder / "records.sqlite3"
 
 
@@ -54,8 +53,8 @@ def verified(path: Path, witness: Path) -> Report:
     """What ``agtp audit verify`` finds in a store."""
     verifier = Verifier(KEYS)
     with closing(RecordReader(str(path), connect)) as reader:
-        walk(reader, verifier)
-        compare_tables(reader, verifier, WitnessFile(witness, [KEY.public]).last(), signing=True)
+        if walk(reader, verifier):
+            compare_tables(reader, verifier, WitnessFile(witness, [KEY.public]).last(), signing=True)
     return verifier.finish()
 
 
@@ -190,6 +189,56 @@ def test_what_a_start_notices_of_changed_tables(
     told = [str(event["finding"]) for event in logged if "finding" in event]
     assert (FATAL if refused else TOLD if told else UNSEEN) == verdict, (refused, told)
     assert not table or f"table {table}, row " in (refused or told[0])
+
+
+_TWICE = (
+    "ALTER TABLE {0} RENAME TO old; CREATE TABLE {0} AS SELECT * FROM old; INSERT INTO {0} SELECT * FROM old LIMIT 1"
+)
+
+SCHEMAS = (
+    *((_TWICE.format(table), FATAL, f"table {table}") for table in ("lifecycle", "held", "tile", "keyed", "record")),
+    *((f"DROP TABLE {table}", FATAL, f"table {table}") for table in ("chain", "lifecycle", "held", "state_change")),
+    ("DROP TABLE probe", FATAL, "table probe"),
+    ("CREATE TRIGGER added AFTER INSERT ON record BEGIN DELETE FROM lifecycle; END", FATAL, "trigger added"),
+    ("ALTER TABLE held RENAME TO old; CREATE VIEW held AS SELECT * FROM old", FATAL, "table held"),
+    ("ALTER TABLE held DROP COLUMN version", FATAL, "table held"),
+    ("CREATE UNIQUE INDEX added ON record (number, method)", FATAL, "index added"),
+    ("DROP INDEX record_audit_id", TOLD, "index record_audit_id"),
+    ("CREATE INDEX added ON record (method)", TOLD, "index added"),
+    ("CREATE TABLE added (number)", TOLD, "table added"),
+    ("ANALYZE", UNSEEN, ""),
+)
+"""Statements that change the schema, what a start makes of it, and what a finding names."""
+
+
+@each_row("script, verdict, row", SCHEMAS)
+def test_what_verification_and_a_start_notice_of_a_changed_schema(
+    rich: Path, tmp_path: Path, script: str, verdict: str, row: str
+) -> None:
+    """A table without its keys has rows twice, and a trigger changes rows later: both are named, also without rows."""
+    copy, witness = tmp_path / "records.sqlite3", tmp_path / "checkpoint.txt"
+    shutil.copy(rich, copy)
+    shutil.copy(rich.with_name("checkpoint.txt"), witness)
+    with closing(sqlite3.connect(copy)) as database:
+        database.executescript(script)
+    named = [fault.row for fault in verified(copy, witness).faults if fault.table == "sqlite_schema"]
+    assert named[:1] == [row] if row else not named
+    with capturedLogs() as logged:
+        refused = started(copy, witness)
+    told = [str(event["finding"]) for event in logged if "finding" in event]
+    assert (FATAL if refused else TOLD if told else UNSEEN) == verdict, (refused, told)
+    assert row in (refused or str(told))
+
+
+def test_a_schema_that_sqlite_cannot_read_is_named(rich: Path, tmp_path: Path) -> None:
+    """A table taken out of sqlite_schema leaves its indexes behind: a finding, and no start."""
+    copy, witness = tmp_path / "records.sqlite3", rich.with_name("checkpoint.txt")
+    shutil.copy(rich, copy)
+    with closing(sqlite3.connect(copy, isolation_level=None)) as database:
+        database.execute("PRAGMA writable_schema=ON")
+        database.execute("DELETE FROM sqlite_schema WHERE name = 'lifecycle'")
+    assert "sqlite_schema" in {fault.table for fault in verified(copy, witness).faults}
+    assert "malformed database schema" in started(copy, witness)
 
 
 def test_a_store_that_is_written_meanwhile_verifies(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from agtphost.identity.keys import SigningKey
 from tests.audit.rich_store import write_rich_store
-from tests.audit.table_mutations import loosen
+from tests.audit.table_mutations import loosen, tighten
 from tests.cli.conftest import Run
 
 GROUPS = 12
@@ -23,14 +23,15 @@ def rich(folder: Path) -> Path:
     path = folder / "state" / "agtphost.sqlite3"
     key = SigningKey.load(folder / "state" / "signing.key")
     write_rich_store(path, folder / "state" / "checkpoint.txt", key, "localhost", groups=GROUPS)
-    loosen(path)
     return path
 
 
 def changed(path: Path, *statements: str) -> None:
+    schema = loosen(path)
     with closing(sqlite3.connect(path)) as database, database:
         for statement in statements:
             assert database.execute(statement).rowcount > 0, statement
+    tighten(path, schema)
 
 
 def found(run: Run, *words: str) -> set[tuple[str, str]]:
@@ -44,6 +45,14 @@ def test_a_store_with_something_in_every_table_verifies(run: Run, rich: Path) ->
     """The control."""
     result = run("audit", "verify")
     assert result.exit_code == 0, result.output
+
+
+def test_tables_that_are_not_there_are_named(run: Run, rich: Path) -> None:
+    """Records, tables and the witness file are then left alone: one fault for each, and no traceback."""
+    with closing(sqlite3.connect(rich)) as database:
+        database.executescript("DROP TABLE record; DROP TABLE checkpoint; DROP TABLE lifecycle")
+    rows = {row for table, row in found(run) if table == "sqlite_schema"}
+    assert rows >= {"table record", "table checkpoint", "table lifecycle"}
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,15 @@ def test_what_was_done_is_owed(host: Charged) -> None:
     assert answers == [200] * 6 + [429] * 2
 
 
+def test_what_is_logged_is_owed(host: Charged) -> None:
+    """LOG has a record of its own beside that of its answer: its octets are paid for as well."""
+    given = {"event_type": "a", "data": {"text": "x" * 16_000}}
+    answers = []
+    while 429 not in answers and len(answers) < MOST:
+        answers.append(host.ask("LOG", given).status)
+    assert 10 <= answers.count(200) <= 20, answers
+
+
 def test_an_escalation_has_calls_of_its_own(host: Charged) -> None:
     """Whatever else was used up, a call for a human gets through."""
     assert host.ask("QUERY", {}, "/deeper/5").status == 200

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,20 @@ def test_what_would_be_decided_about_an_agent_takes_its_certificate(host: Privat
     for who in DECISIONS:
         answer = host.callers[who]("QUERY", "/grants")
         assert (answer.status, answer.reason) == (403, "operators-only"), who
+
+
+def test_the_scopes_of_an_agent_are_not_told_to_who_only_names_it(host: PrivateHost) -> None:
+    """What needs more than a name is refused alike whether the agent has its scopes, lacks them, or claims fewer."""
+    asked = (("QUERY", "/secrets", {}), ("RESERVE", "/desk", {"guest": "x"}), ("PURCHASE", "/", {}))
+    for method, path, given in asked:
+        told = set()
+        for named in (host.alice, host.bob, host.desk):
+            for claim in ({}, {"Authority-Scope": "documents:query"}, {"Authority-Scope": "orders:write"}):
+                caller = replace(host.named, agent=named.agent, key=named.key)
+                connection = host._connection_of("header")
+                answer = host.call(method, path, given, caller=caller, connection=connection, headers=claim)
+                told.add((answer.status, answer.reason, answer.explanation, answer.remedy))
+        assert len(told) == 1 and told.pop()[0] == 401, (method, path)
 
 
 def test_state_of_an_agent_has_a_name_for_each_assurance() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -38,6 +39,8 @@ from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, Selection, StoreError
 from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.rows import DamagedRow
+from agtphost.stores.schema_check import TABLE as SCHEMA
+from agtphost.stores.soundness import malformed
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:
@@ -172,18 +175,23 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
     # Asked before the records are read, which only become more.
     seen = None if chains else _seen(config, keys, verifier)
     with open_records(config) as reader:
-        walk(reader, verifier, chains)
-        if not chains:
+        if walk(reader, verifier, chains) and not chains:
             compare_tables(reader, verifier, seen, signing=config.audit.signing)
-        if why := "" if chains else _witnessed(reader, seen, config):
-            verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
+            if why := _witnessed(reader, seen, config):
+                verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
     return verifier.finish()
 
 
-def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) -> None:
-    """Every record of a store, or of some of its chains, past a verifier; what SQLite finds wrong is a fault too."""
+def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) -> bool:
+    """
+    Pass every record of a store, or of some of its chains, to a verifier; what SQLite finds wrong is a fault too.
+
+    :return: whether the store has its tables; otherwise no record was read, and there is nothing to compare.
+    """
     for fault in reader.faults():
         verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
+    if not _has_tables(reader, verifier):
+        return False
     try:
         for selection in [Selection(chain=chain) for chain in chains] or [Selection()]:
             found = reader.records(selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why))
@@ -191,6 +199,24 @@ def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) 
                 verifier.add(record)
     except DamagedRow as error:
         verifier.note_row(error.table, error.row, error.explanation)
+    return True
+
+
+def _has_tables(reader: IRecordReader, verifier: Verifier) -> bool:
+    """Note how the tables, indexes and triggers differ from those of the host; whether its tables are all there."""
+    if not ITableSource.providedBy(reader):
+        return True
+    try:
+        with ITableSource(reader).tables() as rows:
+            changes = rows.schema_changes()
+    except sqlite3.DatabaseError as error:
+        if not malformed(error):
+            raise
+        verifier.note_row(SCHEMA, "(unknown)", f"the table cannot be read: {error}")
+        return False
+    for change in changes:
+        verifier.note_row(SCHEMA, change.row, change.explanation)
+    return not any(change.lacks_table for change in changes)
 
 
 def compare_tables(reader: IRecordReader, verifier: Verifier, seen: Checkpoint | None, *, signing: bool) -> None:

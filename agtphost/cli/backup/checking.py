@@ -14,7 +14,7 @@ from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.cli.audit.verify import compare_tables, contradiction, walk
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.identity.keys import VerifyingKey
-from agtphost.stores import StoreError, open_reader
+from agtphost.stores import RecordReader, StoreError, open_reader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +39,10 @@ def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what:
     newest = None
     try:
         with closing(open_reader(f"sqlite:{store}")) as reader:
-            walk(reader, verifier)
-            compare_tables(reader, verifier, None, signing=signing)
-            row = reader.checkpoint()
-            if row is not None:
-                try:
-                    newest = (
-                        checkpoint.verify(row.note, verifier.keys.values()) if signing else checkpoint.read(row.note)
-                    )
-                except CheckpointError as error:
-                    verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint cannot be believed: {error}")
-            if newest is not None and (why := contradiction(reader, newest)):
-                verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint {why}")
-            note = "" if row is None else row.note
+            note = ""
+            if walk(reader, verifier):
+                compare_tables(reader, verifier, None, signing=signing)
+                newest, note = _newest(reader, verifier, signing=signing)
     except (StoreError, sqlite3.Error) as error:
         raise WrongInput(f"{what} has a store that cannot be read: {error}") from None
     report = verifier.finish()
@@ -59,3 +50,18 @@ def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what:
         listed = "\n".join(f"  {fault}" for fault in report.faults[:20])
         raise Unverified(f"{what} does not verify:\n{listed}", "Nothing was kept of it.")
     return Checked(report=report, newest=newest, note=note)
+
+
+def _newest(reader: RecordReader, verifier: Verifier, *, signing: bool) -> tuple[Checkpoint | None, str]:
+    """Return the newest checkpoint and its note; note what contradicts it."""
+    row = reader.checkpoint()
+    if row is None:
+        return None, ""
+    try:
+        newest = checkpoint.verify(row.note, verifier.keys.values()) if signing else checkpoint.read(row.note)
+    except CheckpointError as error:
+        verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint cannot be believed: {error}")
+        return None, row.note
+    if why := contradiction(reader, newest):
+        verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint {why}")
+    return newest, row.note

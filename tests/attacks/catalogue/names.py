@@ -66,6 +66,26 @@ def decisions(target: Target, seconds: float) -> None:
             assert len(told) == 1 and answer.status in (401, 429), told
 
 
+def scopes(target: Target, seconds: float) -> None:
+    """What needs scopes, asked in an agent's name with ever other claims: the answer tells nothing of what it has."""
+    named = agent_of(target, "demo")
+    calls = (("QUERY", "/library/9780140449136", None), ("BOOK", "/room", {"room": "1"}))
+    claims: tuple[dict[str, str], ...] = (
+        *({}, {"Authority-Scope": "documents:query"}, {"Authority-Scope": "booking:room"}),
+        *({"Authority-Scope": "unknown:scope"}, {"Authority-Scope": "booking:room, documents:query"}),
+    )
+    with RawLink(target, context=client_context(target, identified=False), source="127.0.3.7") as link:
+        answered(link, request("DISCOVER", "/methods", Agent_ID=named))  # The first answer of a connection greets.
+        for turn in turns(seconds, 6):
+            method, path, given = calls[turn % len(calls)]
+            told = set()
+            for claim in claims:
+                answer = answered(link, request(method, path, given, Agent_ID=named, **claim))
+                # Which refusals share a record, and so have other fields, depends on how many there were before.
+                told.add((answer.status, answer.reason))
+            assert told <= {(401, "agent-unauthenticated"), (429, "rate-limited")}, told
+
+
 def shape(answer: Answer, identifier: str) -> tuple[Any, ...]:
     """What an answer tells, but for the identifier itself: status, reason, length and the names of its fields."""
     body = answer.body.decode().replace(identifier, "")
@@ -156,6 +176,12 @@ ATTACKS = (
         who="stranger",
         says="What would be decided about an agent, asked in its name: it is told nothing.",
         run=decisions,
+    ),
+    Attack(
+        name="scopes-of-others",
+        who="stranger",
+        says="What needs scopes, asked in an agent's name: which scopes it has is not told.",
+        run=scopes,
     ),
     Attack(
         name="identifiers-of-others",

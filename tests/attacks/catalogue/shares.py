@@ -25,7 +25,7 @@ Parameters = Mapping[str, Any]
 
 AGENTS: Mapping[str, Sequence[str]] = {
     attack: [f"{attack}{number}" for number in range(count)]
-    for attack, count in (("lists", 7), ("stored", 13), ("filling", 7), ("holding", 5))
+    for attack, count in (("lists", 7), ("stored", 14), ("filling", 7), ("holding", 5))
 }
 """Agents of each attack: whoever has used up its rate is of no use to the next one."""
 
@@ -199,6 +199,7 @@ def _stores(target: Target) -> Mapping[str, Callable[[int], tuple[Any, ...]]]:
             {"background": True, "context_propagation": True, "steps": [ECHO, *[{**ECHO, "when": "=`false`"}] * 49]},
         ),
         "a checkpoint": lambda number: ("SUSPEND", "/", {"task_id": f"t{number}", "checkpoint": {"s": "c" * 15_000}}),
+        "a log entry": lambda _: ("LOG", "/", {"event_type": "a", "data": {"text": "x" * 15_000}}),
         "a proposal": lambda _: ("PROPOSE", "/", {"endpoint": proposal, "requested_duration": "1h"}),
     }
 

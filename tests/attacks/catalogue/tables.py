@@ -26,6 +26,8 @@ CHANGES = (
     ("checkpoint", "UPDATE checkpoint SET note = note || 'x' WHERE size = (SELECT min(size) FROM checkpoint)"),
     ("reservation", "UPDATE reservation SET result = randomblob(length(result)) WHERE record > 0"),
     ("keyed", "UPDATE keyed SET keys = keys + 1 WHERE owner <> X''"),
+    ("sqlite_schema", "CREATE TRIGGER added AFTER INSERT ON record BEGIN DELETE FROM lifecycle; END"),
+    ("sqlite_schema", "DROP TABLE state_change"),
 )
 """A table, and a change in it."""
 
@@ -39,7 +41,7 @@ def _calls(target: Target) -> None:
 
 
 def changed_tables(target: Target, seconds: float) -> None:
-    """One value at a time in a copy of the store: verification names its table. Without a chain there is no start."""
+    """A change in a copy of the store: verification names its table. Without a chain, or with a trigger, no start."""
     _calls(target)
     chance = random.Random(SEED)
     with _copy(target) as config:
@@ -50,6 +52,9 @@ def changed_tables(target: Target, seconds: float) -> None:
         _apply(database, whole, "DELETE FROM chain WHERE number = 1")
         status, said = _start(config)
         assert status == 1 and "table chain, row 1: is not there" in said, (status, said[-800:])
+        _apply(database, whole, "CREATE TRIGGER added AFTER INSERT ON held BEGIN DELETE FROM held; END")
+        status, said = _start(config)
+        assert status == 1 and "row trigger added: was added" in said, (status, said[-800:])
 
 
 def _changed(database: Path, whole: bytes, chance: random.Random, turn: int) -> None:
