@@ -338,7 +338,7 @@ def _any(record: Any) -> bool:
 
 
 def _scanned(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
-    """A page, and the identifier that it ends with; None where nothing is behind it."""
+    """Return a page and its last identifier, which is None where nothing follows."""
     found: list[Mapping[str, Any]] = []
     octets, last, slices = 0, "", Slices()
     for row in rows:
