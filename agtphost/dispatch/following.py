@@ -20,4 +20,4 @@ def changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
 def kept(exchange: Exchange, outcome: Outcome) -> None:
     """They are durable."""
     if exchange.peer.follow is not None and not outcome.continuation:
-        exchange.peer.follow.kept()
+        exchange.peer.follow.mark_durable()

@@ -135,7 +135,7 @@ class SessionRegistry:
         """Count a certified agent's sessions that were used within the last ``seconds``."""
         return self._tables[Assurance.CERTIFICATE].active(agent_id, seconds)
 
-    def listed(self, agent_id: str | None) -> Iterator[tuple[str, str, str, float]]:
+    def list_sessions(self, agent_id: str | None) -> Iterator[tuple[str, str, str, float]]:
         """Yield Agent-ID, Session-ID, assurance and idle seconds of each that goes on; of one agent or of all."""
         for assurance, table in self._tables.items():
             for owner, session_id, idle in table.listed(agent_id):
@@ -208,7 +208,7 @@ class Suspensions:
         """Count an owner's suspensions."""
         return self._of.get(owner, 0)
 
-    def listed(self, agent_id: str | None) -> Iterator[StateItem]:
+    def list_suspended(self, agent_id: str | None) -> Iterator[StateItem]:
         """Yield what is suspended, of one agent's callers or of all."""
         owners = None if agent_id is None else state_owners(agent_id)
         if owners is None or any(map(self._of.get, owners)):

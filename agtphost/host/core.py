@@ -141,7 +141,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         config,
         loaded.directory,
         admission.principal,
-        shown.visibility.offered,
+        shown.visibility.filter_offered,
         connected.web.a2a,
         table.match,
     )

@@ -34,7 +34,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.identity.redescribing import follow_descriptions
 from agtphost.identity.trust import issuer_keys
-from agtphost.methods.cognitive.documents import Document, read_documents
+from agtphost.methods.cognitive.documents import ReadableDocument, read_documents
 from agtphost.negotiation.graph import EndpointGraph
 from agtphost.protocols.tls import ServerTLS
 from agtphost.search.models import Model
@@ -58,7 +58,7 @@ class Loaded:
 
     recipes: RecipeBook
 
-    documents: Sequence[Document]
+    documents: Sequence[ReadableDocument]
     """What QUERY and SUMMARIZE may read."""
 
     overrides: Mapping[str, IHandler]
@@ -329,7 +329,7 @@ def _policy(
     return reading.policy
 
 
-def _documents(config: Config, problems: list[Problem]) -> Sequence[Document]:
+def _documents(config: Config, problems: list[Problem]) -> Sequence[ReadableDocument]:
     folder = config.query.documents
     if folder is None:
         return ()

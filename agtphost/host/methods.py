@@ -69,7 +69,7 @@ from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.orchestration.monitoring import cancelling
 from agtphost.methods.standard.orchestration.pausing import Resumption
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.registry.catalogue import Cards
 from agtphost.vocabulary import times
@@ -104,7 +104,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         endpoints=loaded.endpoints,
         built_ins=on.registry.built_ins,
         adapters=upstreams.adapters,
-        hosted=lambda: visibility.offered(loaded.directory.hosted()),
+        hosted=lambda: visibility.filter_offered(loaded.directory.hosted()),
         key=loaded.key,
         history=on.lasting.history,
         clock=on.reactor,
@@ -245,10 +245,12 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
     )
 
 
-def _parts(on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates) -> Parts:
+def _parts(
+    on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates
+) -> MethodServices:
     """What the standard methods are made of."""
     config, loaded, evidence = on.config, on.loaded, on.evidence
-    return Parts(
+    return MethodServices(
         config=config,
         server_id=config.host.server_id,
         catalog=loaded.catalog,

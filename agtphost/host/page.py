@@ -84,7 +84,7 @@ def tell_overseers(on: Foundation) -> None:
         return
     on.registry.tell(
         {
-            "traffic": Overseen(on.lasting.traffic.told, on.authorization, "Traffic is shown to operators.").read,
+            "traffic": Overseen(on.lasting.traffic.to_json, on.authorization, "Traffic is shown to operators.").read,
             "configuration": Overseen(
                 partial(masked, on.config), on.authorization, "The configuration is shown to operators."
             ).read,

@@ -21,9 +21,9 @@ from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.standard import checking, finding, transacting
 from agtphost.methods.standard.collections import family as collections
 from agtphost.methods.standard.orchestration import family as orchestration
-from agtphost.methods.standard.parts import Handlers, Parts
+from agtphost.methods.standard.parts import Handlers, MethodServices
 from agtphost.methods.standard.pure import handlers as pure
-from agtphost.methods.standard.pure.providers import guarded
+from agtphost.methods.standard.pure.providers import wrap_provider
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -55,7 +55,7 @@ class ProviderMissing:
 
 def standard_methods(
     section: MethodsSection,
-    parts: Callable[[], Parts],
+    parts: Callable[[], MethodServices],
     endpoints: Iterable[Binding],
     floor: Assurance,
     families: Sequence[Handlers] = FAMILIES,
@@ -78,7 +78,7 @@ def standard_methods(
     return tuple(_bound(row, made.get(row.name), given, floor) for row in wanted)
 
 
-def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: Parts, floor: Assurance) -> Binding:
+def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodServices, floor: Assurance) -> Binding:
     narrowed: Mapping[str, Mapping[str, Any]] = getattr(handler, "parameters", None) or {}
     binding = Binding.native(
         row.name,
@@ -144,7 +144,7 @@ def governed(
     """
     return [
         replace(
-            guarded(_scoped(binding, STANDARD[binding.method]), aside, now),
+            wrap_provider(_scoped(binding, STANDARD[binding.method]), aside, now),
             table=STANDARD[binding.method].table_schema(),
         )
         if binding.path == "/" and binding.method in section.names and binding.method not in ELSEWHERE

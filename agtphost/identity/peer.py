@@ -172,7 +172,7 @@ class Following(Protocol):
         :param body: of the answer that is about to be sealed.
         """
 
-    def kept(self) -> None:
+    def mark_durable(self) -> None:
         """They are durable."""
 
 

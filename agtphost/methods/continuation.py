@@ -76,7 +76,7 @@ class Continuations:
             raise _invalid()
         try:
             octets = decode(text)
-            note = jsontext.decode(self._sealed.decrypt(octets[:_NONCE], octets[_NONCE:], _bound(context)))
+            note = jsontext.decode(self._sealed.decrypt(octets[:_NONCE], octets[_NONCE:], _binding_of(context)))
         except (ValueError, InvalidTag):
             raise _invalid() from None
         if note["until"] < self._now():
@@ -87,7 +87,7 @@ class Continuations:
         """A token for the part of this caller's list that begins after ``position``, which is any small JSON."""
         note = jsontext.encode({"from": position, "until": int(self._now()) + LIFE})
         nonce = os.urandom(_NONCE)
-        octets = nonce + self._sealed.encrypt(nonce, note, _bound(context))
+        octets = nonce + self._sealed.encrypt(nonce, note, _binding_of(context))
         return encode(octets).decode("ascii")
 
     def header(self, context: BuiltInContext, position: Any) -> tuple[tuple[str, str], ...]:
@@ -103,17 +103,17 @@ class Continuations:
             out what stays while other items come and go.
         """
         after = self.position(context)
-        rest = [item for item in listed if after is None or _ordered(key(item)) > _ordered(after)]
+        rest = [item for item in listed if after is None or _sort_items(key(item)) > _sort_items(after)]
         items = rest[:limit]
         more = len(rest) > limit
         return Part(items=items, headers=self.header(context, key(items[-1])) if more else ())
 
 
-def _ordered(key: Any) -> Any:
+def _sort_items(key: Any) -> Any:
     return tuple(key) if isinstance(key, (list, tuple)) else key
 
 
-def _bound(context: BuiltInContext) -> bytes:
+def _binding_of(context: BuiltInContext) -> bytes:
     """Return the digest that binds a token to its caller, certificate and parameters."""
     caller = context.owner
     certificate = context.peer.certificate if context.peer is not None else None

@@ -99,27 +99,27 @@ class Domains:
         domain = domain_name(name) if isinstance(name, str) else None
         if domain is None:
             raise parameters.invalid("org_domain", "org_domain is not a DNS domain.", "Send example.com.")
-        concerned = [agent for agent in self._agents() if self._under(domain, agent)]
+        concerned = [agent for agent in self._agents() if self._is_under(domain, agent)]
         self._authorize(context, concerned)
         before = self._held.get(ORG_DOMAIN, domain)
         known = OrgDomain.of(before.value) if before is not None else None
         now = self._now()
-        tell = self._expired if context.method == "DEACTIVATE" else self._kept
+        tell = self._read_expiry if context.method == "DEACTIVATE" else self._read_renewal
         entry = tell(domain, known, given, now)
         if known is not None and (entry is known or _same(entry, known)):
-            return Answer(result={**_shown(known, concerned), "noop": True})
+            return Answer(result={**_render_entry(known, concerned), "noop": True})
         actor = parameters.text(given, "actor")
         change = Change(
             kind=ORG_DOMAIN, key=domain, value=entry.value(), expected=0 if before is None else before.version
         )
         return Answer(
-            result=_shown(entry, concerned),
-            changes=(change, *self._told(entry, concerned, now)),
+            result=_render_entry(entry, concerned),
+            changes=(change, *self._notify_agents(entry, concerned, now)),
             events=tuple(_events(entry, concerned, actor, context)),
             extra={"org_domain": domain, "org_domain_event": entry.event},
         )
 
-    def _under(self, domain: str, agent: Agent) -> bool:
+    def _is_under(self, domain: str, agent: Agent) -> bool:
         return OrgDomain(domain=domain, event=EXPIRED, told_at=0, suspend_at=0, deprecate_at=0).concerns(
             agent, self._own_domain
         )
@@ -147,7 +147,7 @@ class Domains:
     # What is told
 
     @staticmethod
-    def _expired(domain: str, known: OrgDomain | None, given: Mapping[str, Any], now: float) -> OrgDomain:
+    def _read_expiry(domain: str, known: OrgDomain | None, given: Mapping[str, Any], now: float) -> OrgDomain:
         expires = parameters.moment(given, "expires_at")
         grace = parameters.start(given, "grace", GRACE)
         if expires is not None and expires > now + AHEAD:
@@ -164,7 +164,7 @@ class Domains:
         )
 
     @staticmethod
-    def _kept(domain: str, known: OrgDomain | None, given: Mapping[str, Any], now: float) -> OrgDomain:
+    def _read_renewal(domain: str, known: OrgDomain | None, given: Mapping[str, Any], now: float) -> OrgDomain:
         owner = parameters.text(given, "owner_id")
         if owner is None:
             if known is None:
@@ -185,7 +185,7 @@ class Domains:
             owner=owner,
         )
 
-    def _told(self, entry: OrgDomain, concerned: list[Agent], now: float) -> Iterable[Change]:
+    def _notify_agents(self, entry: OrgDomain, concerned: list[Agent], now: float) -> Iterable[Change]:
         """Yield notifications to each agent, and to its registrar and the operators."""
         until = int((max(now, entry.suspend_at) + KEPT) * 1000)
         for agent in concerned:
@@ -219,7 +219,7 @@ def _same(entry: OrgDomain, known: OrgDomain) -> bool:
     return entry.event != EXPIRED or int(entry.suspend_at) == int(known.suspend_at)
 
 
-def _shown(entry: OrgDomain, concerned: list[Agent]) -> dict[str, Any]:
+def _render_entry(entry: OrgDomain, concerned: list[Agent]) -> dict[str, Any]:
     value = {name: text for name, text in entry.value().items() if text}
     if entry.event == RENEWED:
         del value["suspend_at"], value["deprecate_at"]

@@ -34,12 +34,12 @@ def callable_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext)
     """
     The tools that the caller of ``context`` could call now: what every list of tools shows.
 
-    For thousands that takes a while: they are :func:`offered`, and looked at off the reactor.
+    For thousands that takes a while: they are :func:`list_offered_tools`, and looked at off the reactor.
     """
-    return list(filter(context.admits, offered(adapters, context)))
+    return list(filter(context.admits, list_offered_tools(adapters, context)))
 
 
-def offered(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
+def list_offered_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
     """Return every tool if the caller's identity suffices to call any; its authority decides which of them."""
     return [tool for adapter in adapters for tool in adapter.tools()] if may_execute(context) else []
 

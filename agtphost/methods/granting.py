@@ -72,20 +72,22 @@ class Granting:
         :raises Refusal: 403 for those who say nothing here, 404 for agents that are not known, 422 for what cannot be.
         """
         if context.method == "QUERY":
-            return Answer(result={"agents": [self._shown(agent_id) for agent_id in self._asked(context)]})
-        agent = self._managed(context, parameters.required(context.input, "subject"))
-        return await self._granted(context, agent) if context.method == "AUTHORIZE" else self._taken(context, agent)
+            return Answer(
+                result={"agents": [self._render_agent(agent_id) for agent_id in self._requested_agents(context)]}
+            )
+        agent = self._find_managed_agent(context, parameters.required(context.input, "subject"))
+        return await self._grant(context, agent) if context.method == "AUTHORIZE" else self._take_back(context, agent)
 
     # Who
 
-    def _managed(self, context: BuiltInContext, named: str) -> Agent:
+    def _find_managed_agent(self, context: BuiltInContext, named: str) -> Agent:
         """
         Find the agent whose grants the caller changes or reads.
 
         :raises Refusal: 403 for all but operators and, where none are listed, who issued the agent: whether there is
             such an agent is revealed to operators. Never the agent itself.
         """
-        if not (self._authorization.operates(context) or self._issued(context, named)):
+        if not (self._authorization.operates(context) or self._is_issuer(context, named)):
             raise Refusal(
                 Reason.OPERATORS_ONLY,
                 WHO,
@@ -112,13 +114,13 @@ class Granting:
 
     # Granting
 
-    async def _granted(self, context: BuiltInContext, agent: Agent) -> Answer:
+    async def _grant(self, context: BuiltInContext, agent: Agent) -> Answer:
         parameters.choice(context.input, "scope", (CALL,))
         until, now = parameters.moment(context.input, "until"), self._now()
         if until is not None and until <= now:
             raise parameters.invalid("until", "The grant would have expired already.", "Send a time to come.")
-        named = _named(context.input)
-        remarks = [remark for text in named if (remark := await self._compared(text, agent))]
+        named = _read_resources(context.input)
+        remarks = [remark for text in named if (remark := await self._remark_on(text, agent))]
         by, at = self._authorization.actor(context), times.stamp(now)
         grants = [Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at) for text in named]
         first = not self._rights.is_narrowed(agent.agent_id)
@@ -138,7 +140,7 @@ class Granting:
             extra={"granted": told},
         )
 
-    async def _compared(self, text: str, agent: Agent) -> str:
+    async def _remark_on(self, text: str, agent: Agent) -> str:
         """Return a remark on a grant, or empty text; ask a server first that has not listed its tools yet."""
         try:
             contracts = self._contracts(agent.agent_id)
@@ -160,7 +162,7 @@ class Granting:
 
     # Taking back
 
-    def _taken(self, context: BuiltInContext, agent: Agent) -> Answer:
+    def _take_back(self, context: BuiltInContext, agent: Agent) -> Answer:
         agent_id, everything = agent.agent_id, context.input.get("all") is True
         own = [grant for grant in self._rights.grants(agent_id) if grant.by]
         configured = [grant for grant in self._rights.grants(agent_id) if not grant.by]
@@ -170,7 +172,7 @@ class Granting:
             named = [grant.allow for grant in own]
             changes = tuple(self._rights.release(agent_id))
         else:
-            named = _named(context.input)
+            named = _read_resources(context.input)
             for text in named:
                 self._require_own(text, own, configured)
             changes = tuple(self._rights.take(agent_id, named, agent.name))
@@ -201,9 +203,9 @@ class Granting:
 
     # Reading
 
-    def _asked(self, context: BuiltInContext) -> Iterator[str]:
+    def _requested_agents(self, context: BuiltInContext) -> Iterator[str]:
         named = parameters.text(context.input, "agent")
-        if self._authorization.looks(context) or (named and self._issued(context, named)):
+        if self._authorization.looks(context) or (named and self._is_issuer(context, named)):
             yield from [self._agent(named).agent_id] if named else self._rights.narrowed()
             return
         # An agent may read its own grants; a caller that merely names the agent may not.
@@ -212,12 +214,12 @@ class Granting:
             raise Refusal(Reason.OPERATORS_ONLY, "An agent sees its own grants, and operators those of all.")
         yield caller.agent_id
 
-    def _issued(self, context: BuiltInContext, named: str) -> bool:
+    def _is_issuer(self, context: BuiltInContext, named: str) -> bool:
         """Return whether the caller issued the agent, or the agents, of that name; False for an unknown one."""
         found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
         return bool(found) and all(self._authorization.grants(context, agent) for agent in found)
 
-    def _shown(self, agent_id: str) -> dict[str, Any]:
+    def _render_agent(self, agent_id: str) -> dict[str, Any]:
         names = (agent.name for agent in self._known() if agent.agent_id == agent_id)
         return {
             "agent_id": agent_id,
@@ -230,7 +232,7 @@ class Granting:
         return entry_of(grant, self._now())
 
 
-def _named(given: Mapping[str, Any]) -> list[str]:
+def _read_resources(given: Mapping[str, Any]) -> list[str]:
     """Read the distinct values of ``resource``."""
     value = given.get("resource")
     texts = [value] if isinstance(value, str) else value

@@ -144,7 +144,7 @@ class Lifecycle:
     def _require_certificate(self, context: BuiltInContext) -> None:
         certificate = context.peer.certificate if context.peer is not None else None
         if self._auth is LifecycleAuth.GENESIS_ISSUER and certificate is None:
-            raise self._denied(
+            raise self._denial(
                 context,
                 Reason.GENESIS_ISSUER_CERT_REQUIRED,
             )
@@ -165,18 +165,18 @@ class Lifecycle:
         if agent is None and issues:
             return
         if issues:
-            raise self._denied(
+            raise self._denial(
                 context,
                 Reason.GENESIS_NOT_LOADED,
                 "No Genesis is loaded for the agent, so its issuer is unknown.",
                 Status.FORBIDDEN,
             )
-        raise self._denied(
+        raise self._denial(
             context,
             Reason.NOT_GENESIS_ISSUER,
         )
 
-    def _denied(
+    def _denial(
         self, context: BuiltInContext, reason: Reason, explanation: str | None = None, status: Status | None = None
     ) -> Refusal:
         peer = context.peer

@@ -126,7 +126,7 @@ class Estimates:
                 missing="parameters" not in given,
             )
         path = parameters.text(given, "path") or "/"
-        called = self._called(method, path, would_be)
+        called = self._resolve_call(method, path, would_be)
         if called is None or not context.admits(called.binding):
             raise Refusal(
                 Reason.NOT_FOUND,
@@ -155,7 +155,7 @@ class Estimates:
         }
         return Answer(result=result, headers=((COST_ESTIMATE, budget.render(chosen)),))
 
-    def _called(self, method: str, path: str, would_be: Mapping[str, Any]) -> Resolution | None:
+    def _resolve_call(self, method: str, path: str, would_be: Mapping[str, Any]) -> Resolution | None:
         """Return the binding that the call would reach, and its input."""
         match = self._match(method, path)
         if match is None:
@@ -209,10 +209,12 @@ def _require_valid(binding: Binding, whole: Mapping[str, Any]) -> None:
 
 
 def _with_amount(price: Price, unit: str, amount: Decimal) -> Price:
-    def added(cost: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    def add_amount(cost: Mapping[str, Decimal]) -> dict[str, Decimal]:
         return {**cost, unit: cost.get(unit, Decimal(0)) + amount}
 
-    return replace(price, minimum=added(price.minimum), expected=added(price.expected), maximum=added(price.maximum))
+    return replace(
+        price, minimum=add_amount(price.minimum), expected=add_amount(price.expected), maximum=add_amount(price.maximum)
+    )
 
 
 def _units(given: Mapping[str, Any], cost: Mapping[str, Decimal]) -> dict[str, Decimal]:
@@ -285,11 +287,11 @@ class Quotation:
                 return self._estimates.answer(context)
             return asked(self._inner, context)
         merchant = self._merchant(context)
-        _priced(cart)
-        return self._offered(self._inner, context, merchant, cart)
+        _price_cart(cart)
+        return self._request_offer(self._inner, context, merchant, cart)
 
-    async def _offered(self, inner: IHandler, context: BuiltInContext, merchant: Agent, cart: Any) -> Any:
-        return self._quoted(await asked(inner, context), merchant, context.owner, cart)
+    async def _request_offer(self, inner: IHandler, context: BuiltInContext, merchant: Agent, cart: Any) -> Any:
+        return self._add_quote(await asked(inner, context), merchant, context.owner, cart)
 
     def _merchant(self, context: BuiltInContext) -> Agent:
         """Return the addressed merchant, from whom the calling agent may have a further quote."""
@@ -309,7 +311,7 @@ class Quotation:
             )
         return merchant
 
-    def _quoted(self, answer: Any, merchant: Agent, owner: str, cart: Any) -> Any:
+    def _add_quote(self, answer: Any, merchant: Agent, owner: str, cart: Any) -> Any:
         """Return the operator's answer with the quote; its ``cart`` replaces the one that was sent."""
         if isinstance(answer, EndpointError):
             return answer
@@ -318,7 +320,7 @@ class Quotation:
             return response
         result = dict(response.result) if isinstance(response.result, Mapping) else {}
         offered = result.get("cart", cart)
-        digest, total = _priced(offered)
+        digest, total = _price_cart(offered)
         quote = self._quotes.find(owner, merchant.agent_id, digest=digest)
         now = self._now()
         changes: tuple[Change, ...] = ()
@@ -357,7 +359,7 @@ class Quotation:
         return {"algorithm": "EdDSA", "key_id": self._key.kid, "value": value}
 
 
-def _priced(cart: Any) -> tuple[str, money.Money]:
+def _price_cart(cart: Any) -> tuple[str, money.Money]:
     try:
         total = cart_total(cart)
         return cart_digest(cart), total

@@ -129,17 +129,17 @@ class Overrides:
             body = jsontext.encode(answer)
             answer = jsontext.decode(body, max_tokens=MOST_VALUES)
         except (TypeError, ValueError) as error:
-            raise _violated(path, f"it is not JSON: {error}") from None
+            raise _contract_violation(path, f"it is not JSON: {error}") from None
         schema = self._schemas[path]
         # These schemas are the host's own and cost little for each entry: no budget cuts a long list short.
         if not schema.checks(answer):
-            raise _violated(path, str(schema.faults(answer)[:5]))
+            raise _contract_violation(path, str(schema.faults(answer)[:5]))
         for fault in _faults(path, answer, context, known):
-            raise _violated(path, fault)
+            raise _contract_violation(path, fault)
         return body
 
 
-def _violated(path: str, fault: str) -> Refusal:
+def _contract_violation(path: str, fault: str) -> Refusal:
     log.error("the override of DISCOVER {path} answered outside its contract: {fault}", path=path, fault=fault)
     return Refusal(Reason.BUILTIN_CONTRACT_VIOLATED)
 

@@ -85,11 +85,11 @@ class PageAccess:
     def handle(self, context: BuiltInContext) -> Answer:
         roles = self._roles(context)
         if context.method == END[0]:
-            return self._ended(context)
+            return self._end_call(context)
         if context.method == RESTART[0]:
-            return self._restarted(context)
+            return self._restart_upstream(context)
         if context.method == LINK[0]:
-            return self._linked(context)
+            return self._make_link(context)
         if context.path == FEED[1]:
             if roles == (PERSON,):
                 raise _not_shown("The feed shows the calls of others, to operators, registrars and viewers.")
@@ -118,7 +118,7 @@ class PageAccess:
             )
         return tuple(found)
 
-    def _ended(self, context: BuiltInContext) -> Answer:
+    def _end_call(self, context: BuiltInContext) -> Answer:
         self._authorization.require(context, ENDER, "Calls of others are ended by operators.")
         known = str(context.path_parameters.get("response_id", ""))
         if not self._end(known):
@@ -127,14 +127,14 @@ class PageAccess:
             )
         return Answer(result={"response_id": known, "ended": True}, extra={"ended_call": known})
 
-    def _restarted(self, context: BuiltInContext) -> Answer:
+    def _restart_upstream(self, context: BuiltInContext) -> Answer:
         self._authorization.require(context, ENDER, "Servers behind this host are restarted by operators.")
         known = str(context.path_parameters.get("upstream", ""))
         if not self._restart(known):
             raise not_found(Reason.TARGET_UNKNOWN, "The upstream is not known.", remedy="INSPECT target=upstreams.")
         return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
-    def _linked(self, context: BuiltInContext) -> Answer:
+    def _make_link(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None
         assert certificate is not None, "somebody's role was told by it"
         # AUTHORIZE grants nothing here but a link, and only to the caller itself.

@@ -55,13 +55,13 @@ class Verifications:
             item = self._held.get(VERIFICATION, LAST)
             return Answer(result={"verification": None if item is None else dict(item.value)})
         who = self._authorization.require(context, INSPECT_ALL, "Verifications are put on record by operators.")
-        said = _said(context)
+        said = _read_statement(context)
         value = {**said, "stated_by": who, "stated_at": times.stamp(self._now())}
         change = Change(kind=VERIFICATION, key=LAST, value=value)
         return Answer(result={"verification": value}, changes=(change,), extra={"audit_verify": said})
 
 
-def _said(context: BuiltInContext) -> dict[str, Any]:
+def _read_statement(context: BuiltInContext) -> dict[str, Any]:
     """
     Read the statement.
 

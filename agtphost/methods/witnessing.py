@@ -127,8 +127,8 @@ class Witnessing:
         attestation = context.input.get("attestation")
         if not isinstance(attestation, dict):
             raise _missing("attestation", "the checkpoint, the size that the proof begins at, and the proof")
-        ring = self._followed(context, origin, log, attestation)
-        offered = self._verified(attestation.get("checkpoint"), origin, ring)
+        ring = self._follow_keys(context, origin, log, attestation)
+        offered = self._verify_note(attestation.get("checkpoint"), origin, ring)
         item = self._held.get(WITNESSED, origin)
         if item is not None:
             self._require_continuation(context, checkpoint.read(item.value["checkpoint"]), offered, attestation)
@@ -169,7 +169,7 @@ class Witnessing:
                 remedy="Connect with the client certificate that the log's operator registered.",
             )
 
-    def _followed(
+    def _follow_keys(
         self, context: BuiltInContext, origin: str, log: WitnessedLog, attestation: Mapping[str, Any]
     ) -> KeyRing:
         """Return the registered keys, their known successors, and the successors that this call proves."""
@@ -189,7 +189,7 @@ class Witnessing:
             known = ring.links.get(link.old.kid)
             if known is not None and known.new != link.new:
                 evidence = [jsontext.encode(dict(each.statement)).decode() for each in (known, link)]
-                raise self._contradicted(
+                raise self._refuse_contradiction(
                     context, origin, "keys", (evidence[0], evidence[1]), "Another key followed that one already."
                 )
             try:
@@ -209,7 +209,7 @@ class Witnessing:
         return (Change(kind=KEYS, key=origin, value=value, expected=0 if item is None else item.version),)
 
     @staticmethod
-    def _verified(note: object, origin: str, ring: KeyRing) -> Checkpoint:
+    def _verify_note(note: object, origin: str, ring: KeyRing) -> Checkpoint:
         if not isinstance(note, str):
             raise _missing("attestation.checkpoint", "a signed checkpoint")
         try:
@@ -252,9 +252,9 @@ class Witnessing:
         self, context: BuiltInContext, kind: str, seen: Checkpoint, offered: Checkpoint, explanation: str
     ) -> Refusal:
         evidence = seen.note, offered.note
-        return self._contradicted(context, seen.origin, kind, evidence, explanation, size=seen.size)
+        return self._refuse_contradiction(context, seen.origin, kind, evidence, explanation, size=seen.size)
 
-    def _contradicted(
+    def _refuse_contradiction(
         self,
         context: BuiltInContext,
         origin: str,

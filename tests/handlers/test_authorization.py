@@ -139,7 +139,7 @@ def escalation(kind: Kind) -> object:
 
 def private(kind: Kind) -> object:
     visibility = Visibility(LifecycleTable().state_of, disclosure=PRIVATE, authorization=AUTHORIZATION)
-    if not visibility.entitled(kind.context()):
+    if not visibility.is_entitled(kind.context()):
         raise Refusal(Reason.NOT_ENTITLED)
     return None
 

@@ -11,16 +11,16 @@ from agtphost.contract.binding import Binding
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive import documents, relevance
-from agtphost.methods.cognitive.documents import Document, Library, read_documents
+from agtphost.methods.cognitive.documents import Library, ReadableDocument, read_documents
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, endpoint
 from tests.methods.hosts import Toolbox
 from tests.rows import each_row
 
-LEAVE = Document(
+LEAVE = ReadableDocument(
     name="staff/leave.md",
     text="# Leave policy\n\nEvery employee has 28 days of holiday a year. Unused holidays expire in March.",
 )
-PARKING = Document(name="parking.txt", text="Cars are parked in the yard. The yard is locked at night.")
+PARKING = ReadableDocument(name="parking.txt", text="Cars are parked in the yard. The yard is locked at night.")
 SECRET = endpoint("FETCH", "/vault", "Opens the vault of holidays.", required_scopes=("vault:open",))
 
 
@@ -101,7 +101,7 @@ def test_scope_includes_and_excludes(scope: Any, kinds: set[str]) -> None:
 
 def test_formats() -> None:
     """``raw`` shows all of a passage, ``natural`` words it, ``structured`` is what goes without saying (AGTP-185)."""
-    long = Document(name="long.txt", text="Cars here. " + "Cars are parked in the yard at night. " * 25)
+    long = ReadableDocument(name="long.txt", text="Cars here. " + "Cars are parked in the yard at night. " * 25)
     host = FloorHost(documents=[long])
     short, raw = (host.result("QUERY", intent="cars", format=form)["results"][0] for form in ("structured", "raw"))
     assert len(short["text"]) < 410 < len(raw["text"])

@@ -192,7 +192,7 @@ def test_a_certificate_comparison_by_agent_id_is_caught(monkeypatch: pytest.Monk
     def by_agent_id(self: Lifecycle, context: Any, target: Agent) -> None:
         certificate = context.peer.certificate
         if certificate is None or certificate.agent_id != target.agent_id:
-            raise self._denied(context, lifecycle.Status.FORBIDDEN, "not-genesis-issuer", "")
+            raise self._denial(context, lifecycle.Status.FORBIDDEN, "not-genesis-issuer", "")
 
     monkeypatch.setattr(Lifecycle, "_authorize", by_agent_id)
     assert wrong_cells(LifecycleAuth.GENESIS_ISSUER, "active", True, [AS_TARGET])

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agtphost.methods.cognitive.documents import Document
+from agtphost.methods.cognitive.documents import ReadableDocument
 from agtphost.methods.cognitive.summary import LENGTHS, SMALL, SummaryOptions, summarize
 from agtphost.stores import MemoryStore
 from tests.methods.floor_hosts import FloorHost, body_of
@@ -80,7 +80,7 @@ def test_bad_parameters_are_422(name: str, value: Any) -> None:
 
 def test_a_document_of_the_library_is_a_source() -> None:
     """``document:NAME`` names what QUERY cites; nothing else of the machine can be named."""
-    host = FloorHost(documents=[Document(name="a/ship.txt", text=TEXT)])
+    host = FloorHost(documents=[ReadableDocument(name="a/ship.txt", text=TEXT)])
     found = host.result("SUMMARIZE", source="document:a/ship.txt")
     assert found["source_hash"] == sha256(TEXT.encode()).hexdigest()
     for source in (

@@ -28,11 +28,11 @@ def test_calls_and_refusals_are_counted_by_the_minute() -> None:
     traffic.saw(ObservedGroup([record(0.001)] * 98 + [record(0.5)] * 2, 0.001))
     clock.now += 120
     traffic.saw(ObservedGroup([record(0.002, status=403, reason="scope-insufficient"), record(None)], 0.001))
-    first, second = traffic.told()["minutes"]
+    first, second = traffic.to_json()["minutes"]
     assert (first["calls"], first["refused"]) == (100, 0)
     assert 1.0 <= first["p50_ms"] <= 1.25 and 500.0 <= first["p99_ms"] <= 625.0
     assert (second["calls"], second["refused"], second["minute"]) == (2, 1, "1970-01-01T16:42:00Z")
-    assert traffic.told()["reasons"] == {"scope-insufficient": 1}
+    assert traffic.to_json()["reasons"] == {"scope-insufficient": 1}
 
 
 def test_an_hour_is_kept() -> None:
@@ -42,9 +42,9 @@ def test_an_hour_is_kept() -> None:
     for _ in range(MINUTES * 2):
         traffic.saw(ObservedGroup([record(0.001)], 0.001))
         clock.now += 60
-    assert len(traffic.told()["minutes"]) == MINUTES - 1
+    assert len(traffic.to_json()["minutes"]) == MINUTES - 1
     clock.now += MINUTES * 60
-    told = traffic.told()
+    told = traffic.to_json()
     assert (told["minutes"], told["per_second"], told["p99_ms"]) == ([], 0.0, None)
 
 
@@ -62,7 +62,7 @@ def test_the_longest_and_the_shortest_have_their_classes() -> None:
     """Nothing that takes long, or no time, is lost."""
     traffic = Traffic(Clock())
     traffic.saw(ObservedGroup([record(0.0), record(1e-9), record(1e9)], 0.001))
-    assert traffic.told()["minutes"][0]["p99_ms"] is not None
+    assert traffic.to_json()["minutes"][0]["p99_ms"] is not None
 
 
 def test_the_last_minute_is_that_of_now() -> None:

@@ -220,7 +220,7 @@ def test_open_discovery_closes_nothing() -> None:
 @pytest.mark.parametrize(
     ("broken", "value"),
     [
-        ("entitled", lambda self, context: True),
+        ("is_entitled", lambda self, context: True),
         ("in_lists", lambda self, context: self._zones.in_lists(context)),
         ("in_searches", lambda self, context: self._zones.in_searches(context)),
         ("documents_of", lambda self, context, agent: True),

@@ -68,8 +68,8 @@ def test_sessions_that_ended_are_not_listed() -> None:
     for agent in ("a", "b"):
         assert registry.note(f"of-{agent}", agent, "")
     registry.end("a")
-    assert list(registry.listed(None)) == [("b", "of-b", "certificate", 0.0)]
-    assert list(registry.listed("a")) == []
+    assert list(registry.list_sessions(None)) == [("b", "of-b", "certificate", 0.0)]
+    assert list(registry.list_sessions("a")) == []
 
 
 def test_delegated_tasks_are_in_the_view_of_both_agents(site: Site) -> None:

@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class ReadableDocument:
     """A readable document that the host exposes."""
 
     name: str
@@ -63,7 +63,7 @@ class Library:
     :param documents: what can be read.
     """
 
-    def __init__(self, documents: Sequence[Document] = ()) -> None:
+    def __init__(self, documents: Sequence[ReadableDocument] = ()) -> None:
         self._documents = {document.name: document for document in documents}
         self._passages: list[Passage] = [passage for document in documents for passage in _passages(document)]
         if not self._passages:
@@ -78,7 +78,7 @@ class Library:
     def __len__(self) -> int:
         return len(self._documents)
 
-    def document(self, name: str) -> Document | None:
+    def document(self, name: str) -> ReadableDocument | None:
         """The document of that name."""
         return self._documents.get(name)
 
@@ -95,7 +95,7 @@ class Library:
         return [self._passages[number] for (number,) in rows.fetchall()]
 
 
-def _passages(document: Document) -> Iterator[Passage]:
+def _passages(document: ReadableDocument) -> Iterator[Passage]:
     number, held = 0, ""
     for sentence in relevance.sentences(document.text):
         if held and len(held) + len(sentence) > PASSAGE:
@@ -107,7 +107,7 @@ def _passages(document: Document) -> Iterator[Passage]:
         yield Passage(document=document.name, number=number + 1, text=held)
 
 
-def read_documents(folder: Path, problems: list[Problem]) -> list[Document]:
+def read_documents(folder: Path, problems: list[Problem]) -> list[ReadableDocument]:
     """
     Read a folder's text, Markdown, reStructuredText and JSON files, those of its subfolders too.
 
@@ -115,7 +115,7 @@ def read_documents(folder: Path, problems: list[Problem]) -> list[Document]:
 
     :param problems: takes what cannot be read.
     """
-    found: list[Document] = []
+    found: list[ReadableDocument] = []
     total, inside = 0, folder.resolve()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
@@ -131,7 +131,7 @@ def read_documents(folder: Path, problems: list[Problem]) -> list[Document]:
             break
         text = _text(path, problems)
         if text is not None:
-            found.append(Document(name=name.as_posix(), text=text))
+            found.append(ReadableDocument(name=name.as_posix(), text=text))
     return found
 
 

@@ -22,7 +22,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive import relevance
-from agtphost.methods.cognitive.query import Corpus, asked, text_of, words_of
+from agtphost.methods.cognitive.query import Corpus, read_question, text_of, words_of
 from agtphost.methods.cognitive.relevance import Question
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.reasons import Reason
@@ -39,7 +39,7 @@ IMPACTS = ("informational", "reversible", "irreversible")
 
 
 @dataclass(slots=True)
-class Candidate:
+class StepCandidate:
     """An endpoint or tool that could become a step of a plan."""
 
     binding: Binding
@@ -70,7 +70,7 @@ class Candidate:
 class Draft:
     """A plan in the making: candidates in their order, and where each input comes from."""
 
-    steps: list[Candidate] = field(default_factory=list)
+    steps: list[StepCandidate] = field(default_factory=list)
     origins: dict[tuple[int, str], int] = field(default_factory=dict)
     """(id of the candidate, input member) to the id of the candidate that gives it."""
 
@@ -91,12 +91,12 @@ class Planning:
         :raises Refusal: 422 for a goal that cannot be read, or that nothing here comes near to.
         """
         given = context.input
-        text, goal = asked(given, "goal")
-        limits, ignored = _constraints(given)
-        document = await self._corpus.aside(self._planned, context, text, goal, limits, ignored, _methods(given))
+        text, goal = read_question(given, "goal")
+        limits, ignored = _read_constraints(given)
+        document = await self._corpus.aside(self._draft_plan, context, text, goal, limits, ignored, _methods(given))
         return Answer(result=document)
 
-    def _planned(
+    def _draft_plan(
         self,
         context: BuiltInContext,
         text: str,
@@ -107,21 +107,21 @@ class Planning:
     ) -> dict[str, Any]:
         known = goal if isinstance(goal, dict) else {}
         candidates = self._candidates(context, limits, methods)
-        question = Question(_wanted(text, known, candidates), [candidate.words for candidate in candidates])
+        question = Question(_goal_words(text, known, candidates), [candidate.words for candidate in candidates])
         for candidate in candidates:
-            candidate.shared = question.shared(candidate.words)
+            candidate.shared = question.shared_terms(candidate.words)
         chosen = _covering(question, candidates, limits)
         if not chosen:
             raise Refusal(Reason.GOAL_UNSATISFIABLE, details={"parameter": "goal", "considered": len(candidates)})
         for candidate in chosen:
             candidate.named = goal_values(text, candidate.properties, candidate.hints)
-        draft = _chained(chosen, candidates, known, limits["max_steps"])
+        draft = _chain_steps(chosen, candidates, known, limits["max_steps"])
         covered = frozenset[str]().union(*(candidate.shared for candidate in chosen))
         return _document(draft, question, covered, known, ignored)
 
     def _candidates(
         self, context: BuiltInContext, limits: Mapping[str, Any], methods: frozenset[str] | None
-    ) -> list[Candidate]:
+    ) -> list[StepCandidate]:
         # The floor's own methods read and administer; what reaches a goal are endpoints and tools.
         bindings = [binding for binding in self._corpus.endpoints(context) if binding.tier != "A"]
         found = []
@@ -129,17 +129,17 @@ class Planning:
             candidate = _candidate(binding)
             if methods is not None and binding.method not in methods:
                 continue
-            if _permitted(candidate, limits):
+            if _is_permitted(candidate, limits):
                 found.append(candidate)
         return found
 
 
-def _candidate(binding: Binding) -> Candidate:
+def _candidate(binding: Binding) -> StepCandidate:
     taken = binding.input_schema.schema if binding.input_schema is not None else {}
     given = binding.output_schema.schema if binding.output_schema is not None else {}
     properties, gives = taken.get("properties"), given.get("properties")
     required = taken.get("required")
-    return Candidate(
+    return StepCandidate(
         binding=binding,
         words=words_of(text_of(binding)),
         shared=frozenset(),
@@ -149,7 +149,7 @@ def _candidate(binding: Binding) -> Candidate:
     )
 
 
-def _wanted(text: str, known: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def _goal_words(text: str, known: Mapping[str, Any], candidates: Sequence[StepCandidate]) -> str:
     """Return the words of a goal, without members that are some candidate's input: those are facts."""
     inputs = {name for candidate in candidates for name in candidate.properties}
     wishes = {name: value for name, value in known.items() if name not in inputs}
@@ -159,7 +159,7 @@ def _wanted(text: str, known: Mapping[str, Any], candidates: Sequence[Candidate]
 # Constraints
 
 
-def _constraints(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _read_constraints(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the limits of a plan, and the constraints that only a reader can judge."""
     value = parameters.kept(given, "constraints", 8_192)
     limits: dict[str, Any] = {"max_steps": 8, "methods": None, "exclude_methods": (), "scopes": None, "impact": None}
@@ -199,7 +199,7 @@ def _methods(given: Mapping[str, Any]) -> frozenset[str] | None:
     return methods
 
 
-def _permitted(candidate: Candidate, limits: Mapping[str, Any]) -> bool:
+def _is_permitted(candidate: StepCandidate, limits: Mapping[str, Any]) -> bool:
     binding = candidate.binding
     if limits["methods"] is not None and binding.method not in limits["methods"]:
         return False
@@ -213,9 +213,11 @@ def _permitted(candidate: Candidate, limits: Mapping[str, Any]) -> bool:
 # Choosing and ordering
 
 
-def _covering(question: Question, candidates: Sequence[Candidate], limits: Mapping[str, Any]) -> list[Candidate]:
+def _covering(
+    question: Question, candidates: Sequence[StepCandidate], limits: Mapping[str, Any]
+) -> list[StepCandidate]:
     """The candidates that cover the goal, each the one that adds most to those before it."""
-    chosen: list[Candidate] = []
+    chosen: list[StepCandidate] = []
     covered: frozenset[str] = frozenset()
     while len(chosen) < limits["max_steps"]:
         gains = [
@@ -231,24 +233,26 @@ def _covering(question: Question, candidates: Sequence[Candidate], limits: Mappi
     return sorted(chosen, key=lambda candidate: _place(question, candidate))
 
 
-def _place(question: Question, candidate: Candidate) -> tuple[int, int]:
+def _place(question: Question, candidate: StepCandidate) -> tuple[int, int]:
     """Return the sort key of a step: its first mention in the goal, then steps with less impact first."""
     first = min(question.terms.index(term) for term in candidate.shared)
     return first, IMPACTS.index(candidate.impact)
 
 
-def _chained(chosen: Sequence[Candidate], every: Sequence[Candidate], known: Mapping[str, Any], most: int) -> Draft:
+def _chain_steps(
+    chosen: Sequence[StepCandidate], every: Sequence[StepCandidate], known: Mapping[str, Any], most: int
+) -> Draft:
     """Return the chosen steps with the steps that give them their input, each after those it needs."""
     draft = Draft()
     coming = {id(candidate) for candidate in chosen}
 
-    def place(candidate: Candidate, depth: int, above: frozenset[int]) -> None:
+    def place(candidate: StepCandidate, depth: int, above: frozenset[int]) -> None:
         if candidate in draft.steps:
             return
         for name in candidate.required:
             if name in known or name in candidate.named:
                 continue
-            giver = _giver(candidate, name, every, draft, above, coming)
+            giver = _find_provider(candidate, name, every, draft, above, coming)
             fits = giver is not None and (id(giver) in coming or len(coming) < most)
             if giver is None or not fits or depth >= DEEPEST:
                 continue
@@ -263,14 +267,14 @@ def _chained(chosen: Sequence[Candidate], every: Sequence[Candidate], known: Map
     return draft
 
 
-def _giver(
-    taker: Candidate,
+def _find_provider(
+    taker: StepCandidate,
     name: str,
-    every: Sequence[Candidate],
+    every: Sequence[StepCandidate],
     draft: Draft,
     above: frozenset[int],
     coming: set[int],
-) -> Candidate | None:
+) -> StepCandidate | None:
     """
     Find a step whose output has a member of that name and type: a planned step first, then one with little impact.
     """
@@ -329,7 +333,9 @@ def _document(
     }
 
 
-def _step(candidate: Candidate, draft: Draft, numbers: Mapping[int, int], known: Mapping[str, Any]) -> dict[str, Any]:
+def _step(
+    candidate: StepCandidate, draft: Draft, numbers: Mapping[int, int], known: Mapping[str, Any]
+) -> dict[str, Any]:
     binding = candidate.binding
     arguments: dict[str, Any] = {}
     after, needs, proposed = set(), [], []

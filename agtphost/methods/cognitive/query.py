@@ -209,13 +209,13 @@ class Scope:
         """Whether a holding is meant."""
         place = f"{holding.domain}/{holding.document}".rstrip("/")
 
-        def within(name: str) -> bool:
+        def is_within(name: str) -> bool:
             return place == name or place.startswith(f"{name.rstrip('/')}/")
 
-        return (not self.included or any(map(within, self.included))) and not any(map(within, self.excluded))
+        return (not self.included or any(map(is_within, self.included))) and not any(map(is_within, self.excluded))
 
 
-def asked(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
+def read_question(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
     """
     Read a required question, in words or as JSON.
 
@@ -246,23 +246,23 @@ class Query:
         :raises Refusal: 422 for a question that cannot be read.
         """
         given = context.input
-        text, _ = asked(given, "intent")
+        text, _ = read_question(given, "intent")
         form = parameters.choice(given, "format", FORMATS, "structured")
         threshold = parameters.fraction(given, "confidence_threshold")
         most = parameters.count(given, "max_results", 10, PAGE)
-        found = await self._corpus.aside(self._found, context, text, Scope.read(given))
+        found = await self._corpus.aside(self._rank_holdings, context, text, Scope.read(given))
         results = [(confidence, holding) for confidence, holding in found if confidence >= threshold]
         return Answer(result=_document(results[:most], len(results), form))
 
-    def _found(self, context: BuiltInContext, text: str, scope: Scope) -> list[tuple[float, Holding]]:
-        holdings = [holding for holding in self._gathered(context, text, scope) if scope.admits(holding)]
+    def _rank_holdings(self, context: BuiltInContext, text: str, scope: Scope) -> list[tuple[float, Holding]]:
+        holdings = [holding for holding in self._list_holdings(context, text, scope) if scope.admits(holding)]
         question = Question(text, [holding.words for holding in holdings])
         found = [(question.confidence(holding.words), holding) for holding in holdings]
         return sorted(
             (each for each in found if each[0] > 0), key=lambda each: (-each[0], each[1].source, each[1].title)
         )
 
-    def _gathered(self, context: BuiltInContext, text: str, scope: Scope) -> Iterator[Holding]:
+    def _list_holdings(self, context: BuiltInContext, text: str, scope: Scope) -> Iterator[Holding]:
         if scope.wants("agents"):
             yield from self._corpus.agents(context)
         if scope.wants("endpoints"):

@@ -49,7 +49,7 @@ class Question:
     def __bool__(self) -> bool:
         return bool(self.terms)
 
-    def shared(self, words: Iterable[str]) -> frozenset[str]:
+    def shared_terms(self, words: Iterable[str]) -> frozenset[str]:
         """Return the question's terms that are among ``words``."""
         return frozenset(self.terms).intersection(words)
 
@@ -59,4 +59,4 @@ class Question:
 
     def confidence(self, words: Iterable[str]) -> float:
         """0 to 1: how much of the question ``words`` have something to say about."""
-        return round(self.weight(self.shared(words)), 4)
+        return round(self.weight(self.shared_terms(words)), 4)

@@ -103,9 +103,9 @@ class Summary:
             raise parameters.invalid(
                 "source", f"source is not a text of 1 to {SOURCE} characters.", "Send less, or summarize in parts."
             )
-        return await self._resolved(context, source) if " " not in source.strip() else source
+        return await self._resolve_source(context, source) if " " not in source.strip() else source
 
-    async def _resolved(self, context: BuiltInContext, source: str) -> str:
+    async def _resolve_source(self, context: BuiltInContext, source: str) -> str:
         """
         Return the text that a URI reference names. The host fetches nothing from elsewhere (T-SS: no request forgery).
         """
@@ -114,28 +114,30 @@ class Summary:
         if scheme == "document":
             document = self._library.document(name)
             if document is None:
-                raise _unresolved("No document of that name is exposed here.", "QUERY / shows sources.")
+                raise _source_unresolved("No document of that name is exposed here.", "QUERY / shows sources.")
             return document.text[:SOURCE]
         audit_id = name if scheme == "audit" else source
         if is_audit_id(audit_id):
             record = await context.invoke("INSPECT", "/", {"target": "audit", "audit_id": audit_id})
-            return _told(record.get("payload", {}))
+            return _record_to_text(record.get("payload", {}))
         if scheme.lower() == uris.SCHEME:
-            return await self._own(context, source)
+            return await self._read_own_uri(context, source)
         if source.lower().startswith(_SCHEMES):
-            raise _unresolved(
+            raise _source_unresolved(
                 "The host fetches nothing from other places.", "Send the content itself, document:NAME or an Audit-ID."
             )
         return source
 
-    async def _own(self, context: BuiltInContext, source: str) -> str:
+    async def _read_own_uri(self, context: BuiltInContext, source: str) -> str:
         """Return the content of an ``agtp:`` URI of this host, as the caller may read it."""
         try:
             uri = uris.parse(source)
         except uris.UriError as error:
-            raise _unresolved(error.explanation, "Send an agtp: URI of this host, or the content itself.") from None
+            raise _source_unresolved(
+                error.explanation, "Send an agtp: URI of this host, or the content itself."
+            ) from None
         if uri.host not in ("", self._host):
-            raise _unresolved(
+            raise _source_unresolved(
                 "The URI is another host's, and the host fetches nothing from other places.",
                 "Send the content itself.",
             )
@@ -143,18 +145,18 @@ class Summary:
         if not path and uri.form is not uris.Form.NAMESPACE:
             document = await context.invoke("DISCOVER", "/methods", {})
             return relevance.said_in([_plain(each) for each in document.get("value", ())])
-        return _told(await context.invoke("DESCRIBE", path or "/agents", {"format": "json"}))
+        return _record_to_text(await context.invoke("DESCRIBE", path or "/agents", {"format": "json"}))
 
 
 def _plain(entry: Any) -> str:
     return f"{entry.get('method', '')} {entry.get('path', '')}: {entry.get('description', '')}"
 
 
-def _unresolved(explanation: str, remedy: str) -> Refusal:
+def _source_unresolved(explanation: str, remedy: str) -> Refusal:
     return Refusal(Reason.SOURCE_UNRESOLVED, explanation, remedy=remedy, details={"parameter": "source"})
 
 
-def _told(payload: Mapping[str, Any]) -> str:
+def _record_to_text(payload: Mapping[str, Any]) -> str:
     """Return a record as sentences."""
     known = {name: value for name, value in payload.items() if value not in ("", None)}
     return "\n\n".join(f"{name.replace('_', ' ').capitalize()}: {value}." for name, value in known.items())
@@ -169,13 +171,13 @@ def summarize(text: str, options: SummaryOptions, form: str) -> dict[str, Any]:
     every = relevance.sentences(text) or [text.strip()]
     worded = [terms(sentence) for sentence in every]
     weights = _weights(worded, options.focus)
-    chosen = _chosen(every, worded, weights, options)
+    chosen = _choose_sentences(every, worded, weights, options)
     whole = sum(weights.values())
     covered = sum(weights[term] for term in {term for index in chosen for term in worded[index]})
     lines = [every[index] for index in chosen]
     keywords = sorted(weights, key=lambda term: (-weights[term], term))[:8]
     return {
-        "summary": _formatted(lines, form, keywords),
+        "summary": _format_summary(lines, form, keywords),
         "confidence": round(covered / whole, 4) if whole else 0.0,
         "sentences": len(lines),
         "sentences_in_source": len(every),
@@ -190,7 +192,7 @@ def _weights(worded: list[list[str]], focus: str) -> dict[str, float]:
     return {term: count / most * (FOCUS if term in wanted else 1.0) for term, count in counts.items()}
 
 
-def _chosen(
+def _choose_sentences(
     every: list[str], worded: list[list[str]], weights: Mapping[str, float], options: SummaryOptions
 ) -> list[int]:
     """Choose sentences one by one, each for what it adds to those before; return their indexes."""
@@ -224,7 +226,7 @@ def _score(words: list[str], weights: Mapping[str, float], index: int, sentence:
     return score
 
 
-def _formatted(lines: list[str], form: str, keywords: list[str]) -> Any:
+def _format_summary(lines: list[str], form: str, keywords: list[str]) -> Any:
     if form == "bullets":
         return "\n".join(f"- {line.lstrip('-*# ')}" for line in lines)
     if form == "structured":

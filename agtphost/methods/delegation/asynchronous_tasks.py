@@ -211,18 +211,18 @@ class AsynchronousTasks:
             under_way = invocation.under_way
             under_way.hold()
             self._running[ticket.key] = carrying
-            carrying.addBoth(self._carried, ticket.key)
+            carrying.addBoth(self._finish_task, ticket.key)
             carrying.addBoth(lambda _: under_way.let_go())
         shown = {**shown_hop(hop, lineage), **{name: ticket.value[name] for name in ("delegation_id", "callback")}}
         return Answer(
             status=Status.ACCEPTED,
             result={**shown, "task_id": ticket.value["task_id"], "state": RUNNING},
-            extra={"delegation": {**hop.said(), "delegation_id": ticket.key, "accepted": lineage.audit_id}},
+            extra={"delegation": {**hop.record_members(), "delegation_id": ticket.key, "accepted": lineage.audit_id}},
         )
 
     # Ending
 
-    def _carried(self, outcome: object, key: str) -> None:
+    def _finish_task(self, outcome: object, key: str) -> None:
         del self._running[key]
         if isinstance(outcome, Failure):
             log.failure("the outcome of {key} is not on record yet, but at the next start", failure=outcome, key=key)
@@ -235,7 +235,7 @@ class AsynchronousTasks:
         except Refusal as refusal:
             outcome = {"state": FAILED, "error": _error(refusal)}
         except CancelledError:
-            outcome = {"state": FAILED, "error": _interrupted("host-stopped", "The host was stopped.")}
+            outcome = {"state": FAILED, "error": _interruption_error("host-stopped", "The host was stopped.")}
         except Exception:
             log.failure("the delegated task {key} failed", key=ticket.key)
             error = {"status": int(Status.SERVER_ERROR), "reason": "server-error", "explanation": "The host failed."}
@@ -245,11 +245,13 @@ class AsynchronousTasks:
             outcome["result"] = {**_without_results(outcome["result"]), "omitted": "longer than is kept"}
         ended = {**ticket.value, **outcome, "ended_at": times.stamp(self._now())}
         ended["accepted_audit_id"] = lineage.audit_id
-        while not await self._committed(ended, ticket.owner, lineage, invocation) and not self._stopping:
+        while not await self._commit_outcome(ended, ticket.owner, lineage, invocation) and not self._stopping:
             await _pause(self._clock, RETRY_SECONDS)
 
-    async def _committed(self, ended: Mapping[str, Any], owner: str, lineage: Lineage, invocation: Invocation) -> bool:
-        changes, said = self._told(ended, owner, lineage)
+    async def _commit_outcome(
+        self, ended: Mapping[str, Any], owner: str, lineage: Lineage, invocation: Invocation
+    ) -> bool:
+        changes, said = self._outcome_changes(ended, owner, lineage)
         try:
             event = {"type": "delegation-ended", "state": ended["state"]}
             try:
@@ -258,7 +260,7 @@ class AsynchronousTasks:
                 # The outcome could not be delivered to the delegator: that, too, has to be on record.
                 failed = {**ended, "state": FAILED, "error": _error(stopped)}
                 failed.pop("result", None)
-                changes, said = self._told(failed, owner, lineage)
+                changes, said = self._outcome_changes(failed, owner, lineage)
                 await invocation.withdraw(stopped, changes, said)
         except Refusal as refusal:
             # Nothing of it is true yet. A host that ends before it is marks the task at its next start.
@@ -266,7 +268,7 @@ class AsynchronousTasks:
             return False
         return True
 
-    def _told(
+    def _outcome_changes(
         self, ended: Mapping[str, Any], owner: str, lineage: Lineage
     ) -> tuple[tuple[Change, ...], dict[str, object]]:
         """Return the state changes at the end of a task, and the members of its record."""
@@ -302,25 +304,25 @@ class AsynchronousTasks:
 
     def start(self) -> None:
         """Start marking tasks that an earlier process left running, as soon as the ledger reports them."""
-        self._held.watch(TASK, self._found)
+        self._held.watch(TASK, self._note_task)
 
-    def _found(self, key: str, item: StateItem | None) -> None:
-        if item is not None and self._left(item):
+    def _note_task(self, key: str, item: StateItem | None) -> None:
+        if item is not None and self._is_left_over(item):
             # Not within the commit that tells of it.
             self._clock.callLater(0, self._mark, key)
 
-    def _left(self, item: StateItem) -> bool:
+    def _is_left_over(self, item: StateItem) -> bool:
         return bool(item.brief["state"] == RUNNING and item.brief["process"] != self._process)
 
     def _mark(self, key: str) -> None:
         item = self._held.get(TASK, key)
-        if item is None or not self._left(item) or self._stopping:
+        if item is None or not self._is_left_over(item) or self._stopping:
             return
         why = "The host ended while the task ran; whether it was done is in doubt."
         ended = {
             **item.value,
             "state": FAILED,
-            "error": _interrupted("host-restarted", why),
+            "error": _interruption_error("host-restarted", why),
             "ended_at": times.stamp(self._now()),
         }
         changes, delivery = self._ending(ended, item.owner)
@@ -331,9 +333,9 @@ class AsynchronousTasks:
             fields={**{name: item.value[name] for name in names}, **delivery},
         )
         draft = Draft(chain=HOST_CHAIN, payload={}, changes=changes, events=(event,), performed=True)
-        Deferred.fromCoroutine(self._marked(draft, key))
+        Deferred.fromCoroutine(self._submit_mark(draft, key))
 
-    async def _marked(self, draft: Draft, key: str) -> None:
+    async def _submit_mark(self, draft: Draft, key: str) -> None:
         try:
             await self._ledger.submit(draft)
         except (LedgerUnavailable, StaleChange) as error:
@@ -382,13 +384,13 @@ class TaskReading:
         self._authorization.actor(context)
         state = parameters.choice(context.input, "state", (*STATES, "all"), "all")
         limit = parameters.count(context.input, "limit", 50, MOST_KEPT)
-        listed = [item for item in self._asked(context) if state in ("all", item.brief["state"])]
+        listed = [item for item in self._requested_tasks(context) if state in ("all", item.brief["state"])]
         listed.sort(key=_place)
         part = self._continuations.part(context, listed, limit, _place)
         shown = [_brief(item.value) for item in part.items]
         return Answer(result={"delegations": shown, "count": len(listed)}, headers=part.headers)
 
-    def _asked(self, context: BuiltInContext) -> Iterator[StateItem]:
+    def _requested_tasks(self, context: BuiltInContext) -> Iterator[StateItem]:
         caller = self._authorization.named(context)
         wanted = None if context.input.get("agent_id") is None else parameters.agent_id(context.input)
         if wanted is None:
@@ -410,12 +412,12 @@ class TaskReading:
         wanted, by = context.input.get("delegation_id"), "delegation_id"
         if wanted is None:
             wanted, by = parameters.identifier(context.input, "task_id"), "task_id"
-        for item in self._named(wanted, by):
+        for item in self._find_tasks(wanted, by):
             if self._may_read(context, item):
                 return {name: value for name, value in item.value.items() if name != "process"}
         raise not_found(Reason.DELEGATION_NOT_FOUND)
 
-    def _named(self, wanted: str, by: str) -> list[StateItem]:
+    def _find_tasks(self, wanted: str, by: str) -> list[StateItem]:
         """Return the tasks with that identifier, newest first."""
         if by == "task_id":
             return list(self._held.by(TASK, by, wanted))[::-1]
@@ -451,7 +453,7 @@ def _error(refusal: Refusal) -> dict[str, Any]:
     }
 
 
-def _interrupted(reason: str, explanation: str) -> dict[str, Any]:
+def _interruption_error(reason: str, explanation: str) -> dict[str, Any]:
     return {
         "status": int(Status.UNAVAILABLE),
         "reason": reason,

@@ -105,7 +105,7 @@ class Hop:
     before: Lineage | None
     """The delegation that the request itself runs under."""
 
-    def said(self) -> dict[str, object]:
+    def record_members(self) -> dict[str, object]:
         """Return the members that records have about the hop, independent of its outcome."""
         return {
             "delegator": self.delegator.agent_id,
@@ -114,7 +114,7 @@ class Hop:
             **({} if self.target.host is None else {"peer": self.target.host.server_id}),
         }
 
-    def broken(
+    def chain_broken(
         self,
         reason: Reason | ForeignReason,
         explanation: str | None = None,
@@ -130,19 +130,19 @@ class Hop:
             explanation,
             remedy=remedy,
             details={"link": link},
-            extra={"delegation": {**self.said(), "link": link}},
+            extra={"delegation": {**self.record_members(), "link": link}},
         )
 
     def cut(self, position: int, explanation: str) -> Refusal:
         """551 for a chain that cannot be followed."""
-        return self.broken(
+        return self.chain_broken(
             Reason.DELEGATION_CHAIN_BROKEN,
             explanation,
             position=position,
             fault="chain",
         )
 
-    def failed(self, lineage: Lineage, error: Mapping[str, Any], explanation: str, remedy: str) -> Refusal:
+    def delegation_failed(self, lineage: Lineage, error: Mapping[str, Any], explanation: str, remedy: str) -> Refusal:
         """Return refusal 550 with the sub-agent's own error (core v08 section 5.6)."""
         return Refusal(
             Reason.DELEGATION_FAILURE,

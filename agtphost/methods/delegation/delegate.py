@@ -93,16 +93,16 @@ class Delegation:
             delegatee's host cannot be reached, 550 where the task failed, 551 for a token or chain that cannot be
             verified.
         """
-        hop = self._hop(context, self._resolved(task.read(context.input)))
+        hop = self._hop(context, self._resolve_addresses(task.read(context.input)))
         self._require_permission(hop)
         require_subset(hop, context.scopes)
         self._require_zone(hop, context)
-        token, text = self._tokens.verified(hop, context)
+        token, text = self._tokens.verify(hop, context)
         invocation = context.invocation
         exchange = invocation.exchange
         lineage = self._tokens.lineage(hop, token, text, exchange.context.get(CHAIN))
         governed = self._governance.for_delegation(
-            exchange, hop.delegator.agent_id, hop.target.agent_id, hop.asked.scope, hop.said()
+            exchange, hop.delegator.agent_id, hop.target.agent_id, hop.asked.scope, hop.record_members()
         )
         tasks, ticket = self._tasks, None
         if hop.asked.asynchronous:
@@ -113,7 +113,12 @@ class Delegation:
         if tasks is not None and ticket is None and hop.asked.callback is not None:
             told = tasks.recipient(hop)
         changes = [UsedTokens.change(token, lineage), *governed, *(ticket.changes if ticket is not None else ())]
-        said = {**hop.said(), "chain": list(lineage.chain), "depth": lineage.depth, "token_hash": token.digest}
+        said = {
+            **hop.record_members(),
+            "chain": list(lineage.chain),
+            "depth": lineage.depth,
+            "token_hash": token.digest,
+        }
         audit_id = await invocation.commit({"type": "delegation-accepted", **said}, changes, {"delegation": said})
         running = replace(lineage, audit_id=audit_id, calls=exchange.peer.depth + 1)
         turns = tasks.turns if tasks is not None and ticket is not None else None
@@ -159,7 +164,7 @@ class Delegation:
             raise Refusal(Reason.DELEGATEE_NOT_HOSTED, details={"target_agent_id": asked.target})
         return Hop(asked=asked, delegator=delegator, target=target, before=before)
 
-    def _resolved(self, asked: Asked) -> Asked:
+    def _resolve_addresses(self, asked: Asked) -> Asked:
         """Replace URIs of agents of this host by their Agent-IDs, as in core v08 appendix G."""
         target = self._agent_at(asked.target) or asked.target
         callback = None if asked.callback is None else self._agent_at(asked.callback) or asked.callback
@@ -193,7 +198,7 @@ class Delegation:
     @staticmethod
     def _require_permission(hop: Hop) -> None:
         if hop.delegator.document.get("delegation_permitted") is False:
-            raise Refusal(Reason.DELEGATION_NOT_PERMITTED, extra={"delegation": hop.said()})
+            raise Refusal(Reason.DELEGATION_NOT_PERMITTED, extra={"delegation": hop.record_members()})
 
     def _require_zone(self, hop: Hop, context: BuiltInContext) -> None:
         declared = context.invocation.exchange.request.headers.get("agtp-zone-id")
@@ -203,15 +208,20 @@ class Delegation:
         if declared is not None:
             committed = certificate.governance_zone if certificate is not None else None
             if committed is not None and committed != declared:
-                raise self._outside(hop, declared, "AGTP-Zone-ID is not the zone of the caller's certificate.")
+                raise self._zone_violation(hop, declared, "AGTP-Zone-ID is not the zone of the caller's certificate.")
             if zone != declared:
-                raise self._outside(hop, declared, "The agent to delegate to is outside the zone of AGTP-Zone-ID.")
+                raise self._zone_violation(
+                    hop, declared, "The agent to delegate to is outside the zone of AGTP-Zone-ID."
+                )
         if self._rules.zone_bound and (zone is None or zone != own):
-            raise self._outside(hop, own, "The agent to delegate to is outside the delegator's governance zone.")
+            raise self._zone_violation(hop, own, "The agent to delegate to is outside the delegator's governance zone.")
 
     @staticmethod
-    def _outside(hop: Hop, zone: str | None, explanation: str) -> Refusal:
+    def _zone_violation(hop: Hop, zone: str | None, explanation: str) -> Refusal:
         details = {"zone": zone, "delegatee_zone": hop.target.zone}
         return Refusal(
-            Reason.ZONE_VIOLATION, explanation, details=details, extra={"delegation": {**hop.said(), **details}}
+            Reason.ZONE_VIOLATION,
+            explanation,
+            details=details,
+            extra={"delegation": {**hop.record_members(), **details}},
         )

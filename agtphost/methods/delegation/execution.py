@@ -79,7 +79,9 @@ class Work:
     @staticmethod
     def _late(hop: Hop, lineage: Lineage, seconds: float) -> Refusal:
         error = {"status": int(Status.TIMEOUT), "reason": "deadline-exceeded", "audit_id": ""}
-        return hop.failed(lineage, error, f"The task did not end within its {seconds:g} seconds.", "Give it more time.")
+        return hop.delegation_failed(
+            lineage, error, f"The task did not end within its {seconds:g} seconds.", "Give it more time."
+        )
 
     async def _in_turn(
         self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float, turns: CallQueue | None
@@ -90,15 +92,15 @@ class Work:
             await turns.wait(seconds + 1, owner)
         try:
             if host is None:
-                return await self._here(hop, invocation, lineage)
-            return await self._there(hop, host, invocation, lineage, task_id, seconds)
+                return await self._run_here(hop, invocation, lineage)
+            return await self._run_remotely(hop, host, invocation, lineage, task_id, seconds)
         finally:
             if turns is not None:
                 turns.give_back(owner)
 
     # Here
 
-    async def _here(self, hop: Hop, invocation: Invocation, lineage: Lineage) -> Done:
+    async def _run_here(self, hop: Hop, invocation: Invocation, lineage: Lineage) -> Done:
         session_id = os.urandom(16).hex()
         answers: list[Response] = []
         for number, call in enumerate(hop.asked.calls):
@@ -106,21 +108,21 @@ class Work:
             response = await invocation.delegate(call.method, path, call.parameters, lineage, session_id)
             refused = not 200 <= response.status < 300 or response.status == Status.AUTHORIZATION_REQUIRED
             if refused or awaits_approval(response.status, _body_of(response)):
-                raise hop.failed(
+                raise hop.delegation_failed(
                     lineage,
-                    {**_error_of(response), "call": number, **_named(call)},
+                    {**_error_of(response), "call": number, **_call_to_json(call)},
                     "The agent that the task was delegated to did not complete it.",
                     "Correct the task as the nested error says.",
                 )
             answers.append(response)
-        return Done(result=_shown(hop, lineage, _outcomes(hop, answers)), extra={})
+        return Done(result=_render_result(hop, lineage, _outcomes(hop, answers)), extra={})
 
     # There
 
-    async def _there(
+    async def _run_remotely(
         self, hop: Hop, host: RemoteHost, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float
     ) -> Done:
-        forwarded = self._forwarded(hop, invocation, lineage, task_id)
+        forwarded = self._to_forwarded(hop, invocation, lineage, task_id)
         try:
             answer = await host.delegate(forwarded, seconds)
         except HostUnreachable as error:
@@ -133,7 +135,7 @@ class Work:
             ) from None
         except HostLost as error:
             lost = {"status": int(Status.UNAVAILABLE), "reason": "delegation-peer-lost", "audit_id": ""}
-            raise hop.failed(
+            raise hop.delegation_failed(
                 lineage,
                 lost,
                 f"The host of the delegatee was asked and did not answer: {error} Whether it did the task is unknown.",
@@ -142,7 +144,7 @@ class Work:
         if answer.doubt:
             raise self._doubtful(hop, lineage, answer, answer.doubt)
         if answer.status != Status.OK:
-            raise self._refused(hop, host, lineage, answer)
+            raise self._remote_refusal(hop, host, lineage, answer)
         result = answer.document.get("result")
         if not isinstance(result, Mapping) or result.get("chain") != list(lineage.chain):
             raise self._doubtful(hop, lineage, answer, "it tells of another chain")
@@ -152,10 +154,10 @@ class Work:
             "audit_id": answer.audit_id,
             "accepted_audit_id": str(result.get("accepted_audit_id", "")),
         }
-        return Done(result={**_shown(hop, lineage, own), "peer": peer}, extra={"answered": peer})
+        return Done(result={**_render_result(hop, lineage, own), "peer": peer}, extra={"answered": peer})
 
     @staticmethod
-    def _forwarded(hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str) -> Forwarded:
+    def _to_forwarded(hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str) -> Forwarded:
         if len(lineage.tokens) != lineage.depth:
             raise hop.cut(
                 lineage.depth,
@@ -165,7 +167,7 @@ class Work:
         exchange = invocation.exchange
         sent = exchange.request.headers
         asked = hop.asked
-        tasks = [{**_named(call), "parameters": dict(call.parameters)} for call in asked.calls]
+        tasks = [{**_call_to_json(call), "parameters": dict(call.parameters)} for call in asked.calls]
         given: dict[str, Any] = {
             "target_agent_id": hop.target.agent_id,
             "task": tasks if asked.sequence else tasks[0],
@@ -187,7 +189,7 @@ class Work:
 
     @staticmethod
     def _doubtful(hop: Hop, lineage: Lineage, answer: HostAnswer, why: str) -> Refusal:
-        return hop.broken(
+        return hop.chain_broken(
             Reason.DELEGATION_ANSWER_UNVERIFIED,
             f"The answer of the delegatee's host cannot be verified: {why}.",
             position=lineage.depth,
@@ -196,12 +198,12 @@ class Work:
         )
 
     @staticmethod
-    def _refused(hop: Hop, host: RemoteHost, lineage: Lineage, answer: HostAnswer) -> Refusal:
+    def _remote_refusal(hop: Hop, host: RemoteHost, lineage: Lineage, answer: HostAnswer) -> Refusal:
         document = answer.document
         explanation = str(document.get("explanation", ""))[:500]
         if answer.status == Status.AUTHORITY_CHAIN_BROKEN:
             link = document.get("link")
-            return hop.broken(
+            return hop.chain_broken(
                 ForeignReason(_token(document), Status.AUTHORITY_CHAIN_BROKEN)
                 if _token(document)
                 else Reason.DELEGATION_CHAIN_BROKEN,
@@ -227,7 +229,7 @@ class Work:
         error = {"status": answer.status, "reason": _token(document), "audit_id": answer.audit_id}
         if isinstance(nested, Mapping):
             error = {**error, **nested}
-        return hop.failed(
+        return hop.delegation_failed(
             lineage,
             {**error, "peer": {"server_id": host.server_id, "status": answer.status, "audit_id": answer.audit_id}},
             "The agent that the task was delegated to did not complete it."
@@ -246,7 +248,7 @@ def _body_of(response: Response) -> Any:
     return jsontext.decode(response.body) if response.body else {}
 
 
-def _named(call: Call) -> dict[str, str]:
+def _call_to_json(call: Call) -> dict[str, str]:
     return {"method": call.method, "path": call.path}
 
 
@@ -284,7 +286,7 @@ def shown_hop(hop: Hop, lineage: Lineage) -> dict[str, Any]:
     }
 
 
-def _shown(hop: Hop, lineage: Lineage, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+def _render_result(hop: Hop, lineage: Lineage, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     shown = {**shown_hop(hop, lineage), **outcomes}
     if hop.asked.callback is not None and not hop.asked.asynchronous:
         # Where the host notifies callbacks, its report of that replaces this value.

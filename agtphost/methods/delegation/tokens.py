@@ -58,7 +58,7 @@ def require_subset(hop: Hop, effective: frozenset[str], of: str = "the delegator
         status=Status.AUTHORIZATION_REQUIRED,
         remedy="Grant less.",
         details={"missing_scopes": list(excess), "detail": "scope-exceeded" if excess else "not-strict-subset"},
-        extra={"delegation": {**hop.said(), "exceeding": list(excess)}},
+        extra={"delegation": {**hop.record_members(), "exceeding": list(excess)}},
         scopes=excess or sorted(granted),
     )
 
@@ -100,7 +100,7 @@ class TokenCheck:
         """Whether the host can issue tokens for the agents whose code runs here."""
         return self._key is not None
 
-    def verified(self, hop: Hop, context: BuiltInContext) -> tuple[DelegationToken, str]:
+    def verify(self, hop: Hop, context: BuiltInContext) -> tuple[DelegationToken, str]:
         """
         Return the verified token of a hop, and its text.
 
@@ -110,12 +110,12 @@ class TokenCheck:
         text = hop.asked.token or self._own_token(hop, context, now)
         certificate = context.peer.certificate if context.peer is not None else None
         try:
-            token = self._signed(text, self._signers(hop.delegator, certificate), now)
+            token = self._verify_signature(text, self._signers(hop.delegator, certificate), now)
         except DelegationError as error:
             raise self._unverifiable(hop, error, hop.position) from None
         self._require_match(hop, token, context.task_id)
         if self._used.used(token):
-            raise hop.broken(
+            raise hop.chain_broken(
                 Reason.DELEGATION_TOKEN_REPLAYED,
                 position=token.depth,
                 fault="replayed",
@@ -131,7 +131,7 @@ class TokenCheck:
         return token, text
 
     @staticmethod
-    def _signed(text: str, signers: Signers, now: float) -> DelegationToken:
+    def _verify_signature(text: str, signers: Signers, now: float) -> DelegationToken:
         """
         Verify the signature, issuer and times of a token.
 
@@ -144,7 +144,7 @@ class TokenCheck:
 
     @staticmethod
     def _unverifiable(hop: Hop, error: DelegationError, position: int) -> Refusal:
-        return hop.broken(
+        return hop.chain_broken(
             Reason.DELEGATION_TOKEN_EXPIRED if error.reason == "expired" else Reason.DELEGATION_TOKEN_INVALID,
             f"The delegation token cannot be verified: {error}.",
             position=position,
@@ -210,7 +210,7 @@ class TokenCheck:
         elif scopes.missing(token.scope, sorted(hop.asked.scope)):
             wrong = "scope does not cover authority_scope"
         if wrong:
-            raise hop.broken(
+            raise hop.chain_broken(
                 Reason.DELEGATION_TOKEN_MISMATCH,
                 f"The delegation token is about something else: {wrong}.",
                 position=token.depth,
@@ -231,7 +231,7 @@ class TokenCheck:
         chain: tuple[str, ...] = (hop.delegator.agent_id,)
         tokens: tuple[str, ...] = (text,)
         if hop.before is not None or token.parent is not None:
-            before = self._before(hop, token, _tokens(shown))
+            before = self._find_parent(hop, token, _tokens(shown))
             chain = before.chain
             # Either all of them are at hand, or none is of use elsewhere.
             tokens = (*before.tokens, text) if before.tokens else ()
@@ -263,7 +263,7 @@ class TokenCheck:
         if isinstance(most, int) and not isinstance(most, bool) and depth - position + 1 > most:
             raise hop.cut(position, f"The Identity Document of an agent of the chain permits {most} hops below it.")
 
-    def _before(self, hop: Hop, token: DelegationToken, shown: Sequence[str]) -> Lineage:
+    def _find_parent(self, hop: Hop, token: DelegationToken, shown: Sequence[str]) -> Lineage:
         """Return the parent hop, which the token names."""
         parent = hop.before
         if parent is None:
@@ -271,7 +271,7 @@ class TokenCheck:
             if parent is not None and shown and delegation.digest_of(shown[-1]) == parent.token:
                 parent = replace(parent, tokens=tuple(shown))
             elif parent is None and shown and token.parent == delegation.digest_of(shown[-1]):
-                parent = self._followed(hop, shown)
+                parent = self._verify_chain(hop, shown)
         elif parent.token != token.parent:
             raise hop.cut(parent.depth + 1, "The token's parent is not the delegation that the request runs in.")
         if parent is None:
@@ -283,7 +283,7 @@ class TokenCheck:
         require_subset(hop, parent.scope, "the hop before was granted")
         return parent
 
-    def _followed(self, hop: Hop, shown: Sequence[str]) -> Lineage:
+    def _verify_chain(self, hop: Hop, shown: Sequence[str]) -> Lineage:
         """
         Return the parent hop of a chain that began at another host, every link verified by its signature.
 
@@ -293,12 +293,12 @@ class TokenCheck:
         chain: tuple[str, ...] = ()
         last: DelegationToken | None = None
         for position, text in enumerate(shown, 1):
-            claimed = self._claimed(hop, text, position)
+            claimed = self._read_claims(hop, text, position)
             delegator = self._directory.by_id(claimed.delegator)
             if delegator is None:
                 raise hop.cut(position, "An agent of the chain is not known here.")
             try:
-                token = self._signed(text, self._signers(delegator, None), now)
+                token = self._verify_signature(text, self._signers(delegator, None), now)
             except DelegationError as error:
                 raise self._unverifiable(hop, error, position) from None
             if token.depth != position or (last is not None and not _follows(token, last)):
@@ -316,7 +316,7 @@ class TokenCheck:
             tokens=tuple(shown),
         )
 
-    def _claimed(self, hop: Hop, text: str, position: int) -> DelegationToken:
+    def _read_claims(self, hop: Hop, text: str, position: int) -> DelegationToken:
         try:
             return delegation.show(text)
         except DelegationError as error:

@@ -23,8 +23,8 @@ from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution
 from agtphost.methods.discovery.kept_documents import KeptDocuments
-from agtphost.methods.discovery.openapi import Entry, Run, projected, reached, tool_operation
-from agtphost.methods.discovery.publishing import accepted, validated
+from agtphost.methods.discovery.openapi import Entry, Run, list_prefixes, project_endpoint, tool_operation
+from agtphost.methods.discovery.publishing import add_validators, choose_form
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -73,7 +73,7 @@ def form_of(context: BuiltInContext, others: Mapping[str, str]) -> str:
                 continue
             given = [each for each in given if _VERSION.fullmatch(each) is None]
         parts.append(";".join((essence, *given)))
-    form = accepted(",".join(parts), "", {**others, **FORMS})
+    form = choose_form(",".join(parts), "", {**others, **FORMS})
     if not form and unserved and not any(part.strip() for part in parts):
         raise parameters.invalid("Accept", f"AGIS {unserved[:20]!r} is not served.", f"Ask for version={VERSION}.")
     return form if form in (AGIS, AGIS_YAML) else ""
@@ -122,13 +122,13 @@ class AgisFace:
         """
         addressed = context.agent if context.invocation.addressed else None
         prefix = "" if addressed is None else f"/agents/{addressed.name}"
-        bindings, tools = list(self._bindings()), execution.offered(self._adapters, context)
+        bindings, tools = list(self._bindings()), execution.list_offered_tools(self._adapters, context)
         agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
         built_ins = context.input.get("built_ins") in (True, "true")
         known_reader = self._visibility.proven(context)
         current: list[Any] = [*bindings, *tools, *agents]
         key = (context.authority(), prefix, built_ins, known_reader, form, self._version())
-        known = self._documents.known(key, current)
+        known = self._documents.find(key, current)
         if known is not None:
             return known
         about = {
@@ -137,11 +137,13 @@ class AgisFace:
         }
         # Made where it is written, too: the first of them reads a dictionary of verbs.
         facts = partial(self._facts, self._version(), known_reader, about)
-        answer: Answer = await self._run(self._made, context, bindings, tools, agents, built_ins, facts, prefix, form)
+        answer: Answer = await self._run(
+            self._build_document, context, bindings, tools, agents, built_ins, facts, prefix, form
+        )
         self._documents.keep(key, current, answer)
         return answer
 
-    def _made(
+    def _build_document(
         self,
         context: BuiltInContext,
         bindings: Sequence[Binding],
@@ -157,15 +159,17 @@ class AgisFace:
         basic: list[Entry] = []
         for binding in bindings:
             entries = basic if binding.tier == "A" else own
-            entries.extend((projected(binding, self._catalog), at) for at in reached(binding, context, prefix, agents))
+            entries.extend(
+                (project_endpoint(binding, self._catalog), at) for at in list_prefixes(binding, context, prefix, agents)
+            )
         # A caller without permitted operator endpoints gets the built-ins, so that the document is not empty.
         listed = [*own, *(basic if built_ins or not (own or tools) else ())]
-        octets = self._written(facts, listed, tools, prefix, form)
+        octets = self._encode_document(facts, listed, tools, prefix, form)
         label = media_types.AGIS if form == AGIS else media_types.AGIS_YAML
         answer = Answer(body=octets, content_type=f"{label}; version={VERSION}", headers=(DEPRECATED,))
-        return validated(answer, "Accept, Agent-ID")
+        return add_validators(answer, "Accept, Agent-ID")
 
-    def _written(
+    def _encode_document(
         self,
         facts: Callable[[], Any],
         listed: Sequence[Entry],
@@ -176,7 +180,7 @@ class AgisFace:
         from agtphost.agis import normal, service
         from agtphost.agis.endpoints import exported, tools_entry
 
-        entries = [exported({**entry, "path": prefixed(before, entry["path"])}) for entry, before in listed]
+        entries = [exported({**entry, "path": prefix_path(before, entry["path"])}) for entry, before in listed]
         servers: dict[str, list[Mapping[str, Any]]] = {}
         for tool in tools:
             servers.setdefault(prefix + tool.path, []).append(tool_operation(tool, self._catalog))
@@ -198,6 +202,6 @@ class AgisFace:
         return jsontext.encode(own.document) if form == AGIS else normal.as_yaml(own.document).encode()
 
 
-def prefixed(before: str, path: str) -> str:
+def prefix_path(before: str, path: str) -> str:
     """Return a path with the prefix of an agent."""
     return path if not before else before if path == "/" else before + path

@@ -52,7 +52,7 @@ Merchants = Callable[[Agent], MerchantManifest]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SearchCandidate:
     """An agent, endpoint or tool that a search can find."""
 
     kind: str
@@ -92,9 +92,9 @@ class Known:
 
     def __init__(self, agents: Sequence[Agent], bindings: Sequence[Binding], tools: Sequence[Binding]) -> None:
         self.candidates = [
-            *(Candidate("agent", agent) for agent in agents),
-            *(Candidate("endpoint", binding) for binding in bindings),
-            *(Candidate("tool", tool) for tool in tools),
+            *(SearchCandidate("agent", agent) for agent in agents),
+            *(SearchCandidate("endpoint", binding) for binding in bindings),
+            *(SearchCandidate("tool", tool) for tool in tools),
         ]
         self.agents = agents
         self.index: Index | None = None
@@ -107,7 +107,7 @@ class Known:
         """Return the index entries of the candidates, in their order."""
         return [_entry(candidate) for candidate in self.candidates]
 
-    def wanted(self, search: Search) -> Wanted:
+    def build_query(self, search: Search) -> Wanted:
         """
         Return the search engine's query, with the permitted candidates; runs in a thread, as it checks every candidate.
         """
@@ -136,10 +136,10 @@ class Known:
             return keep(self._allowed, search.authority, known, MOST_AUTHORITIES)
 
 
-def _allows(search: Search) -> Callable[[Candidate], bool]:
+def _allows(search: Search) -> Callable[[SearchCandidate], bool]:
     """Whether a candidate may be called, as the gates would say."""
 
-    def allows(candidate: Candidate) -> bool:
+    def allows(candidate: SearchCandidate) -> bool:
         thing = candidate.thing
         return isinstance(thing, Agent) or ((search.tools or candidate.kind != "tool") and search.admits(thing))
 
@@ -184,7 +184,7 @@ class Candidates:
         self._known = Known((), (), ())
 
     @staticmethod
-    def wanted(given: Mapping[str, Any]) -> bool:
+    def is_search(given: Mapping[str, Any]) -> bool:
         """Return whether the parameters are those of a search."""
         return not given.keys().isdisjoint(("criteria", "intent", "filter", "max_results", "limit", *FILTERED))
 
@@ -212,29 +212,34 @@ class Candidates:
             offset=self._continuations.position(context) or parameters.start(given, "offset", FURTHEST),
             limit=parameters.count(given, bound, DEFAULT_RESULTS, MOST_RESULTS),
         )
-        known, found = await self._found(search)
+        known, found = await self._run_search(search)
         hits = [(known.candidates[number], score) for number, score in found.hits]
-        more = self._typed if kind else schema_of if given.get("include_metadata") is True else _nothing
+        more = self._describe_role if kind else schema_of if given.get("include_metadata") is True else _nothing
         results = [
-            {"rank": rank, "score": score, **shown(candidate), **more(candidate.thing)}
+            {"rank": rank, "score": score, **render_candidate(candidate), **more(candidate.thing)}
             for rank, (candidate, score) in enumerate(hits, search.offset + 1)
         ]
-        answer: dict[str, Any] = {"total": found.total, "returned": len(results), "results": results, **told(found)}
+        answer: dict[str, Any] = {
+            "total": found.total,
+            "returned": len(results),
+            "results": results,
+            **describe_ranking(found),
+        }
         if search.offset + len(results) < found.total and results:
             answer["next_offset"] = search.offset + len(results)
             return Answer(result=answer, headers=self._continuations.header(context, answer["next_offset"]))
         return Answer(result=answer)
 
-    async def _found(self, search: Search) -> tuple[Known, Found]:
+    async def _run_search(self, search: Search) -> tuple[Known, Found]:
         """Search the snapshot that was current when the search began."""
         known, engine = self._current(), self._engine
         if known.index is None:
             known.index = engine.index(await engine.aside(known.entries))
-        return known, await engine.search(known.index, await engine.aside(known.wanted, search))
+        return known, await engine.search(known.index, await engine.aside(known.build_query, search))
 
-    def _typed(self, thing: Agent | Binding) -> Mapping[str, Any]:
+    def _describe_role(self, thing: Agent | Binding) -> Mapping[str, Any]:
         """Return the role members that a search for agents of a role adds."""
-        return typed(thing, self._merchants) if isinstance(thing, Agent) else {}
+        return describe_role(thing, self._merchants) if isinstance(thing, Agent) else {}
 
     def _current(self) -> Known:
         """Return the current snapshot, made anew when agents, endpoints or tools have changed."""
@@ -286,12 +291,12 @@ def _nothing(thing: Agent | Binding) -> Mapping[str, Any]:
     return {}
 
 
-def told(found: Found) -> dict[str, str]:
+def describe_ranking(found: Found) -> dict[str, str]:
     """Return the members of an answer that say how its results were ranked."""
     return {name: said for name, said in (("engine", found.engine), ("degraded", found.degraded)) if said}
 
 
-def _entry(candidate: Candidate) -> Entry:
+def _entry(candidate: SearchCandidate) -> Entry:
     thing = candidate.thing
     if isinstance(thing, Agent):
         return Entry(thing.name, _agent_text(thing), _languages(thing.document))
@@ -325,7 +330,7 @@ def _binding_text(binding: Binding) -> str:
     return " ".join((binding.description, *said, *fields))
 
 
-def typed(agent: Agent, merchants: Merchants | None) -> dict[str, Any]:
+def describe_role(agent: Agent, merchants: Merchants | None) -> dict[str, Any]:
     """Return an agent's role; for a merchant also the manifest, which a buyer verifies (core v08 section 9)."""
     if agent.role != MERCHANT or merchants is None:
         return {"role": agent.role}
@@ -333,7 +338,7 @@ def typed(agent: Agent, merchants: Merchants | None) -> dict[str, Any]:
     return {"role": agent.role, "manifest": manifest.document, "manifest_fingerprint": manifest.fingerprint}
 
 
-def shown(candidate: Candidate) -> dict[str, Any]:
+def render_candidate(candidate: SearchCandidate) -> dict[str, Any]:
     """Return a candidate as the search returns it."""
     thing = candidate.thing
     if isinstance(thing, Agent):

@@ -29,7 +29,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution
 from agtphost.methods.discovery import agis
-from agtphost.methods.discovery.publishing import IDENTITY, DocumentPublisher, accepted
+from agtphost.methods.discovery.publishing import IDENTITY, DocumentPublisher, choose_form
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Sees
@@ -60,10 +60,10 @@ def _form(context: BuiltInContext, otherwise: str) -> Any:
     if "format" in context.input:
         return context.input["format"]
     accept = context.headers.get("accept") if context.headers is not None else None
-    return otherwise if accept is None else accepted(accept, otherwise)
+    return otherwise if accept is None else choose_form(accept, otherwise)
 
 
-def _described(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
+def _list_descriptions(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
     """Return an adapter's descriptions for callers, which may have more, and more current, detail than the manifest."""
     entries: Iterable[Mapping[str, object]] = getattr(adapter, "described", adapter.hosted)()
     return entries
@@ -127,22 +127,22 @@ class Description:
         if self._agis is not None and (asked := agis.form_of(context, IDENTITY)):
             return self._agis.answer(context, asked)
         accept = context.headers.get("accept") if context.headers is not None else None
-        if accept is not None and (form := accepted(accept, "", IDENTITY)):
+        if accept is not None and (form := choose_form(accept, "", IDENTITY)):
             return self._agent(context, form)
         return self._capable(context)
 
     async def _all(self, sees: Sees, form: str) -> Answer:
-        answer: Answer = await self._aside(self._named, sees, form)
+        answer: Answer = await self._aside(self._publish_namespace, sees, form)
         return answer
 
-    def _named(self, sees: Sees, form: str) -> Answer:
+    def _publish_namespace(self, sees: Sees, form: str) -> Answer:
         return self._publisher.document(self._namespace(sees), form)
 
     # Capabilities
 
     def _capable(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         wanted = self._domains(context.input)
-        if "tools" in wanted and (tools := execution.offered(self._adapters, context)):
+        if "tools" in wanted and (tools := execution.list_offered_tools(self._adapters, context)):
             return self._with_tools(context, wanted, tools)
         return Answer(result=self._capabilities(context, wanted, []))
 
@@ -165,7 +165,9 @@ class Description:
             "modalities": {"modalities": ["text", "structured", "streaming"]},
             "tools": {
                 "tools": tools,
-                "hosted_protocols": [dict(entry) for adapter in self._adapters for entry in _described(adapter)],
+                "hosted_protocols": [
+                    dict(entry) for adapter in self._adapters for entry in _list_descriptions(adapter)
+                ],
             },
             "version": {"version": PROTOCOL_VERSION, "version_min_satisfied": satisfied},
             "budget": {"budget_units_accepted": sorted(self._units())},

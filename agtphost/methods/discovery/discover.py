@@ -25,7 +25,7 @@ from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution
 from agtphost.methods.discovery import agis
-from agtphost.methods.discovery.candidates import Candidates, typed
+from agtphost.methods.discovery.candidates import Candidates, describe_role
 from agtphost.methods.discovery.description import at_once
 from agtphost.methods.discovery.filters import result_type
 from agtphost.methods.discovery.openapi import FORMAT, OpenAPIFace, Run
@@ -145,7 +145,7 @@ class Discovery:
             return self._openapi(context)
         if path in self._overrides:
             return self._overridden(path, context, warning)
-        if path == "/" and self._candidates is not None and Candidates.wanted(context.input):
+        if path == "/" and self._candidates is not None and Candidates.is_search(context.input):
             return self._candidates.search(context)
         if path == "/" and "result_type" not in context.input:
             form = agis.form_of(context, ROOTS) if self._agis is not None else ""
@@ -204,7 +204,7 @@ class Discovery:
     async def _methods(self, context: BuiltInContext, warning: Fields = ()) -> Answer:
         """Every binding that the caller could call, kept for the next caller of the same authority."""
         bindings = list(self._bindings())
-        tools = execution.offered(self._adapters, context)
+        tools = execution.list_offered_tools(self._adapters, context)
         key = context.authority()
         known = self._lists.get(key)
         current: list[Any] = [*bindings, *tools]
@@ -232,7 +232,7 @@ class Discovery:
             self._listed_octets -= len(self._lists.popitem(last=False)[1][1])
 
     async def _tools(self, context: BuiltInContext, warning: Fields) -> Answer:
-        tools = execution.offered(self._adapters, context)
+        tools = execution.list_offered_tools(self._adapters, context)
         listed = await self._aside(_listed_tools, context.admits, tools)
         return replace(document(Encoded(listed)), headers=warning)
 
@@ -250,7 +250,7 @@ class Discovery:
                 {
                     **agent_entry(agent, accepted),
                     "lifecycle_state": self._visibility.state(agent),
-                    **(typed(agent, self._merchants) if kind else {}),
+                    **(describe_role(agent, self._merchants) if kind else {}),
                 }
                 for agent in hosted
                 if kind in ("", "any", agent.role)

@@ -22,7 +22,7 @@ class KeptDocuments:
         self._documents: OrderedDict[tuple[Any, ...], tuple[list[Any], Answer]] = OrderedDict()
         self._octets = 0
 
-    def known(self, key: tuple[Any, ...], current: list[Any]) -> Answer | None:
+    def find(self, key: tuple[Any, ...], current: list[Any]) -> Answer | None:
         """Return the cached answer of a key if its source objects are still the current ones."""
         known = self._documents.get(key)
         if known is None or not _same(known[0], current):

@@ -24,7 +24,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
 from agtphost.methods.discovery.kept_documents import KeptDocuments
-from agtphost.methods.discovery.publishing import validated
+from agtphost.methods.discovery.publishing import add_validators
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -91,11 +91,11 @@ class OpenAPIFace:
         """
         addressed = context.agent if context.invocation.addressed else None
         prefix = "" if addressed is None else f"/agents/{addressed.name}"
-        bindings, tools = list(self._bindings()), execution.offered(self._adapters, context)
+        bindings, tools = list(self._bindings()), execution.list_offered_tools(self._adapters, context)
         agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
         current: list[Any] = [*bindings, *tools, *agents]
         key = (context.authority(), prefix, built_ins, self._version())
-        known = self._documents.known(key, current)
+        known = self._documents.find(key, current)
         if known is not None:
             return known
         about = {
@@ -105,12 +105,23 @@ class OpenAPIFace:
         }
         anonymous = context.assurance < Assurance.GATEWAY
         answer: Answer = await self._run(
-            *(self._made, context, bindings, tools, agents, built_ins, self._version(), prefix, about, anonymous)
+            *(
+                self._build_document,
+                context,
+                bindings,
+                tools,
+                agents,
+                built_ins,
+                self._version(),
+                prefix,
+                about,
+                anonymous,
+            )
         )
         self._documents.keep(key, current, answer)
         return answer
 
-    def _made(
+    def _build_document(
         self,
         context: BuiltInContext,
         bindings: Sequence[Binding],
@@ -126,7 +137,8 @@ class OpenAPIFace:
         for binding in bindings:
             if built_ins or binding.tier != "A" or (binding.method == "FETCH" and not prefix):
                 entries.extend(
-                    (projected(binding, self._catalog), before) for before in reached(binding, context, prefix, agents)
+                    (project_endpoint(binding, self._catalog), before)
+                    for before in list_prefixes(binding, context, prefix, agents)
                 )
         operations = Operations(self._verbs, anonymous=anonymous, stream=self._stream)
         for endpoint, before in entries:
@@ -135,10 +147,10 @@ class OpenAPIFace:
             operations.add_tool(tool_operation(tool, self._catalog), prefix)
         document = callable_openapi(self._title, version, operations, server_url=self._server_url, about=about)
         answer = Answer(body=jsontext.encode(document), content_type=media_types.OPENAPI)
-        return validated(answer, "Authorization")
+        return add_validators(answer, "Authorization")
 
 
-def reached(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]) -> Iterable[str]:
+def list_prefixes(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]) -> Iterable[str]:
     """
     Yield the path prefixes under which the caller may call a binding: its own path, or each agent that offers it.
 
@@ -153,15 +165,15 @@ def reached(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequ
                 yield f"/agents/{agent.name}"
 
 
-def projected(binding: Binding, catalog: Catalog) -> Mapping[str, Any]:
+def project_endpoint(binding: Binding, catalog: Catalog) -> Mapping[str, Any]:
     """Return a binding in the form of the manifest."""
     if binding.tier == "A":
-        return _shortened(project_binding(binding, catalog))
+        return _drop_common_parameters(project_binding(binding, catalog))
     # What was declared in a file has its entry of the manifest.
     return binding.details if "output_schema" in binding.details else project_binding(binding, catalog)
 
 
-def _shortened(endpoint: dict[str, Any]) -> dict[str, Any]:
+def _drop_common_parameters(endpoint: dict[str, Any]) -> dict[str, Any]:
     """Return a built-in's entry without common parameters, which HTTP sends as header fields."""
     schema = endpoint["input_schema"]
     properties = {name: item for name, item in schema["properties"].items() if name not in COMMON}

@@ -70,7 +70,7 @@ IDENTITY: Mapping[str, str] = {
 """The form of an Identity Document by a media type that asks for one; empty: the type asks for something else."""
 
 
-def accepted(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCEPTED) -> str:
+def choose_form(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCEPTED) -> str:
     """
     Choose the form that an Accept field prefers: the greatest weight, and among equals the first.
 
@@ -89,7 +89,7 @@ def accepted(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCE
     return form
 
 
-def validated(answer: Answer, vary: str = "Accept") -> Answer:
+def add_validators(answer: Answer, vary: str = "Accept") -> Answer:
     """
     Add the header fields that HTTP clients revalidate with, such as ``ETag``.
 
@@ -170,7 +170,7 @@ class DocumentPublisher:
         ):
             return kept.answer
         content_type, write = FORMS[form]
-        answer = validated(self.answer(write(self._document(agent, state, methods, certificate)), content_type))
+        answer = add_validators(self.answer(write(self._document(agent, state, methods, certificate)), content_type))
         self._kept[agent.agent_id, form] = _Kept(agent.document, state, methods, certificate, answer)
         return answer
 

@@ -121,9 +121,9 @@ class StatusDocuments:
         """An agent's status of this moment, as far as the caller may know it."""
         if self._actions is None:
             return self._document(agent, state, context, None)
-        return self._after(self._actions.last(agent.agent_id), agent, state, context)
+        return self._write_document(self._actions.last(agent.agent_id), agent, state, context)
 
-    async def _after(
+    async def _write_document(
         self, looking: Awaitable[Action | None], agent: Agent, state: LifecycleState, context: BuiltInContext
     ) -> dict[str, Any]:
         return self._document(agent, state, context, await looking)

@@ -59,7 +59,7 @@ class Visibility:
         """Whether it is certain who asks: an agent by its certificate, or an operator."""
         return context.assurance is Assurance.CERTIFICATE or self.operates(context)
 
-    def entitled(self, context: BuiltInContext) -> bool:
+    def is_entitled(self, context: BuiltInContext) -> bool:
         """Return whether lists disclose agents to the caller (AGTP-API section 8.5)."""
         if self._disclosure == PUBLIC:
             return True
@@ -76,7 +76,7 @@ class Visibility:
 
     # What is shown
 
-    def offered(self, agents: Iterable[Agent]) -> list[Agent]:
+    def filter_offered(self, agents: Iterable[Agent]) -> list[Agent]:
         """Return the agents that lists may show at all: they can be called, and are not for development alone."""
         return [agent for agent in agents if agent.listed and not self._states(agent).stopped]
 
@@ -102,7 +102,11 @@ class Visibility:
         within = self._zones.in_lists(context)
         if self._disclosure == PRIVATE:
             return False
-        return all(map(within, self.offered(hosted))) if self.entitled(context) else not self.offered(hosted)
+        return (
+            all(map(within, self.filter_offered(hosted)))
+            if self.is_entitled(context)
+            else not self.filter_offered(hosted)
+        )
 
     def documents_of(self, context: BuiltInContext, agent: Agent) -> bool:
         """
@@ -142,7 +146,7 @@ class Visibility:
         return self._authorization is not None and self._authorization.manages(context, agent.agent_id)
 
     def _sees(self, context: BuiltInContext, within: Sees) -> Sees:
-        if not self.entitled(context):
+        if not self.is_entitled(context):
             return _nobody
         states, active = self._states, LifecycleStatus.ACTIVE
 

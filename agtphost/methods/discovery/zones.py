@@ -29,7 +29,7 @@ class Zones:
         """
         Return the filter for lists and the manifest: every agent but those of tier 3, unless the operator filters.
         """
-        return self.in_searches(context) if self._filtering else _listed
+        return self.in_searches(context) if self._filtering else _is_listed
 
     def in_searches(self, context: BuiltInContext) -> Sees:
         """
@@ -41,10 +41,10 @@ class Zones:
         """
         own = (context.caller.governance_zone if context.caller is not None else None) or ""
         if not own and not self._filtering:
-            return _listed
+            return _is_listed
         permitted = {"", own, *self._opened.get(own, ()), *self._opened.get(ANY_ZONE, ())}
         return lambda agent: agent.listed and (agent.governance_zone or "") in permitted
 
 
-def _listed(agent: Agent) -> bool:
+def _is_listed(agent: Agent) -> bool:
     return agent.listed

@@ -64,7 +64,7 @@ class KnownAgents:
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers and registrars.
         """
-        shown = list(self._shown(context))
+        shown = list(self._visible_agents(context))
         named, wanted = parameters.text(context.input, "name"), parameters.text(context.input, "agent_id")
         if wanted:
             shown = [agent for agent in shown if agent.agent_id == wanted]
@@ -77,7 +77,7 @@ class KnownAgents:
             headers=part.headers,
         )
 
-    def _shown(self, context: BuiltInContext) -> Iterable[Agent]:
+    def _visible_agents(self, context: BuiltInContext) -> Iterable[Agent]:
         if self._authorization.looks(context):
             return self._known()
         own = [agent for agent in self._known() if is_registrar(context.peer, agent)]

@@ -71,12 +71,12 @@ class Records:
         before = parameters.count(given, "before", 0, 2**53) or None
         found = await self._records.latest(before, parameters.count(given, "limit", 50, PAGE), search)
         return {
-            "records": [{"number": number, **self._labelled(brief(record))} for number, record in found.records],
+            "records": [{"number": number, **self._add_labels(brief(record))} for number, record in found.records],
             "damaged": [{"number": number, "why": why} for number, why in found.damaged],
             "before": found.before,
         }
 
-    def _labelled(self, shown: dict[str, Any]) -> dict[str, Any]:
+    def _add_labels(self, shown: dict[str, Any]) -> dict[str, Any]:
         """Add the labels of agents that the host knows."""
         for member, agent_id in (("caller", shown.get("caller_id")), ("agent", shown["chain"])):
             agent = self._directory.by_id(str(agent_id)) if agent_id else None

@@ -83,11 +83,11 @@ class RecordFeed:
         self._following += 1
         try:
             seen = self._seen
-            records, last = await self._after(after)
+            records, last = await self._read_after(after)
             if not records and wait and len(self._waiting) < FOLLOWERS:
                 if self._seen == seen:  # Nothing came while the store was asked.
-                    await self._something(wait)
-                records, last = await self._after(last)
+                    await self._wait_for_record(wait)
+                records, last = await self._read_after(last)
         finally:
             self._following -= 1
         return Answer(result={"records": records, "after": last}, extra=extra)
@@ -96,19 +96,19 @@ class RecordFeed:
         newest = (await self._records.latest(None, 1, Search())).records
         return newest[0][0] if newest else 0
 
-    async def _after(self, after: int) -> tuple[list[Mapping[str, Any]], int]:
+    async def _read_after(self, after: int) -> tuple[list[Mapping[str, Any]], int]:
         """Return the records after a position, and the last position that was read."""
         while True:
             found = await self._records.latest(after + LINES + 1, LINES, Search())
             places = [number for number, _ in (*found.records, *found.damaged) if number > after]
-            told = [_told(number, record) for number, record in reversed(found.records) if number > after]
+            told = [_record_to_json(number, record) for number, record in reversed(found.records) if number > after]
             shown = [each for each in told if not _of_feed(each["payload"], GOES_ON)]
             shown += [{"number": number, "damaged": why} for number, why in found.damaged if number > after]
             after = max(places, default=after)
             if shown or len(places) < LINES:
                 return sorted(shown, key=lambda each: int(each["number"])), after
 
-    async def _something(self, seconds: float) -> None:
+    async def _wait_for_record(self, seconds: float) -> None:
         """Wait until a record is written, or the time is over."""
         waiting: Deferred[None] = Deferred()
         self._waiting.add(waiting)
@@ -132,7 +132,7 @@ def _of_feed(payload: Mapping[str, Any], moment: str = "") -> bool:
     return isinstance(feed, Mapping) and (not moment or feed.get("moment") == moment)
 
 
-def _told(number: int, record: StoredRecord) -> dict[str, Any]:
+def _record_to_json(number: int, record: StoredRecord) -> dict[str, Any]:
     return {
         "number": number,
         "audit_id": record.audit_id,

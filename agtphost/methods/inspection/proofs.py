@@ -32,7 +32,7 @@ class Proofs:
     async def checkpoint(self, context: BuiltInContext) -> Mapping[str, Any]:
         """Return the newest checkpoint, and the newest with witnesses' lines, which follow a little later."""
         cosigned = self._cosigned()
-        return {**_shown(await self._newest()), **({"cosigned": cosigned} if cosigned else {})}
+        return {**_checkpoint_to_json(await self._newest()), **({"cosigned": cosigned} if cosigned else {})}
 
     async def inclusion(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
@@ -51,12 +51,12 @@ class Proofs:
 
         note = self._cosigned()
         seen = checkpoint.read(note) if note else None
-        beside = {} if seen is None else {"cosigned": {**await self._place(number, seen), **_shown(seen)}}
+        beside = {} if seen is None else {"cosigned": {**await self._place(number, seen), **_checkpoint_to_json(seen)}}
         return {
             "audit_id": audit_id,
             "index": number - 1,
             **await self._place(number, newest),
-            **_shown(newest),
+            **_checkpoint_to_json(newest),
             **beside,
         }
 
@@ -85,7 +85,7 @@ class Proofs:
         def prove(tiles: Tiles) -> Sequence[bytes]:
             return Tree(tiles, newest.size).consistency(first)
 
-        return {"first": first, "proof": await self._proof(prove), **_shown(newest)}
+        return {"first": first, "proof": await self._proof(prove), **_checkpoint_to_json(newest)}
 
     async def _newest(self) -> Checkpoint:
         row = await self._records.checkpoint()
@@ -100,5 +100,5 @@ class Proofs:
             raise Refusal(Reason.TREE_DAMAGED, f"The tree over the records cannot be read: {error}.") from None
 
 
-def _shown(found: Checkpoint) -> dict[str, Any]:
+def _checkpoint_to_json(found: Checkpoint) -> dict[str, Any]:
     return {"size": found.size, "root": base64.b64encode(found.root).decode(), "checkpoint": found.note}

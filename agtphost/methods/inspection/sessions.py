@@ -23,14 +23,14 @@ SAID = "The sessions of all agents are shown to operators, and to registrars tho
 class ListsSessions(Protocol):
     """A table that lists sessions."""
 
-    def listed(self, agent_id: str | None) -> Iterable[tuple[str, str, str, float]]:
+    def list_sessions(self, agent_id: str | None) -> Iterable[tuple[str, str, str, float]]:
         """Yield Agent-ID, Session-ID, assurance and idle seconds of each active session, of one agent or of all."""
 
 
 class ListsSuspensions(Protocol):
     """A table that lists suspended sessions and tasks."""
 
-    def listed(self, agent_id: str | None) -> Iterable[StateItem]:
+    def list_suspended(self, agent_id: str | None) -> Iterable[StateItem]:
         """Return the suspended items of one agent or of all."""
 
 
@@ -67,19 +67,21 @@ class Sessions:
         if agent_id is None or not self._authorization.manages(context, agent_id):
             self._authorization.require_looking(context, SAID)
         limit = parameters.count(context.input, "limit", 50, PAGE)
-        listed = sorted(self._sessions.listed(agent_id), key=_place)
+        listed = sorted(self._sessions.list_sessions(agent_id), key=_place)
         part = self._continuations.part(context, listed, limit, _place)
         shown = [
             {"agent_id": agent, "session_id": session, "assurance": assurance, "idle_seconds": round(idle, 1)}
             for agent, session, assurance, idle in part.items
         ]
-        suspended = [self._suspended(item) for item in islice(self._suspensions.listed(agent_id), PAGE)]
+        suspended = [
+            self._suspension_to_json(item) for item in islice(self._suspensions.list_suspended(agent_id), PAGE)
+        ]
         return Answer(
             result={"sessions": shown, "count": len(listed), "suspended": suspended},
             headers=part.headers,
         )
 
-    def _suspended(self, item: StateItem) -> dict[str, Any]:
+    def _suspension_to_json(self, item: StateItem) -> dict[str, Any]:
         brief = item.brief
         return {
             "agent_id": item.value.get("agent_id", item.owner),

@@ -95,7 +95,7 @@ class Traffic:
         kept = [each for each in self._seconds if each[0] > since]
         return sum(each[1] for each in kept), sum(each[2] for each in kept)
 
-    def told(self) -> Mapping[str, Any]:
+    def to_json(self) -> Mapping[str, Any]:
         """
         Return ``{"minutes": [...], "reasons": {...}, "per_second": N, "p99_ms": N}``.
 
@@ -115,14 +115,14 @@ class Traffic:
             both.timed += minute.timed
             both.durations = [one + other for one, other in zip(both.durations, minute.durations, strict=True)]
         return {
-            "minutes": [_told(minute) for minute in kept],
+            "minutes": [_minute_to_json(minute) for minute in kept],
             "reasons": dict(reasons.most_common(MOST_REASONS)),
             "per_second": round(both.calls / (60.0 + now % 60), 2),
             "p99_ms": both.percentile(0.99),
         }
 
 
-def _told(minute: _Minute) -> Mapping[str, Any]:
+def _minute_to_json(minute: _Minute) -> Mapping[str, Any]:
     return {
         "minute": times.stamp(minute.number * 60),
         "calls": minute.calls,

@@ -77,7 +77,7 @@ class ApprovalDecisions:
         approval_id = parameters.text(given, "id")
         limit = parameters.count(given, "limit", 50, PAGE)
         decides = self._authorization.approves(context, self._approvals.policy.by)
-        found = self._found(context, decides, approval_id, parameters.text(given, "agent"))
+        found = self._find_approvals(context, decides, approval_id, parameters.text(given, "agent"))
 
         def part() -> Answer:
             listed = [item for item in found if state in ("all", self._approvals.state(item))]
@@ -85,7 +85,7 @@ class ApprovalDecisions:
             part = self._continuations.part(context, listed, min(limit, _fitting(listed)), _place)
             return Answer(
                 result={
-                    "approvals": [self._shown(item) for item in part.items],
+                    "approvals": [self._render_approval(item) for item in part.items],
                     "count": len(listed),
                     "decides": decides,
                 },
@@ -94,7 +94,7 @@ class ApprovalDecisions:
 
         return part() if is_little(self._held, APPROVAL) else self._aside(part)
 
-    def _found(
+    def _find_approvals(
         self, context: BuiltInContext, decides: bool, approval_id: str | None, agent: str | None
     ) -> Iterator[StateItem]:
         """Yield current approvals that the caller may see: its own, and all for a decider."""
@@ -113,7 +113,7 @@ class ApprovalDecisions:
             and agent in (None, item.brief["caller"], item.brief["label"])
         )
 
-    def _shown(self, item: StateItem) -> dict[str, Any]:
+    def _render_approval(self, item: StateItem) -> dict[str, Any]:
         value = item.value
         state = self._approvals.state(item)
         shown = {name: value[name] for name in SHOWN if value.get(name) not in (None, "", [], {}) or name == "input"}

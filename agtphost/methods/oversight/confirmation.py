@@ -128,7 +128,7 @@ class Confirmation:
         }
         if known is not None:
             recurring = [further for further, statuses in self._recurring if said["status"] in statuses]
-            again = await self._asked(recurring, context, {**said, "before": known.value})
+            again = await self._find_confirmable(recurring, context, {**said, "before": known.value})
             return _answer(known.value) if again is None else self._attest(context, {**receipt, **again[0]}, *again[1])
         approval = self._approvals.sought(context, target_id)
         if approval is not None:
@@ -138,13 +138,13 @@ class Confirmation:
         if escalation is not None:
             receipt, change = self._decide(escalation, receipt, said)
             return self._attest(context, receipt, change)
-        found = await self._asked(self._further, context, said)
+        found = await self._find_confirmable(self._further, context, said)
         if found is not None:
             told, changes = found
             return self._attest(context, {**receipt, **told}, *changes)
         notification = self._notification(context, target_id)
         if notification is not None:
-            change = acknowledged(notification, said["status"])
+            change = acknowledge(notification, said["status"])
             return self._attest(context, {**receipt, "target": NOTIFICATION}, change)
         if is_audit_id(target_id):
             await self._require_party(context, target_id)
@@ -152,7 +152,7 @@ class Confirmation:
         raise _unknown()
 
     @staticmethod
-    async def _asked(
+    async def _find_confirmable(
         those: Sequence[Confirmable], context: BuiltInContext, said: Mapping[str, Any]
     ) -> Confirmed | None:
         """Return the confirmation of the first source that owns the target."""
@@ -260,7 +260,7 @@ class Confirmation:
             raise _unknown()
 
 
-def acknowledged(item: StateItem, status: str) -> Change:
+def acknowledge(item: StateItem, status: str) -> Change:
     """Return the change that removes a read notification from the inbox; its sender sees the status."""
     value = {**item.value, "content": None, "status": "acknowledged", "confirmed": status}
     if status == "deferred":

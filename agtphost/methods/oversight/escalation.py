@@ -98,7 +98,7 @@ class Escalation:
 
     def _escalate(self, context: BuiltInContext) -> Answer:
         owner, agent_id, given = context.owner, owner_of(context).agent_id, context.input
-        asked = self._asked(given)
+        asked = self._read_request(given)
         recipient, routed_to = self._route(context, agent_id)
         escalation_id = f"esc-{sha256(canonical([owner, asked, routed_to])).hexdigest()[:32]}"
         known = self._held.get(ESCALATION, escalation_id)
@@ -153,7 +153,7 @@ class Escalation:
             )
 
     @staticmethod
-    def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_request(given: Mapping[str, Any]) -> dict[str, Any]:
         asked = {
             "task_id": parameters.identifier(given, "task_id"),
             "reason": parameters.choice(given, "reason", REASONS),
@@ -233,7 +233,7 @@ class Escalation:
         status = parameters.choice(given, "status", (*STATES, "all"), "all")
         wanted = {name: parameters.text(given, name) for name in ("escalation_id", "task_id")}
         limit = parameters.count(given, "limit", 50, PAGE)
-        found = self._found(context, **wanted)
+        found = self._find_escalations(context, **wanted)
 
         def part() -> Answer:
             shown = [
@@ -245,13 +245,15 @@ class Escalation:
             shown.sort(key=_place)
             part = self._continuations.part(context, shown, limit, _place)
             return Answer(
-                result={"escalations": [_shown(item) for item in part.items], "count": len(shown)},
+                result={"escalations": [_escalation_to_json(item) for item in part.items], "count": len(shown)},
                 headers=part.headers,
             )
 
         return part() if is_little(self._held, ESCALATION) else self._aside(part)
 
-    def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[StateItem]:
+    def _find_escalations(
+        self, context: BuiltInContext, escalation_id: str | None, task_id: str | None
+    ) -> Iterator[StateItem]:
         """Yield current escalations that the caller may see: its own, and those it may decide. Looks agent by agent."""
         if escalation_id or task_id:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
@@ -295,7 +297,7 @@ def may_decide(authorization: Authorization, context: BuiltInContext, item: Stat
     return authorization.decides(context, escalated_by(item), brief["recipient"], brief.get(ASKED_WITH, ""))
 
 
-def _shown(item: StateItem) -> dict[str, Any]:
+def _escalation_to_json(item: StateItem) -> dict[str, Any]:
     return {name: value for name, value in item.value.items() if name != ASKED_WITH}
 
 

@@ -109,7 +109,7 @@ def deposit(
         "status": "held",
         **more,
     }
-    return _kept(value, min(now + LONGEST, now + KEPT if until is None else until))
+    return _put_notification(value, min(now + LONGEST, now + KEPT if until is None else until))
 
 
 def is_full(held: StateTable, recipient: str, sender: str) -> bool:
@@ -128,7 +128,7 @@ def _reader(recipient: str) -> str:
     return "" if recipient == OPERATOR else recipient
 
 
-async def measured(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
+async def prepare_changes(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, prepared off the reactor where they are many."""
     if len(changes) <= FEW:
         return tuple(changes)
@@ -136,7 +136,7 @@ async def measured(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...
     return found
 
 
-def _kept(value: Mapping[str, Any], until: float) -> Change:
+def _put_notification(value: Mapping[str, Any], until: float) -> Change:
     recipient = value["recipient"]
     return Change(
         kind=NOTIFICATION,
@@ -201,11 +201,11 @@ class Notification:
         if members is not None:
             return await self._to_group(context, named, members, now)
         recipient, agent = self._recipient(named)
-        value = self._written(context, recipient, now)
+        value = self._write_notification(context, recipient, now)
         known = self._held.get(NOTIFICATION, value["notification_id"])
         if known is not None:
             return _receipt({**known.value, "duplicate": True})
-        until = self._until(given, now)
+        until = self._read_expiry(given, now)
         if until <= now:
             return _receipt({**value, "status": "expired"})
         if agent is not None and self._has_endpoint(agent):
@@ -213,18 +213,18 @@ class Notification:
         return self._store(value, until)
 
     @staticmethod
-    def _until(given: Mapping[str, Any], now: float) -> float:
+    def _read_expiry(given: Mapping[str, Any], now: float) -> float:
         expiry = parameters.moment(given, "expiry")
         return min(now + LONGEST, expiry if expiry is not None else now + KEPT)
 
     async def _to_group(self, context: BuiltInContext, group: str, members: Iterable[str], now: float) -> Answer:
         """Into the inbox of each member, or of none: one transaction, one record (core v08 section 7.2.13)."""
         recipients = dict.fromkeys(self._recipient(member)[0] for member in members)
-        until = self._until(context.input, now)
+        until = self._read_expiry(context.input, now)
         message = self._message(context, now)
         told, changes = [], []
         for number, recipient in enumerate(recipients, 1):
-            value = self._addressed(context, message, recipient)
+            value = self._address_message(context, message, recipient)
             known = self._held.get(NOTIFICATION, value["notification_id"])
             if known is not None:
                 value = {**known.value, "duplicate": True}
@@ -232,14 +232,14 @@ class Notification:
                 value = {**value, "status": "expired"}
             else:
                 self._require_room(value)
-                changes.append(_kept(value, until))
+                changes.append(_put_notification(value, until))
             told.append({name: value[name] for name in RECEIPT if name in value})
             if not number % FEW:
                 await self._aside(bool)  # The others have their turn.
         return Answer(
             status=Status.ACCEPTED if changes else Status.OK,
             result={"recipient": group, "notifications": told},
-            changes=await measured(self._aside, changes),
+            changes=await prepare_changes(self._aside, changes),
             extra={"notification_ids": [each["notification_id"] for each in told[:MOST_TOLD]], "notified": group},
         )
 
@@ -261,9 +261,9 @@ class Notification:
             raise parameters.invalid("recipient", f"{named} has more than {MOST} members.", "Send to fewer recipients.")
         return members
 
-    def _written(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
+    def _write_notification(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
         """Return the notification for one recipient."""
-        return self._addressed(context, self._message(context, now), recipient)
+        return self._address_message(context, self._message(context, now), recipient)
 
     def _message(self, context: BuiltInContext, now: float) -> dict[str, Any]:
         """Return the members that all recipients get."""
@@ -285,7 +285,7 @@ class Notification:
             "status": "held",
         }
 
-    def _addressed(self, context: BuiltInContext, message: Mapping[str, Any], recipient: str) -> dict[str, Any]:
+    def _address_message(self, context: BuiltInContext, message: Mapping[str, Any], recipient: str) -> dict[str, Any]:
         """Return the message for one recipient."""
         value = {**message, "recipient": recipient}
         if recipient == OPERATOR:
@@ -343,11 +343,11 @@ class Notification:
                 return _receipt({**value, "status": "undelivered", "reason": refusal.reason})
             return self._store(value, until)
         delivered = {**value, "status": "delivered", "content": None}
-        return _receipt(delivered, _kept(delivered, until))
+        return _receipt(delivered, _put_notification(delivered, until))
 
     def _store(self, value: Mapping[str, Any], until: float) -> Answer:
         self._require_room(value)
-        return _receipt(value, _kept(value, until))
+        return _receipt(value, _put_notification(value, until))
 
     def _require_room(self, value: Mapping[str, Any]) -> None:
         if value["recipient"] == OPERATOR:
@@ -379,7 +379,7 @@ class Notification:
             shown = sorted((item for item in items if urgency in ("all", item.brief["urgency"])), key=_place)
             part = self._continuations.part(context, shown, limit, _place)
             return Answer(
-                result={"notifications": [_shown(item) for item in part.items], "count": len(shown)},
+                result={"notifications": [_notification_to_json(item) for item in part.items], "count": len(shown)},
                 headers=part.headers,
             )
 
@@ -402,7 +402,7 @@ def is_readable(authorization: Authorization, context: BuiltInContext, item: Sta
     return item.owner in authorization.inboxes(context)
 
 
-def _shown(item: StateItem) -> dict[str, Any]:
+def _notification_to_json(item: StateItem) -> dict[str, Any]:
     return {name: value for name, value in item.value.items() if name != "places"}
 
 

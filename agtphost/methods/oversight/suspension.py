@@ -80,10 +80,10 @@ class Suspension:
         if context.method == "RESUME":
             return self._resume(context)
         if "synthesis_id" in context.input:
-            return self._released(context)
+            return self._release_contract(context)
         return self._suspend(context)
 
-    def _released(self, context: BuiltInContext) -> Any:
+    def _release_contract(self, context: BuiltInContext) -> Any:
         parameters.identifier(context.input, "synthesis_id")
         if self._release is None:
             raise not_found(
@@ -103,7 +103,7 @@ class Suspension:
         reason = parameters.choice(given, "reason", REASONS, "scheduled_pause")
         checkpoint = parameters.kept(given, "checkpoint", CHECKPOINT)
         now = self._now()
-        until = self._until(given, now)
+        until = self._read_resume_by(given, now)
         known = self._held.get(SUSPENSION, _key(owner, of, name))
         self._require_running(context, known, of, name)
         nonce = secrets.token_urlsafe(16)
@@ -135,7 +135,7 @@ class Suspension:
         )
 
     @staticmethod
-    def _until(given: Mapping[str, Any], now: float) -> float:
+    def _read_resume_by(given: Mapping[str, Any], now: float) -> float:
         resume_by = parameters.moment(given, "resume_by")
         if resume_by is None:
             return now + 86_400

@@ -18,7 +18,7 @@ SHARE = TURN / 10
 log = Logger()
 
 
-class Agenda:
+class TimerQueue:
     """
     A timer queue: acts on each key as soon as its time has come.
 
@@ -48,7 +48,7 @@ class Agenda:
         self._order.put((when, key), key)
         self._arm()
 
-    def soon(self, keys: Iterable[str]) -> None:
+    def enqueue(self, keys: Iterable[str]) -> None:
         """Act on keys in their order, in a later turn of the reactor."""
         new = [key for key in keys if key not in self._now]
         self._now.update(new)

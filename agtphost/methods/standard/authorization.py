@@ -30,8 +30,8 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import GRANT_LIFE, digest_of, issue_grant
 from agtphost.identity.peer import Assurance
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
-from agtphost.methods.standard.claims import Claims
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.claims import Reservations
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import grants, scopes, times
 from agtphost.vocabulary.holdings import AUTHORIZATION
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -58,12 +58,12 @@ class Authorizing:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
-        self._claims = Claims(parts.now)
-        parts.held.watch(AUTHORIZATION, self._changed)
+        self._claims = Reservations(parts.now)
+        parts.held.watch(AUTHORIZATION, self._release_claim)
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _release_claim(self, key: str, item: StateItem | None) -> None:
         if item is not None:
             self._claims.release(_terms(item.value))
 
@@ -102,11 +102,9 @@ class Authorizing:
             expires_at=ends,
             now=now,
         )
-        return self._granted(context, said, token, begins, int(ends))
+        return self._grant(context, said, token, begins, int(ends))
 
-    def _granted(
-        self, context: BuiltInContext, said: Mapping[str, Any], token: str, begins: float, ends: int
-    ) -> Answer:
+    def _grant(self, context: BuiltInContext, said: Mapping[str, Any], token: str, begins: float, ends: int) -> Answer:
         digest = digest_of(token)
         value = {
             "grant_id": grant_id_of(digest),
@@ -207,7 +205,7 @@ def _terms(said: Mapping[str, Any]) -> tuple[str, ...]:
     return (said["grantor"], said["subject"], " ".join(said["scope"]), " ".join(said["resource"]))
 
 
-def cancel_grant(parts: Parts) -> Any:
+def cancel_grant(parts: MethodServices) -> Any:
     """Return the source of CANCEL for grants: only the grantor or an operator can cancel one."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:

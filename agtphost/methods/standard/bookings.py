@@ -11,7 +11,7 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.standard.cancellation import Cancelling, Source, cancelled_before
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.monitors import MONITOR
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary.holdings import APPROVAL
 
 PAID = ("paid", "amount")
@@ -19,7 +19,7 @@ CONCERNED = ("attendees", "participants", "parties")
 MOST_CONCERNED = 100
 
 
-def cancel_booking(parts: Parts) -> Source:
+def cancel_booking(parts: MethodServices) -> Source:
     """
     Return the source of CANCEL for items of collections, named ``collection/id``: their owner cancels them.
 
@@ -40,12 +40,12 @@ def cancel_booking(parts: Parts) -> Source:
         collection.require_writing(context)
         changes = collection.replace(context, item, {**data, "status": "cancelled"})
         paid = next((data[name] for name in PAID if data.get(name) not in (None, 0)), None)
-        return Cancelling(kind="booking", changes=changes, parties=_concerned(parts, data), paid=paid)
+        return Cancelling(kind="booking", changes=changes, parties=_find_inboxes(parts, data), paid=paid)
 
     return source
 
 
-def _concerned(parts: Parts, data: Mapping[str, Any]) -> list[str]:
+def _find_inboxes(parts: MethodServices, data: Mapping[str, Any]) -> list[str]:
     """Return the inboxes of the names in a booking that this host knows."""
     found: list[str] = []
     for name in CONCERNED:
@@ -58,7 +58,7 @@ def _concerned(parts: Parts, data: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def cancel_monitor(parts: Parts) -> Source:
+def cancel_monitor(parts: MethodServices) -> Source:
     """Return the source of CANCEL for MONITOR's subscriptions, as NOTIFY with ``monitor_cancel`` ends them."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
@@ -71,7 +71,7 @@ def cancel_monitor(parts: Parts) -> Source:
     return source
 
 
-def cancel_workflow(parts: Parts) -> Source:
+def cancel_workflow(parts: MethodServices) -> Source:
     """Return the source of CANCEL for workflows and schedules: the running step ends, and no further step begins."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
@@ -82,12 +82,12 @@ def cancel_workflow(parts: Parts) -> Source:
         if state in items.ENDED:
             raise cancelled_before(target_id, state)
         parts.workflows.change(item.key)
-        return Cancelling(kind=items.WORKFLOW, changes=items.called_off(parts.held, item, said, parts.now()))
+        return Cancelling(kind=items.WORKFLOW, changes=items.cancel_workflow(parts.held, item, said, parts.now()))
 
     return source
 
 
-def cancel_approval(parts: Parts) -> Source:
+def cancel_approval(parts: MethodServices) -> Source:
     """Return the source of CANCEL for approvals: the agent that requested one withdraws it."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:

@@ -119,7 +119,7 @@ class Cancellation:
         shown = {"target_id": target_id, "kind": found.kind, "status": "cancelled", **said, **found.said}
         return Answer(
             result={**shown, "refund": refund, **told},
-            changes=(*found.changes, *notices, *self._remembered(context, target_id, found, now)),
+            changes=(*found.changes, *notices, *self._keep_tombstone(context, target_id, found, now)),
             extra={
                 "cancelled": {
                     **{name: shown[name] for name in ("target_id", "kind")},
@@ -129,7 +129,7 @@ class Cancellation:
         )
 
     @staticmethod
-    def _remembered(context: BuiltInContext, target_id: str, found: Cancelling, now: float) -> tuple[Change, ...]:
+    def _keep_tombstone(context: BuiltInContext, target_id: str, found: Cancelling, now: float) -> tuple[Change, ...]:
         """Return a tombstone where nothing else remains: a second CANCEL gets 409 and not 404."""
         if not found.gone:
             return ()

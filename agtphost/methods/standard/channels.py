@@ -26,7 +26,7 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.collections.index import Holder
 from agtphost.methods.standard.due import Due
 from agtphost.methods.standard.messages.delivery import deliver
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM, PUBLICATION
 from agtphost.vocabulary.reasons import Reason
@@ -45,9 +45,9 @@ class Publishing:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
-        Due(parts, PUBLICATION, _due, self._come)
+        Due(parts, PUBLICATION, _due, self._publish_due)
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -92,7 +92,7 @@ class Publishing:
         told = {**shown, "status": SCHEDULED, "schedule_at": times.stamp(at)}
         return Answer(result=told, changes=(later,), extra={"published": told})
 
-    async def _come(self, item: StateItem) -> None:
+    async def _publish_due(self, item: StateItem) -> None:
         """Publish scheduled content, or record why not, in one transaction with the notices of it."""
         value = item.value
         stamp = times.stamp(self._parts.now())
@@ -119,7 +119,7 @@ class Publishing:
                 why = "its publisher was stopped"
             except StateFull as full:
                 why = str(full)
-        await self._failed(item, why)
+        await self._record_failure(item, why)
 
     async def _objection(self, value: Mapping[str, Any], owner: str) -> str:
         """Return why scheduled content may no longer be published; empty if it may."""
@@ -145,7 +145,7 @@ class Publishing:
             return full.explanation
         return ""
 
-    async def _failed(self, item: StateItem, why: str) -> None:
+    async def _record_failure(self, item: StateItem, why: str) -> None:
         publisher = item.value["publisher"]
         said = {"caller_id": publisher, "content_id": item.key, "channel": item.value["item"]["collection"], "why": why}
         told = deliver(self._parts, (publisher,), sender=publisher, topic=FAILED, content=said, urgency="informational")

@@ -12,7 +12,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 
@@ -53,7 +53,7 @@ class Check:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Any:
@@ -172,6 +172,6 @@ def _server_of(tool: Binding) -> str:
     return str(next((tool.extra[member] for member in CARRIERS if member in tool.extra), ""))
 
 
-def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """The built-in of CHECK."""
     return {"CHECK": Check(parts)}

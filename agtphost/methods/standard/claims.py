@@ -9,7 +9,7 @@ from agtphost.methods.standard.collections.store import UNDER_WAY
 from agtphost.vocabulary.reasons import Reason
 
 
-class Claims:
+class Reservations:
     """
     Reservations of unique names, from a call's request until its record is durable.
 

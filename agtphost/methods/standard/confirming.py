@@ -22,7 +22,7 @@ from agtphost.methods.oversight.confirmation import CONFIRMED_ITEM, STATES, Conf
 from agtphost.methods.standard.cancellation import cancelled_before
 from agtphost.methods.standard.collections.store import Item
 from agtphost.methods.standard.orchestration import items
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary.reasons import Reason
 
 BOOKING, ITEM = "booking", "item"
@@ -37,13 +37,13 @@ DECIDED: Final = {"accepted": "confirmed", "rejected": "rejected"}
 """What ``status`` of a held booking becomes."""
 
 
-def add_confirmations(parts: Parts) -> None:
+def add_confirmations(parts: MethodServices) -> None:
     """Have CONFIRM take items of collections, bookings among them, and schedules."""
     parts.confirmation.also(confirm_item(parts), recurs=STATES)
     parts.confirmation.also(confirm_schedule(parts), recurs=STATES)
 
 
-def confirm_item(parts: Parts) -> Confirmable:
+def confirm_item(parts: MethodServices) -> Confirmable:
     """Make what CONFIRM asks for items of collections, named ``collection/id``; what is in queues is not among them."""
 
     async def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
@@ -95,7 +95,7 @@ def _require_undecided(said: str, status: str, target_id: str) -> None:
         )
 
 
-def confirm_schedule(parts: Parts) -> Confirmable:
+def confirm_schedule(parts: MethodServices) -> Confirmable:
     """Make what CONFIRM asks for workflows and schedules."""
 
     async def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
@@ -113,7 +113,7 @@ def confirm_schedule(parts: Parts) -> Confirmable:
     return confirm
 
 
-async def _digest(parts: Parts, content: Any, octets: int) -> str:
+async def _digest(parts: MethodServices, content: Any, octets: int) -> str:
     """
     Return the SHA-256 of the canonical form, hex.
 

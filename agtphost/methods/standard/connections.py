@@ -16,8 +16,8 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
-from agtphost.methods.standard.claims import Claims
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.claims import Reservations
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.holdings import CONNECTION
 from agtphost.vocabulary.reasons import Reason
@@ -38,12 +38,12 @@ class Connecting:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
-        self._claims = Claims(parts.now)
-        parts.held.watch(CONNECTION, self._changed)
+        self._claims = Reservations(parts.now)
+        parts.held.watch(CONNECTION, self._release_claim)
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _release_claim(self, key: str, item: StateItem | None) -> None:
         if item is not None:
             self._claims.release((item.owner, item.brief["pair"]))
 
@@ -63,7 +63,7 @@ class Connecting:
                 "channel_type", "The two are not connected in that way.", f"Use {', '.join(pair.types)}."
             )
         settings = parameters.kept(given, "config", SETTINGS) or {}
-        until = _until(given, pair, now)
+        until = _read_expiry(given, pair, now)
         name = f"{pair.source}\n{pair.destination}"
         for item in self._parts.held.by(CONNECTION, "pair", name):
             if item.owner == context.owner and item.brief["state"] == "open":
@@ -101,7 +101,7 @@ class Connecting:
         raise Refusal(Reason.NOTHING_TO_CONNECT)
 
 
-def _until(given: Mapping[str, Any], pair: ConnectSection, now: float) -> float | None:
+def _read_expiry(given: Mapping[str, Any], pair: ConnectSection, now: float) -> float | None:
     ttl = given.get("ttl")
     most = pair.most_ttl or LONGEST
     if ttl is None:
@@ -111,7 +111,7 @@ def _until(given: Mapping[str, Any], pair: ConnectSection, now: float) -> float 
     return now + ttl
 
 
-def cancel_connection(parts: Parts) -> Any:
+def cancel_connection(parts: MethodServices) -> Any:
     """Return the source of CANCEL for connections of the caller."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:

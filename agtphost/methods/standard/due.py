@@ -9,8 +9,8 @@ from twisted.logger import Logger
 
 from agtphost.audit.drafts import LedgerUnavailable, StaleChange
 from agtphost.audit.state import StateItem
-from agtphost.methods.standard.agenda import Agenda
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.agenda import TimerQueue
+from agtphost.methods.standard.parts import MethodServices
 
 RETRY_SECONDS = 2.0
 LONGEST_WAIT = 3_600.0
@@ -31,18 +31,18 @@ class Due:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: MethodServices,
         kind: str,
         when: Callable[[StateItem], float | None],
         act: Callable[[StateItem], Awaitable[None]],
     ) -> None:
         self._held, self._clock, self._now = parts.held, parts.reactor, parts.now
         self._kind, self._when, self._act = kind, when, act
-        self._agenda = Agenda(parts.reactor, self._come)
+        self._agenda = TimerQueue(parts.reactor, self._handle_due)
         self._held.leasing.entered(self._agenda.stop)
-        self._agenda.soon(self._held.follow(kind, self._changed))
+        self._agenda.enqueue(self._held.follow(kind, self._reschedule))
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _reschedule(self, key: str, item: StateItem | None) -> None:
         self._agenda.drop(key)
         at = None if item is None else self._when(item)
         if at is not None:
@@ -51,7 +51,7 @@ class Due:
     def _wait(self, key: str, seconds: float) -> None:
         self._agenda.at(key, min(seconds, LONGEST_WAIT))
 
-    def _come(self, key: str) -> None:
+    def _handle_due(self, key: str) -> None:
         item = self._held.get(self._kind, key)
         at = None if item is None else self._when(item)
         if item is None or at is None:
@@ -59,10 +59,10 @@ class Due:
         if at > self._now():
             self._wait(key, at - self._now())
             return
-        acting = Deferred.fromCoroutine(self._done(key, item))
+        acting = Deferred.fromCoroutine(self._run_due(key, item))
         acting.addErrback(lambda failure: log.failure("what was due did not happen: {key}", failure=failure, key=key))
 
-    async def _done(self, key: str, item: StateItem) -> None:
+    async def _run_due(self, key: str, item: StateItem) -> None:
         try:
             await self._act(item)
         except (LedgerUnavailable, StaleChange) as error:

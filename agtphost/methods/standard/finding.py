@@ -14,7 +14,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.filters import CHECKS
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
@@ -39,7 +39,7 @@ class Finding:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Any:
@@ -64,7 +64,7 @@ class Finding:
         found: list[dict[str, Any]] = []
         total = 0
         if namespace in (None, AGENTS, LOCAL):
-            entities = await self._hosted(context, words, exact, namespace)
+            entities = await self._find_hosted(context, words, exact, namespace)
             total, found = len(entities), entities[:limit]
         if namespace in (None, CARDS) and self._parts.find("FIND", "/cards") is not None and not zone:
             cards = await self._cards(context, words, exact, strict=namespace == CARDS)
@@ -89,7 +89,7 @@ class Finding:
             return AGENTS, named
         raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})
 
-    async def _hosted(
+    async def _find_hosted(
         self, context: BuiltInContext, words: str | None, exact: Mapping[str, Any], namespace: str | None
     ) -> list[dict[str, Any]]:
         """Return candidates of this host, as DISCOVER finds them for the caller."""
@@ -116,10 +116,10 @@ class Finding:
             raise parameters.invalid("criteria", "criteria.methods is not a list of methods.", 'Send ["VALIDATE"].')
         found = answer["results"]
         if listed is not None:
-            found = await in_turns(self._offering(context, found, frozenset(listed)), self._parts.reactor)
+            found = await in_turns(self._filter_offering(context, found, frozenset(listed)), self._parts.reactor)
         return [{"namespace": AGENTS if each["kind"] == "agent" else LOCAL, **each} for each in found]
 
-    def _offering(
+    def _filter_offering(
         self, context: BuiltInContext, found: Sequence[Mapping[str, Any]], methods: frozenset[str]
     ) -> Generator[None, None, list[Mapping[str, Any]]]:
         """Return the found agents that offer the caller every given method."""
@@ -168,6 +168,6 @@ class Finding:
         return [{"namespace": CARDS, "kind": "card", **each} for each in answer["results"]]
 
 
-def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """The built-in of FIND."""
     return {"FIND": Finding(parts)}

@@ -20,7 +20,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.canonical import CanonicalError, canonical
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import jsontext
 
 EVENT = "agent-log"
@@ -40,7 +40,7 @@ class Logging:
     most_octets = 262_144
     """More numbers take so long to read and to write in their canonical form that other callers feel it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -53,7 +53,7 @@ class Logging:
         event_type = parameters.identifier(given, "event_type")
         severity = parameters.choice(given, "severity", SEVERITIES, "info")
         correlation = parameters.text(given, "correlation_id")
-        data, digest = await self._parts.aside(_recorded, given)
+        data, digest = await self._parts.aside(_encode_data, given)
         said = {"logged_type": event_type, "severity": severity, "data_sha256": digest}
         if correlation is not None:
             said["correlation_id"] = correlation
@@ -76,7 +76,7 @@ class Logging:
         )
 
 
-def _recorded(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _encode_data(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return the recorded form of the data, and its SHA-256 in hex."""
     data = given.get("data")
     if data is None:

@@ -17,7 +17,7 @@ LOOKS: Final = 100
 """Looks for one call; each passes 10,000 records at most, off the reactor."""
 
 
-class Lookback:
+class RecordScan:
     """
     The records that a search finds, page by page, the newest first.
 
@@ -34,7 +34,7 @@ class Lookback:
         self._ended = False
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether older records remain unread, because reading them would take too long."""
         return not self._looks and not self._ended
 

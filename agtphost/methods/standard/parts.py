@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class MethodServices:
     """Everything of one configuration of a host that a standard method may need."""
 
     config: Config
@@ -125,7 +125,7 @@ class Parts:
     """Who acts for the people."""
 
 
-Handlers = Callable[[Parts], Mapping[str, IBuiltInHandler]]
+Handlers = Callable[[MethodServices], Mapping[str, IBuiltInHandler]]
 """Makes the built-ins of a family, by method."""
 
 

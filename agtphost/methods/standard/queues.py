@@ -27,7 +27,7 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.collections.index import NORMAL
 from agtphost.methods.standard.collections.store import Collection, holder
 from agtphost.methods.standard.messages.delivery import deliver
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.reasons import Reason
@@ -56,7 +56,7 @@ INBOX = "inbox"
 class Queues:
     """The queues of one configuration."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self.parts = parts
         self._names = {each.name for each in parts.config.methods.collection if each.queue}
         parts.confirmation.also(self.confirm, recurs=("rejected", "deferred"))
@@ -152,7 +152,7 @@ class Queues:
             work = dict(value.get("work") or {})
             work.update(hidden_until=until, pulled_by=context.owner, pulled_for=who.principal, seconds=seconds)
             work["deliveries"] = int(work.get("deliveries", 0)) + 1
-            changes.append(_changed(held, {**value, "work": work}))
+            changes.append(_update_item(held, {**value, "work": work}))
             queue.claim(held, now + CLAIMED, who)
             pulled.append(
                 {
@@ -191,18 +191,18 @@ class Queues:
         now = self.parts.now()
         if said["status"] == "accepted":
             gone = Change(kind=COLLECTION_ITEM, key=item.key, value=None, owner=item.owner, expected=item.version)
-            return told, (gone, *self._told(item, work, said))
+            return told, (gone, *self._confirm_delivery(item, work, said))
         hidden = now + float(work["seconds"]) if said["status"] == "deferred" else 0.0
         kept = {**work, "hidden_until": hidden}
         if said["status"] == "rejected":
             del kept["pulled_by"]
-        return told, (_changed(item, {**item.value, "work": kept}),)
+        return told, (_update_item(item, {**item.value, "work": kept}),)
 
     def _item(self, target_id: str) -> StateItem | None:
         name = target_id.partition("/")[0]
         return self.parts.held.get(COLLECTION_ITEM, target_id) if name in self._names else None
 
-    def _told(self, item: StateItem, work: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Change]:
+    def _confirm_delivery(self, item: StateItem, work: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Change]:
         """Yield the delivery confirmation, where the submitter wants one."""
         if not work.get("callback"):
             return
@@ -229,11 +229,11 @@ class Queues:
         if work.get("hidden_until", 0.0) > self.parts.now():
             raise cancelled_before(target_id, "in work")
         until = int((self.parts.now() + REMEMBERED) * 1000)
-        change = _changed(item, {**item.value, "work": {**work, "cancelled": True, **said}}, until)
+        change = _update_item(item, {**item.value, "work": {**work, "cancelled": True, **said}}, until)
         return Cancelling(kind="submission", changes=(change,))
 
 
-def _changed(item: StateItem, value: Mapping[str, Any], until: int | None = None) -> Change:
+def _update_item(item: StateItem, value: Mapping[str, Any], until: int | None = None) -> Change:
     return Change(
         kind=COLLECTION_ITEM,
         key=item.key,

@@ -30,12 +30,12 @@ async def read_within(response: Response, aside: Aside, depth: int) -> Mapping[s
     :raises Refusal: as :func:`read`.
     """
     if len(response.body) <= LONG:
-        return _within(response, depth)
-    found: Mapping[str, Any] | None = await aside(_within, response, depth)
+        return _read_shallow(response, depth)
+    found: Mapping[str, Any] | None = await aside(_read_shallow, response, depth)
     return found
 
 
-def _within(response: Response, depth: int) -> Mapping[str, Any] | None:
+def _read_shallow(response: Response, depth: int) -> Mapping[str, Any] | None:
     result = result_of(response)
     many = response.body.count(b"{") + response.body.count(b"[") > depth
     return None if many and jsontext.is_deep(result, depth) else result

@@ -28,7 +28,7 @@ from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.provisioning import HOSTED
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.reasons import Reason
 
@@ -66,7 +66,7 @@ class Signing:
     most_octets = 262_144
     """More numbers take so long to read and to write in their canonical form that other callers feel it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -88,7 +88,7 @@ class Signing:
         document["capacity"] = signer.capacity
         if signer.key_name:
             document["attested_by"] = self._parts.server_id
-        signed = await self._parts.aside(_signed, key, document)
+        signed = await self._parts.aside(_sign_document, key, document)
         metadata = {
             "key_id": key.kid,
             "algorithm": ALGORITHM,
@@ -163,7 +163,7 @@ def _may_sign(section: SigningKeySection, context: BuiltInContext, caller: Agent
     return listed and all(scopes.covers(context.scopes, token) for token in section.scopes)
 
 
-def _signed(key: SigningKey, document: dict[str, Any]) -> str:
+def _sign_document(key: SigningKey, document: dict[str, Any]) -> str:
     return jws.compact(jws.protected_header(key, TYPE), canonical(document), key)
 
 

@@ -77,17 +77,17 @@ class StandardMethod:
         """
         if narrowed:
             return compile_schema(self._input({**self.parameters, **narrowed}, closed=True), role="input")
-        return self._compiled("closed")
+        return self._compile("closed")
 
     def table_schema(self) -> CompiledSchema:
         """The same, open to further parameters: what an operator's endpoint in a built-in's place is held to."""
-        return self._compiled("open")
+        return self._compile("open")
 
     def output_schema(self) -> CompiledSchema:
         """The schema of the result."""
-        return self._compiled("output")
+        return self._compile("output")
 
-    def _compiled(self, which: str) -> CompiledSchema:
+    def _compile(self, which: str) -> CompiledSchema:
         found = self._schemas.get(which)
         if found is None:
             if which == "closed":

@@ -17,13 +17,13 @@ from agtphost.methods.standard.messages.broadcasts import Broadcasting
 from agtphost.methods.standard.messages.replies import Replying
 from agtphost.methods.standard.messages.reports import Reporting
 from agtphost.methods.standard.messages.sending import Sending
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.queues import Pulling, Queues, Submitting
 from agtphost.methods.standard.signing import Signing
 from agtphost.methods.standard.transfers import Transferring
 
 
-def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """Return the handlers by method."""
     queues, publishing, alerting, sending = Queues(parts), Publishing(parts), Alerting(parts), Sending(parts)
     add_confirmations(parts)

@@ -18,7 +18,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, state_owner
 from agtphost.methods.standard.collections.store import Collection, Item
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
@@ -40,7 +40,7 @@ class Transferring:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     def handle(self, context: BuiltInContext) -> Answer:
@@ -76,7 +76,7 @@ class Transferring:
             )
         if target.agent_id == origin.agent_id:
             raise parameters.invalid("to_principal", "It is this agent's already.", "Name another agent.")
-        change = collection.handed(item, target, state_owner(target.agent_id, Assurance.CERTIFICATE), reason)
+        change = collection.transfer(item, target, state_owner(target.agent_id, Assurance.CERTIFICATE), reason)
         assert change.value is not None, "an item stays"
         chain = [dict(each) for each in change.value["owners"]]
         return Answer(

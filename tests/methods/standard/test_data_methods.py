@@ -37,8 +37,8 @@ from agtphost.vocabulary.formulas import MAX_STEPS
 from tests.programmes import length
 from tests.rows import each_row
 
-calculated = Calculator({"gross": {"op": "percent", "args": [{"var": "net"}, 120]}}).calculated
-validated = validating.Validator(Catalog.load()).validated
+calculated = Calculator({"gross": {"op": "percent", "args": [{"var": "net"}, 120]}}).calculate
+validated = validating.Validator(Catalog.load()).validate
 
 Work = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -171,7 +171,7 @@ CRITERIA: list[tuple[Any, list[int]]] = [
 @each_row("criteria, indexes", CRITERIA)
 def test_which_records_follow(criteria: Any, indexes: list[int]) -> None:
     """METH-008: the matching records, and no others."""
-    found = filtering.filtered({"data": RECORDS, "criteria": criteria, "output_format": "indexes"})
+    found = filtering.filter_records({"data": RECORDS, "criteria": criteria, "output_format": "indexes"})
     assert (found["data"], found["count"]) == (indexes, len(indexes))
 
 
@@ -179,10 +179,10 @@ def test_records_may_be_one_text() -> None:
     """METH-006, METH-008: ten thousand rows of several members as JSON lines, which a body of JSON has no room for."""
     lines = "".join(f'{{"n": {n}, "name": "item {n}", "price": {n % 7}.5}}\n' for n in range(10_000))
     call = {"data": lines, "criteria": {"price": 6.5, "n": {"lt": 20}}, "output_format": "indexes"}
-    assert filtering.filtered(call)["data"] == [6, 13]
-    assert statistics.analyzed({"target": lines, "analysis_type": "distribution"})["examined"]["rows"] == 10_000
+    assert filtering.filter_records(call)["data"] == [6, 13]
+    assert statistics.analyze({"target": lines, "analysis_type": "distribution"})["examined"]["rows"] == 10_000
     for wrong in ("", "{", "no\nrows: [", lines + '{"n": 1}'):
-        assert refused(filtering.filtered, {**call, "data": wrong}) == (422, "data")
+        assert refused(filtering.filter_records, {**call, "data": wrong}) == (422, "data")
 
 
 TRAPS = [
@@ -200,7 +200,7 @@ TRAPS = [
 @each_row("criteria", [*TRAPS, {}, [], 5, {"n": {"like": 1}}, {"n": {"matches": "("}}, {"n": {"in": 1}}, {"": 1}])
 def test_what_are_no_criteria(criteria: Any) -> None:
     """METH-008: neither expressions that multiply what they find, nor patterns and operators that there are not."""
-    assert refused(filtering.filtered, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
+    assert refused(filtering.filter_records, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
 
 
 def test_criteria_are_bounded() -> None:
@@ -210,8 +210,8 @@ def test_criteria_are_bounded() -> None:
         deep = {"any": [deep]}
     many = {f"m{n}": 1 for n in range(65)}
     for criteria in (deep, many, {"n": {"in": list(range(2_000))}}, {"n": {"matches": "a" * 300}}):
-        assert refused(filtering.filtered, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
-    assert refused(filtering.filtered, {"data": [1] * 10_001, "criteria": {"n": 1}}) == (422, "data")
+        assert refused(filtering.filter_records, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
+    assert refused(filtering.filter_records, {"data": [1] * 10_001, "criteria": {"n": 1}}) == (422, "data")
     query = queries.Query("[*]|[*]|[*]", "criteria", steps=100)
     with pytest.raises(Refusal):
         query.value(list(range(100)))
@@ -221,7 +221,7 @@ def test_a_pattern_takes_linear_time() -> None:
     """The classic that doubles with each letter is over at once."""
     began = time.process_time()
     criteria = {"n": {"matches": "^(a+)+$"}}
-    found = filtering.filtered({"data": [{"n": "a" * 50_000 + "!"}] * 10, "criteria": criteria})
+    found = filtering.filter_records({"data": [{"n": "a" * 50_000 + "!"}] * 10, "criteria": criteria})
     assert found["count"] == 0 and time.process_time() - began < 1.0
 
 
@@ -239,7 +239,7 @@ FORMS: list[tuple[str, str, Any]] = [
 def test_formats_are_read(form: str, text: str, value: Any) -> None:
     """METH-010: also where nobody says which it is."""
     for call in ({"source_format": form}, {}):
-        found = transforming.transformed({"source": text, "target_format": "json", **call})
+        found = transforming.transform({"source": text, "target_format": "json", **call})
         assert (found["data"], found["source_format"]) == (value, form)
 
 
@@ -261,9 +261,9 @@ def test_formats_are_written_and_read_again() -> None:
 
     for _ in range(300):
         value = [some(3)]
-        assert yaml.safe_load(formats.written(value, "yaml")) == value
-        assert formats.read(formats.written(value, "yaml"), "yaml") == value
-        assert formats.read(formats.written(value, "jsonl"), "jsonl") == value
+        assert yaml.safe_load(formats.write(value, "yaml")) == value
+        assert formats.read(formats.write(value, "yaml"), "yaml") == value
+        assert formats.read(formats.write(value, "jsonl"), "jsonl") == value
 
 
 BAD_SOURCES: list[tuple[dict[str, Any], str]] = [
@@ -288,30 +288,30 @@ BAD_SOURCES: list[tuple[dict[str, Any], str]] = [
 @each_row("call, parameter", BAD_SOURCES)
 def test_what_cannot_be_transformed(call: dict[str, Any], parameter: str) -> None:
     """METH-010: 422 that names the parameter."""
-    assert refused(transforming.transformed, {"target_format": "json", **call}) == (422, parameter)
+    assert refused(transforming.transform, {"target_format": "json", **call}) == (422, parameter)
 
 
 def test_mappings() -> None:
     """METH-034: strategies and policies; and what is preserved comes along."""
     call = {"source_schema": ["id", "surname", "extra"], "target_schema": ["id", "last_name", "phone"]}
-    exact = mapping.mapped({**call, "strategy": "exact"})
+    exact = mapping.map_fields({**call, "strategy": "exact"})
     assert [(each["source"], each["confidence"]) for each in exact["mapping"]["fields"]] == [("id", 1.0)]
-    found = mapping.mapped(call)
+    found = mapping.map_fields(call)
     assert {each["target"]: each["source"] for each in found["mapping"]["fields"]} == {
         "id": "id",
         "last_name": "surname",
     }
     assert found["unmapped"] == {"source": ["extra"], "target": ["phone"]}
-    assert "unmapped" not in mapping.mapped({**call, "unmapped_policy": "ignore"})
-    kept = mapping.mapped({**call, "unmapped_policy": "preserve"})
+    assert "unmapped" not in mapping.map_fields({**call, "unmapped_policy": "ignore"})
+    kept = mapping.map_fields({**call, "unmapped_policy": "preserve"})
     record = {"id": 1, "surname": "Ng", "extra": [2]}
     given = {"source": record, "target_format": "json", "mapping": kept}
-    assert transforming.transformed(given)["data"] == {"id": 1, "last_name": "Ng", "extra": [2]}
+    assert transforming.transform(given)["data"] == {"id": 1, "last_name": "Ng", "extra": [2]}
     with pytest.raises(Refusal) as caught:
-        mapping.mapped({**call, "strategy": "custom"})
+        mapping.map_fields({**call, "strategy": "custom"})
     assert caught.value.status == 503
     for wrong in (5, [], {}, [str(n) for n in range(201)], [1]):
-        assert refused(mapping.mapped, {**call, "source_schema": wrong}) == (422, "source_schema")
+        assert refused(mapping.map_fields, {**call, "source_schema": wrong}) == (422, "source_schema")
 
 
 # ANALYZE
@@ -322,7 +322,7 @@ def test_findings_of_each_type() -> None:
     rows = [{"day": f"2026-03-{n:02}", "up": 2.0 * n, "down": -n, "flat": n % 2} for n in range(1, 31)]
 
     def found(kind: str, target: Any = rows, **more: Any) -> list[dict[str, Any]]:
-        return list(statistics.analyzed({"target": target, "analysis_type": kind, **more})["findings"])
+        return list(statistics.analyze({"target": target, "analysis_type": kind, **more})["findings"])
 
     trends = {each["member"]: each for each in found("trend")}
     assert (trends["up"]["direction"], round(trends["up"]["slope"], 6), trends["up"]["unit"]) == ("rising", 2.0, "day")
@@ -337,7 +337,7 @@ def test_findings_of_each_type() -> None:
     assert found("anomaly", [5] * 20) == []
     within = found("distribution", time_range="2026-03-10/2026-03-12")
     assert {each["count"] for each in within} == {3}
-    assert {each["type"] for each in statistics.analyzed({"target": rows})["findings"]} >= {"trend", "distribution"}
+    assert {each["type"] for each in statistics.analyze({"target": rows})["findings"]} >= {"trend", "distribution"}
 
 
 BAD_TARGETS: list[tuple[dict[str, Any], str]] = [
@@ -355,7 +355,7 @@ BAD_TARGETS: list[tuple[dict[str, Any], str]] = [
 @each_row("call, parameter", BAD_TARGETS)
 def test_what_cannot_be_analyzed(call: dict[str, Any], parameter: str) -> None:
     """METH-006: 422 that names the parameter."""
-    assert refused(statistics.analyzed, call) == (422, parameter)
+    assert refused(statistics.analyze, call) == (422, parameter)
 
 
 # EXTRACT
@@ -389,21 +389,21 @@ Colours: red, green and blue
 def test_what_is_extracted(name: str, schema: dict[str, Any], value: Any) -> None:
     """METH-007: by label and by form; what is not there is not made up, and a low confidence can be left out."""
     whole = {"type": "object", "properties": {name: schema}}
-    found = extraction.extracted({"source": INVOICE, "schema": whole})
+    found = extraction.extract({"source": INVOICE, "schema": whole})
     assert found["data"] == ({} if value is None else {name: value})
     assert found["not_found"] == ([name] if value is None else [])
     assert all(0 < each <= 1 for each in found["confidence"].values())
     surest = {"source": INVOICE, "schema": whole, "confidence_threshold": 1}
-    assert extraction.extracted(surest)["data"] == {}
+    assert extraction.extract(surest)["data"] == {}
 
 
 def test_what_a_schema_requires_is_there_or_refused() -> None:
     """METH-007: the result follows the schema, or there is none."""
     schema = {"type": "object", "properties": {"ceo": {"type": "string"}}, "required": ["ceo"]}
-    assert refused(extraction.extracted, {"source": INVOICE, "schema": schema}) == (422, "source")
+    assert refused(extraction.extract, {"source": INVOICE, "schema": schema}) == (422, "source")
     for wrong in ({"type": "string"}, {"type": "object", "properties": {"a": {"type": "x"}}}):
-        assert refused(extraction.extracted, {"source": INVOICE, "schema": wrong}) == (422, "schema")
-    assert refused(extraction.extracted, {"source": "x" * 200_001, "schema": schema}) == (422, "source")
+        assert refused(extraction.extract, {"source": INVOICE, "schema": wrong}) == (422, "schema")
+    assert refused(extraction.extract, {"source": "x" * 200_001, "schema": schema}) == (422, "source")
 
 
 # NORMALIZE, RANK, CLASSIFY, EVALUATE, MERGE, GENERATE, VALIDATE
@@ -439,7 +439,7 @@ UNITS = [("9**9**9 m", None), ("5 m^9", None), ("1e99999 m", None), ("3 furlongs
 @each_row("text, unit", UNITS)
 def test_units_are_no_expressions(text: str, unit: str | None) -> None:
     """METH-012: a number and a unit, and never anything to work out."""
-    (found,) = normalizing.normalized({"data": [text], "type": "unit"})["values"]
+    (found,) = normalizing.normalize({"data": [text], "type": "unit"})["values"]
     assert (found["canonical"] or {}).get("unit") == unit and ("fault" in found) is (unit is None)
 
 
@@ -448,9 +448,9 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("agtphost.extras.find_spec", lambda name: None)
     for kind in normalizing.PACKAGES:
         with pytest.raises(Refusal) as caught:
-            normalizing.normalized({"data": "1", "type": kind})
+            normalizing.normalize({"data": "1", "type": kind})
         assert caught.value.status == 503 and "pip install 'agtphost[methods]'" in str(caught.value.remedy)
-    assert normalizing.normalized({"data": "3 May 2026", "type": "date"})["values"][0]["canonical"] == "2026-05-03"
+    assert normalizing.normalize({"data": "3 May 2026", "type": "date"})["values"][0]["canonical"] == "2026-05-03"
 
 
 TAGS = {"de": True, "pt-BR": True, "zh-Hant-TW": True, "x-own": True, "german!": False, "": False, "de--AT": False}
@@ -464,26 +464,26 @@ def test_language_tags() -> None:
 @each_row(
     "work, call, parameter",
     [
-        (ranking.ranked, {"items": [{"a": 1}], "criterion": {"member": "b"}}, "criterion"),
-        (ranking.ranked, {"items": [{"a": 1}], "criterion": {"weights": {"a": 0}}}, "criterion"),
-        (ranking.ranked, {"items": 5, "criterion": {"member": "b"}}, "items"),
+        (ranking.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"member": "b"}}, "criterion"),
+        (ranking.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"weights": {"a": 0}}}, "criterion"),
+        (ranking.rank_by_numbers, {"items": 5, "criterion": {"member": "b"}}, "items"),
         (classifying.by_words, {"items": ["a"], "taxonomy": []}, "taxonomy"),
         (classifying.by_words, {"items": ["a"], "taxonomy": ["x", "x"]}, "taxonomy"),
         (classifying.by_words, {"items": ["a"], "taxonomy": [str(n) for n in range(101)]}, "taxonomy"),
-        (classifying.bounded, {"items": ["a"] * 10_000, "taxonomy": [str(n) for n in range(50)]}, "items"),
-        (scorecards.evaluated, {"target": {}, "criteria": []}, "criteria"),
-        (scorecards.evaluated, {"target": {}, "criteria": [{"name": "a", "best": 1, "scale": 2}]}, "criteria"),
-        (scorecards.evaluated, {"target": {}, "criteria": ["a"], "weights": {"b": 1}}, "weights"),
-        (scorecards.evaluated, {"target": {}, "criteria": ["a"], "weights": {"a": -1}}, "weights"),
-        (scorecards.evaluated, {"target": {}, "criteria": ["a"], "rubric": {}}, "rubric"),
-        (scorecards.evaluated, {"target": 5, "criteria": ["a"]}, "target"),
-        (merging.merged, {"sources": [{}]}, "sources"),
-        (merging.merged, {"sources": [{}, []]}, "sources"),
-        (merging.merged, {"sources": [{"a": 1}, {"a": 2}], "strategy": "latest"}, "conflict_resolution"),
-        (merging.merged, {"sources": [[{"a": 1}], [{}]], "conflict_resolution": {"key": "a"}}, "conflict_resolution"),
-        (templates.generated, {"output_type": "text", "source": {"template": "{a}"}}, "source"),
-        (templates.generated, {"output_type": "text", "source": {"template": "{a.b"}}, "source"),
-        (templates.generated, {"output_type": "poem"}, "output_type"),
+        (classifying.require_bounded, {"items": ["a"] * 10_000, "taxonomy": [str(n) for n in range(50)]}, "items"),
+        (scorecards.evaluate, {"target": {}, "criteria": []}, "criteria"),
+        (scorecards.evaluate, {"target": {}, "criteria": [{"name": "a", "best": 1, "scale": 2}]}, "criteria"),
+        (scorecards.evaluate, {"target": {}, "criteria": ["a"], "weights": {"b": 1}}, "weights"),
+        (scorecards.evaluate, {"target": {}, "criteria": ["a"], "weights": {"a": -1}}, "weights"),
+        (scorecards.evaluate, {"target": {}, "criteria": ["a"], "rubric": {}}, "rubric"),
+        (scorecards.evaluate, {"target": 5, "criteria": ["a"]}, "target"),
+        (merging.merge, {"sources": [{}]}, "sources"),
+        (merging.merge, {"sources": [{}, []]}, "sources"),
+        (merging.merge, {"sources": [{"a": 1}, {"a": 2}], "strategy": "latest"}, "conflict_resolution"),
+        (merging.merge, {"sources": [[{"a": 1}], [{}]], "conflict_resolution": {"key": "a"}}, "conflict_resolution"),
+        (templates.generate, {"output_type": "text", "source": {"template": "{a}"}}, "source"),
+        (templates.generate, {"output_type": "text", "source": {"template": "{a.b"}}, "source"),
+        (templates.generate, {"output_type": "poem"}, "output_type"),
         (validated, {"target": 1, "schema": "magic"}, "schema"),
         (validated, {"target": 1, "schema": {"type": "x"}}, "schema"),
         (validated, {"target": 1, "schema": {"schema": {}, "rules": [{"x": 1}]}}, "schema"),
@@ -499,30 +499,30 @@ def test_merges() -> None:
     one, two = {"a": 1, "b": {"c": 1, "d": [1]}}, {"a": 2, "b": {"c": 1, "e": 3}, "f": 4}
 
     def result(**more: Any) -> Any:
-        return merging.merged({"sources": [one, two], **more})
+        return merging.merge({"sources": [one, two], **more})
 
     assert result()["merged"] == {"a": 1, "b": {"c": 1, "d": [1], "e": 3}, "f": 4}
     assert result(conflict_resolution="last")["merged"]["a"] == 2
     assert result(strategy="intersection")["merged"] == {"a": 1, "b": {"c": 1}}
     (conflict,) = result()["conflicts"]
     assert conflict["values"] == [{"source": 0, "value": 1}, {"source": 1, "value": 2}]
-    assert merging.merged({"sources": [[1, {"x": 1}], [{"x": 1}, 2]]})["merged"] == [1, {"x": 1}, 2]
-    turned = merging.merged({"sources": [{"l": [{"x": 1, "y": 2}]}, {"l": [{"y": 2, "x": 1}]}]})
+    assert merging.merge({"sources": [[1, {"x": 1}], [{"x": 1}, 2]]})["merged"] == [1, {"x": 1}, 2]
+    turned = merging.merge({"sources": [{"l": [{"x": 1, "y": 2}]}, {"l": [{"y": 2, "x": 1}]}]})
     assert turned["conflicts"] == []
-    assert len(merging.merged({"sources": [[{"x": 1, "y": 2}], [{"y": 2, "x": 1}]]})["merged"]) == 1
-    assert merging.merged({"sources": [{"a": 1}, {"a": True}]})["conflicts"]
+    assert len(merging.merge({"sources": [[{"x": 1, "y": 2}], [{"y": 2, "x": 1}]]})["merged"]) == 1
+    assert merging.merge({"sources": [{"a": 1}, {"a": True}]})["conflicts"]
 
 
 def test_templates_say_nothing_but_their_values() -> None:
     """METH-018: values are data: they mark nothing up in HTML or Markdown, and multiply no further than a bound."""
     source = {"template": "Dear {who.name}, {{x}} {n}", "values": {"who": {"name": "<b>*A*</b>"}, "n": 3}}
-    found = {kind: templates.generated({"output_type": kind, "source": source})["content"] for kind in ("text", "html")}
+    found = {kind: templates.generate({"output_type": kind, "source": source})["content"] for kind in ("text", "html")}
     assert found == {"text": "Dear <b>*A*</b>, {x} 3", "html": "Dear &lt;b&gt;*A*&lt;/b&gt;, {x} 3"}
-    assert "\\*A\\*" in templates.generated({"output_type": "markdown", "source": source})["content"]
+    assert "\\*A\\*" in templates.generate({"output_type": "markdown", "source": source})["content"]
     bomb = {"template": "{a}" * 10_000, "values": {"a": "x" * 50_000}}
-    assert refused(templates.generated, {"output_type": "text", "source": bomb}) == (422, "source")
+    assert refused(templates.generate, {"output_type": "text", "source": bomb}) == (422, "source")
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}, "at": {"format": "date"}}}
-    made = templates.generated({"output_type": "json", "source": schema})["content"]
+    made = templates.generate({"output_type": "json", "source": schema})["content"]
     assert made == {"n": 3, "at": "2026-01-31"}
 
 
@@ -565,17 +565,20 @@ def test_a_fault_in_a_long_list_has_its_place() -> None:
 ROWS = [{"id": n, "name": f"item {n}", "price": n % 400 + 0.5, "in_stock": n % 2 == 0} for n in range(10_000)]
 NUMBERS = [{"a": n % 97, "b": n % 89} for n in range(10_000)]
 LONG: dict[str, tuple[Work, dict[str, Any]]] = {
-    "FILTER": (filtering.filtered, {"data": ROWS, "criteria": "in_stock && price < `200`", "output_format": "csv"}),
-    "ANALYZE": (statistics.analyzed, {"target": NUMBERS}),
-    "MERGE": (merging.merged, {"sources": [ROWS[:5_000], [{**row, "price": 1} for row in ROWS[:5_000]]]}),
-    "TRANSFORM": (transforming.transformed, {"source": ROWS, "target_format": "yaml", "mapping": {"x.y": "id"}}),
-    "RANK": (ranking.ranked, {"items": ROWS, "criterion": {"weights": {"price": -1, "id": 2}}}),
+    "FILTER": (
+        filtering.filter_records,
+        {"data": ROWS, "criteria": "in_stock && price < `200`", "output_format": "csv"},
+    ),
+    "ANALYZE": (statistics.analyze, {"target": NUMBERS}),
+    "MERGE": (merging.merge, {"sources": [ROWS[:5_000], [{**row, "price": 1} for row in ROWS[:5_000]]]}),
+    "TRANSFORM": (transforming.transform, {"source": ROWS, "target_format": "yaml", "mapping": {"x.y": "id"}}),
+    "RANK": (ranking.rank_by_numbers, {"items": ROWS, "criterion": {"weights": {"price": -1, "id": 2}}}),
     "CALCULATE": (calculated, {"expression": {"op": "sum", "over": "l", "of": var("price")}, "inputs": {"l": ROWS}}),
     "CLASSIFY": (classifying.by_words, {"items": [row["name"] for row in ROWS], "taxonomy": ["item", "thing"]}),
-    "NORMALIZE": (normalizing.normalized, {"data": ["3 May 2026"] * 10_000, "type": "date"}),
+    "NORMALIZE": (normalizing.normalize, {"data": ["3 May 2026"] * 10_000, "type": "date"}),
     "VALIDATE": (validated, {"target": ROWS, "schema": {"type": "array", "items": {"required": ["price"]}}}),
     "EXTRACT": (
-        extraction.extracted,
+        extraction.extract,
         {
             "source": "The Supplier shall pay EUR 5.00 on 3 May 2026.\n" * 4_000,
             "schema": {"type": "object", "properties": {"dates": {"type": "array", "items": {"format": "date"}}}},

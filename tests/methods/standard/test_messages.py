@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.methods.oversight import confirmation
-from agtphost.methods.standard.lookback import Lookback
+from agtphost.methods.standard.lookback import RecordScan
 from agtphost.stores import searching
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
@@ -258,13 +258,13 @@ def test_own_records_are_found_behind_those_of_others(monkeypatch: pytest.Monkey
     assert host.done("SEARCH", query={"method": "QUERY"}, scope="records")["total"] == 1
     assert host.done("REPLY", host.desk, in_reply_to="ask-2", content=1)["of"] == "query"
     # What nobody looks at is not said not to be.
-    monkeypatch.setattr(Lookback, "further", _in_vain)
+    monkeypatch.setattr(RecordScan, "further", _in_vain)
     late = host.ask("REPORT", **asked, scope={"records": {}})
     assert (late.status, late.document["parameter"]) == (422, "scope") and "older records" in late.explanation
     host.close()
 
 
-async def _in_vain(back: Lookback) -> Any:
+async def _in_vain(back: RecordScan) -> Any:
     back._looks = 0
     return ()
 

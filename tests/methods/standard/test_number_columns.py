@@ -83,15 +83,15 @@ CSV = "id,amount,zip\np-1,61000.50,01067\np-2,40000.00,10115\np-3,70000.00,04109
 
 def test_methods_on_data_read_the_numbers_of_csv() -> None:
     """FILTER and ANALYZE compare and calculate; TRANSFORM writes numbers; FILTER to CSV writes each cell as it was."""
-    found = filtering.filtered({"data": CSV, "criteria": {"amount": {"gt": 50000}}})
+    found = filtering.filter_records({"data": CSV, "criteria": {"amount": {"gt": 50000}}})
     assert [row["id"] for row in found["data"]] == ["p-1", "p-3"] and "warnings" not in found
     assert found["data"][0] == {"id": "p-1", "amount": 61000.5, "zip": "01067"}
-    table = filtering.filtered({"data": CSV, "criteria": {"amount": {"lt": 50000}}, "output_format": "csv"})
+    table = filtering.filter_records({"data": CSV, "criteria": {"amount": {"lt": 50000}}, "output_format": "csv"})
     assert table["data"] == "id,amount,zip\np-2,40000.00,10115\n"
-    assert statistics.analyzed({"target": CSV})["examined"] == {"rows": 3, "members": ["amount"]}
-    made = transforming.transformed({"source": CSV, "source_format": "csv", "target_format": "json"})
+    assert statistics.analyze({"target": CSV})["examined"] == {"rows": 3, "members": ["amount"]}
+    made = transforming.transform({"source": CSV, "source_format": "csv", "target_format": "json"})
     assert made["data"][0]["amount"] == 61000.5 and made["data"][0]["zip"] == "01067"
-    again = transforming.transformed({"source": CSV, "source_format": "csv", "target_format": "csv"})
+    again = transforming.transform({"source": CSV, "source_format": "csv", "target_format": "csv"})
     assert again["data"] == CSV
 
 
@@ -115,7 +115,7 @@ def test_a_comparison_of_a_number_with_a_text_is_in_the_answer(
     records: list[Any], criteria: Any, count: int, warned: list[tuple[str, int]]
 ) -> None:
     """It never holds, refuses nothing, and the answer names the member."""
-    found = filtering.filtered({"data": records, "criteria": criteria})
+    found = filtering.filter_records({"data": records, "criteria": criteria})
     assert found["count"] == count
     warnings = found.get("warnings", [])
     assert [(each["member"], each["comparisons"]) for each in warnings] == warned
@@ -126,7 +126,7 @@ def test_a_comparison_of_a_number_with_a_text_is_in_the_answer(
 def test_warnings_are_bounded() -> None:
     """As many members as an answer names, and no more of a name than one needs."""
     criteria = {"any": [{"m" * 120 + str(n): {"gt": 1}} for n in range(40)]}
-    found = filtering.filtered({"data": [{"m" * 120 + str(n): "2" for n in range(40)}], "criteria": criteria})
+    found = filtering.filter_records({"data": [{"m" * 120 + str(n): "2" for n in range(40)}], "criteria": criteria})
     assert len(found["warnings"]) == 16
 
 

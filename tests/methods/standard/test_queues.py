@@ -155,10 +155,10 @@ def test_nothing_is_lost_and_nothing_is_had_twice_over_crashes(monkeypatch: pyte
     monkeypatch.setattr(Transacting, "seconds", lambda self: began + self.clock.seconds())
     assert worked(seed=7) == []
     with monkeypatch.context() as broken:
-        kept = queues._changed
+        kept = queues._update_item
         broken.setattr(
             queues,
-            "_changed",
+            "_update_item",
             lambda item, value, until=None: kept(
                 item, {**value, "work": {**value["work"], "hidden_until": 0.0}}, until
             ),

@@ -116,7 +116,7 @@ def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
     print([f"{seconds * 1000:.1f} ms" for seconds in found])
     states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner not in callers)
     assert states == {"interrupted": 2 * WAITING}
-    assert held.count("publication") == 0 and len(host.core.on.lasting.stocks.of("board")) == 5 * WAITING
+    assert held.count("publication") == 0 and len(host.core.on.lasting.stocks.find("board")) == 5 * WAITING
     assert max(found) < most()
 
 

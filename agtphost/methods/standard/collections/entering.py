@@ -14,8 +14,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
-from agtphost.methods.standard.messages.delivery import measured
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.messages.delivery import prepare_changes
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.pure import formats
 from agtphost.methods.standard.pure.number_columns import Columns
 from agtphost.vocabulary import jsontext
@@ -29,7 +29,7 @@ POLICIES = ("skip", "overwrite", "merge")
 FORMATS = ("csv", "json", "jsonl")
 
 
-def identified(data: Mapping[str, Any], name: str) -> str | None:
+def read_item_id(data: Mapping[str, Any], name: str) -> str | None:
     """
     Return the identifier that data has as ``id``; None where it has none.
 
@@ -57,7 +57,7 @@ class Registration:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._collections = parts.collections
 
     def handle(self, context: BuiltInContext) -> Any:
@@ -71,7 +71,7 @@ class Registration:
         if collection.own:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "entity_type"})
         caller = collection.require_writing(context)
-        key, named = given.get("idempotency_key"), identified(data, "data")
+        key, named = given.get("idempotency_key"), read_item_id(data, "data")
         mark = _digest(context.owner, key, data) if key else ""
         item_id = named or (_digest(context.owner, collection.name, key)[:32] if key else secrets.token_hex(16))
         known = collection.get(item_id)
@@ -108,7 +108,7 @@ class Importing:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Any:
@@ -136,7 +136,7 @@ class Importing:
                 "conflicts": merged.conflicts,
                 **({"columns": columns} if columns else {}),
             },
-            changes=await measured(self._parts, (*merged.changes.values(), *merged.former)),
+            changes=await prepare_changes(self._parts, (*merged.changes.values(), *merged.former)),
             extra={"imported": {"collection": collection.name, "records": rows, **merged.counts}},
         )
 
@@ -145,7 +145,7 @@ class Merged:
     """The result of merging rows into a collection, as the collection is when this is made."""
 
     def __init__(self, context: BuiltInContext, collection: Collection, policy: str) -> None:
-        self._there = collection.since(context)
+        self._there = collection.items_after(context)
         self._context = context
         self._collection = collection
         self._policy = policy
@@ -179,7 +179,7 @@ class Merged:
         :raises Refusal: 422, naming the row.
         """
         try:
-            item_id = identified(row, "source") or f"{self._prefix}{number:08x}"
+            item_id = read_item_id(row, "source") or f"{self._prefix}{number:08x}"
             self._take(item_id, row)
         except Refusal as refusal:
             refusal.details = {**refusal.details, "parameter": "source", "record": number}
@@ -230,7 +230,7 @@ def _rows(
             raise parameters.invalid(
                 "source", "source is a URI, and this host fetches nothing for its callers.", "Send the data itself."
             )
-        form = parameters.choice(given, "format", FORMATS, formats.guessed(source))
+        form = parameters.choice(given, "format", FORMATS, formats.guess_format(source))
         source = formats.read(source, form)
     elif form not in (None, "json"):
         raise parameters.invalid("format", f"source is JSON, and format is {str(form)[:32]!r}.", "Send it as text.")

@@ -10,10 +10,10 @@ from agtphost.methods.standard.collections.fetching import Fetch, Resources
 from agtphost.methods.standard.collections.reading import Scan, Searching
 from agtphost.methods.standard.collections.relating import Embedding, Linking
 from agtphost.methods.standard.collections.syncing import Syncing
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 
 
-def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """The built-ins that read and change collections."""
     resources = Resources(parts)
     return {

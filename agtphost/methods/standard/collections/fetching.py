@@ -18,7 +18,7 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.standard.collections.index import BINDINGS
 from agtphost.methods.standard.collections.store import Collection, Item, binding_key, place_of
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 
@@ -36,7 +36,7 @@ NAMESPACE, STATUS = "/agents", "/status"
 class Resources:
     """Resolves identifiers on this host."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self.parts = parts
 
     def local(self, identifier: str) -> str:
@@ -54,7 +54,7 @@ class Resources:
         agent: Agent | None = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
         return agent if agent is not None and self.parts.visibility.documents_of(context, agent) else None
 
-    def named(self, context: BuiltInContext, identifier: str) -> str | None:
+    def canonical_name(self, context: BuiltInContext, identifier: str) -> str | None:
         """
         Return the permanent name of an entity, which LINK relates and EMBED embeds.
 
@@ -88,10 +88,10 @@ class Fetch:
         given = context.input
         parameters.choice(given, "format", JSON, JSON[0])
         identifier = str(given["resource_id"])
-        item = self._resources.item(context, identifier) or self._embedded(context, identifier)
+        item = self._resources.item(context, identifier) or self._find_embedded(context, identifier)
         if item is not None:
             return await self._item(context, item)
-        found = await self._elsewhere(context, identifier)
+        found = await self._fetch_document(context, identifier)
         self._require_version(context, found.get("version"))
         return {"resource_id": identifier, "modified": True, **found}
 
@@ -109,7 +109,7 @@ class Fetch:
         since = parameters.moment(context.input, "if_modified_since")
         if since is not None and datetime.fromisoformat(value["updated_at"]).timestamp() <= since:
             return {**told, "modified": False}
-        embedded = await self._bound(context, f"{value['collection']}/{value['id']}")
+        embedded = await self._list_bindings(context, f"{value['collection']}/{value['id']}")
         beside = {"embedded": embedded} if embedded else {}
         return {**told, "modified": True, "content_type": "application/json", "content": value["data"], **beside}
 
@@ -136,38 +136,42 @@ class Fetch:
         assert bindings is not None
         return bindings
 
-    async def _bound(self, context: BuiltInContext, target: str) -> dict[str, str]:
+    async def _list_bindings(self, context: BuiltInContext, target: str) -> dict[str, str]:
         """Return the embedded sources of an item, by the names of the bindings."""
         place = place_of(context, target)
-        behind = self._bindings.since(context, place)
+        behind = self._bindings.items_after(context, place)
         together = list(islice(takewhile(partial(_is_at, place), behind), FEW + 1))
         if len(together) > FEW:
-            found: dict[str, str] = await self._resources.parts.aside(_named, takewhile(partial(_is_at, place), behind))
+            found: dict[str, str] = await self._resources.parts.aside(
+                _binding_sources, takewhile(partial(_is_at, place), behind)
+            )
             return found
-        return _named(together)
+        return _binding_sources(together)
 
-    def _embedded(self, context: BuiltInContext, identifier: str) -> Item | None:
+    def _find_embedded(self, context: BuiltInContext, identifier: str) -> Item | None:
         """Return the item that ``collection/id/binding`` names."""
         target, slash, name = self._resources.local(identifier).rpartition("/")
         binding = self._bindings.get(binding_key(context, target, name)) if slash and "/" in target else None
         return None if binding is None else self._resources.item(context, binding.value["data"]["source"])
 
-    async def _elsewhere(self, context: BuiltInContext, identifier: str) -> dict[str, Any]:
+    async def _fetch_document(self, context: BuiltInContext, identifier: str) -> dict[str, Any]:
         """Fetch documents about agents, and resources of hosted MCP servers, through the gates as the caller itself."""
         path = f"/{self._resources.local(identifier).removeprefix('/')}"
         label, status = path.removesuffix(STATUS), path.endswith(STATUS)
         if path == NAMESPACE:
-            return {"content": await self._asked(context, "DESCRIBE", NAMESPACE, {})}
+            return {"content": await self._invoke(context, "DESCRIBE", NAMESPACE, {})}
         agent = self._resources.agent(context, label)
         if agent is not None:
-            document = await self._asked(context, "DESCRIBE", f"{NAMESPACE}/{agent.name}{STATUS if status else ''}", {})
+            document = await self._invoke(
+                context, "DESCRIBE", f"{NAMESPACE}/{agent.name}{STATUS if status else ''}", {}
+            )
             return {"content": document}
         if "://" in identifier:
             asked = {"modality": "mcp.resource", "mcp_resource_uri": identifier}
-            return {"content": await self._asked(context, "QUERY", "/", asked)}
+            return {"content": await self._invoke(context, "QUERY", "/", asked)}
         raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "resource_id"})
 
-    async def _asked(self, context: BuiltInContext, method: str, path: str, given: Mapping[str, Any]) -> Any:
+    async def _invoke(self, context: BuiltInContext, method: str, path: str, given: Mapping[str, Any]) -> Any:
         try:
             return await context.invoke(method, path, given)
         except Refusal as refusal:
@@ -190,5 +194,5 @@ def _is_at(place: str, binding: StateItem) -> bool:
     return str(binding.brief["id"]).startswith(place)
 
 
-def _named(bindings: Iterable[StateItem]) -> dict[str, str]:
+def _binding_sources(bindings: Iterable[StateItem]) -> dict[str, str]:
     return {each["binding"]: each["source"] for each in (binding.value["data"] for binding in bindings)}

@@ -60,7 +60,7 @@ class Takings:
             if not self._counts[place]:
                 del self._counts[place]
 
-    def of(self, member: str, holder: Holder) -> int:
+    def count_of(self, member: str, holder: Holder) -> int:
         """Return how many items the ``owner`` or the ``principal`` of a holder has."""
         return self._counts[member, getattr(holder, member)]
 
@@ -168,10 +168,10 @@ class QueueOrder:
         claims = [claim[2] for claim in self._claimed.values()]
         ready, found = len(self._ready) - len(claims), len(self._ready)
         for member, part in (("owner", share), ("principal", share_together(share))):
-            mine = self.hands.of(member, holder)
+            mine = self.hands.count_of(member, holder)
             mine += sum(1 for each in claims if getattr(each, member) == getattr(holder, member))
             found = min(found, share_of_free(ready + mine, 0, part) - mine)
-        if found < 1 and not self.hands.of("owner", holder) and holder not in claims:
+        if found < 1 and not self.hands.count_of("owner", holder) and holder not in claims:
             return 1
         return max(found, 0)
 
@@ -205,14 +205,14 @@ class Stock:
         """New items of an agent are on their way, and come before a time or not at all."""
         self._coming.setdefault(holder, deque()).extend([until] * count)
 
-    def taken(self, member: str, holder: Holder) -> int:
+    def count_taken(self, member: str, holder: Holder) -> int:
         """Return how many items the ``owner`` or the ``principal`` of a holder has, including items in flight."""
         coming = (
             len(times) for each, times in self._coming.items() if getattr(each, member) == getattr(holder, member)
         )
-        return self._takings.of(member, holder) + sum(coming)
+        return self._takings.count_of(member, holder) + sum(coming)
 
-    def since(self, owner: str, item_id: str = "") -> Snapshot[StateItem]:
+    def items_after(self, owner: str, item_id: str = "") -> Snapshot[StateItem]:
         """Return a snapshot of the items after an identifier that an owner sees."""
         items = self._owned.get(owner) if self.own else self._all
         return Snapshot([], 0) if items is None else items.since(item_id or None)
@@ -264,15 +264,15 @@ class Stocks:
     def __init__(self, held: StateTable) -> None:
         self.held = held
         self._stocks: dict[str, Stock] = {}
-        held.watch(COLLECTION_ITEM, self._changed)
+        held.watch(COLLECTION_ITEM, self._update)
 
-    def of(self, name: str) -> Stock:
+    def find(self, name: str) -> Stock:
         """Return the items of one collection."""
         return self._stocks.setdefault(name, Stock(own=name in OWN))
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _update(self, key: str, item: StateItem | None) -> None:
         name, _, item_id = key.partition("/")
         if item is None:
-            self.of(name).drop(item_id)
+            self.find(name).drop(item_id)
         else:
-            self.of(name).put(item_id, item)
+            self.find(name).put(item_id, item)

@@ -21,8 +21,8 @@ from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
 from agtphost.methods.standard.collections.selection import Selection, is_small, shown
 from agtphost.methods.standard.collections.store import Collection
-from agtphost.methods.standard.lookback import Lookback
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.lookback import RecordScan
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.pure.comparisons import Comparisons
 from agtphost.methods.standard.pure.matching import Condition, Predicate
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
@@ -125,7 +125,7 @@ def page(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]
     return shown
 
 
-def _found(
+def _select_page(
     sources: Iterable[Iterable[Any]], holds: Predicate, order: Order, offset: int, limit: int
 ) -> tuple[int, Any]:
     """Return the number of matching rows, and the requested part of them: off the reactor."""
@@ -159,7 +159,7 @@ class Searching:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Any:
@@ -182,7 +182,7 @@ class Searching:
                 sources.append(await self._cards(context))
             else:
                 collection = self._parts.collections.require_reading(context, name, "scope")
-                sources.append(collection.since(context))
+                sources.append(collection.items_after(context))
         # Items come last, as they always have.
         sources.sort(key=lambda source: isinstance(source, Snapshot))
 
@@ -198,12 +198,12 @@ class Searching:
             selection.require_end()
             rows = [row for row, _ in selection.found]
             if order:
-                return answer(*await aside(_found, [rows], _any, order, offset, limit))
-            _, results = await aside(_found, [rows], _any, order, 0, limit)
+                return answer(*await aside(_select_page, [rows], _any, order, offset, limit))
+            _, results = await aside(_select_page, [rows], _any, order, 0, limit)
             return answer(selection.total, results)
 
         if is_small(sources, condition):
-            return answer(*await aside(_found, sources, condition.holds, order, offset, limit))
+            return answer(*await aside(_select_page, sources, condition.holds, order, offset, limit))
         kept = None if order else range(offset, offset + limit)
         return Selection(condition, comparisons, sources, finish, kept=kept).proceed()
 
@@ -227,7 +227,7 @@ class Searching:
         caller, access = owner_of(context).agent_id, self._parts.access
         access.require_reader(context)
         access.require_subject(context, (caller,))
-        back = Lookback(self._parts.records, Search(caller=caller), RECORDS)
+        back = RecordScan(self._parts.records, Search(caller=caller), RECORDS)
         found: list[StoredRecord] = []
         while len(found) < RECORDS and (page := await back.further()):
             found += page
@@ -249,7 +249,7 @@ class Scan:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Any:
@@ -287,7 +287,7 @@ class Scan:
             return answer(items, last)
 
         if is_small([rows], condition):
-            return answer(*await self._parts.aside(_scanned, rows, condition.holds, size))
+            return answer(*await self._parts.aside(_scan_page, rows, condition.holds, size))
         return Selection(condition, comparisons, [rows], finish, most=size + 1).proceed()
 
     async def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> Iterable[Any]:
@@ -301,7 +301,7 @@ class Scan:
             await in_turns(self._agents(context, after, rows, most), self._parts.reactor)
             return rows
         collection: Collection = self._parts.collections.require_reading(context, name, "collection")
-        return collection.since(context, after)
+        return collection.items_after(context, after)
 
     def _agents(
         self, context: BuiltInContext, after: str, rows: list[Any], most: int | None
@@ -337,7 +337,7 @@ def _any(record: Any) -> bool:
     return True
 
 
-def _scanned(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
+def _scan_page(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[Mapping[str, Any]], str | None]:
     """Return a page and its last identifier, which is None where nothing follows."""
     found: list[Mapping[str, Any]] = []
     octets, last, slices = 0, "", Slices()
@@ -357,7 +357,7 @@ def _scanned(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[Map
 
 def _paged(matches: Sequence[tuple[Any, Any]], size: int) -> tuple[list[Mapping[str, Any]], str | None]:
     """
-    What :func:`_scanned` returns, of the rows that follow the criteria.
+    What :func:`_scan_page` returns, of the rows that follow the criteria.
 
     :param matches: each with the row before it, with which a page ends that has no room for it.
     """

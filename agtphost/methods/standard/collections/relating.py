@@ -13,7 +13,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.fetching import Resources
 from agtphost.methods.standard.collections.index import BINDINGS, RELATIONS
 from agtphost.methods.standard.collections.store import Collection, binding_key, is_item_id, key_of
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary.reasons import Reason
 
 METADATA = 16_384
@@ -21,7 +21,7 @@ METADATA = 16_384
 
 
 def _entity(resources: Resources, context: BuiltInContext, name: str) -> str:
-    found = resources.named(context, str(context.input[name]))
+    found = resources.canonical_name(context, str(context.input[name]))
     if found is None:
         raise Refusal(
             Reason.RESOURCE_UNKNOWN,
@@ -31,7 +31,7 @@ def _entity(resources: Resources, context: BuiltInContext, name: str) -> str:
     return found
 
 
-def _collection(parts: Parts, name: str) -> Collection:
+def _collection(parts: MethodServices, name: str) -> Collection:
     found = parts.collections.find(name)
     assert found is not None
     return found
@@ -43,7 +43,7 @@ class Linking:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts, resources: Resources) -> None:
+    def __init__(self, parts: MethodServices, resources: Resources) -> None:
         self._relations = _collection(parts, RELATIONS)
         self._resources = resources
 
@@ -74,7 +74,7 @@ class Embedding:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts, resources: Resources) -> None:
+    def __init__(self, parts: MethodServices, resources: Resources) -> None:
         self._bindings = _collection(parts, BINDINGS)
         self._resources = resources
 

@@ -39,7 +39,7 @@ SECONDS: Final = 5.0
 def shown(row: Any) -> Any:
     """What callers see of an item, a record or a card."""
     if isinstance(row, StateItem):
-        return Item(row).shown()
+        return Item(row).to_json()
     if isinstance(row, StoredRecord):
         return {"collection": "records", "id": row.audit_id, "data": brief(row)}
     return row

@@ -91,7 +91,7 @@ class Item:
     def id(self) -> str:
         return str(self.held.brief["id"])
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the item as callers see it."""
         value = self.value
         names = ("collection", "id", "version", "owner", "created_at", "updated_at", "data")
@@ -110,7 +110,7 @@ class Collection:
         self.schema: CompiledSchema | None = (
             None if section.schema_ is None else compile_schema(dict(section.schema_), role="output")
         )
-        self.stock = stocks.of(section.name)
+        self.stock = stocks.find(section.name)
         self._held = stocks.held
         self._instants = times.Instants()
         self._now = now
@@ -169,20 +169,20 @@ class Collection:
         found = self._held.get(COLLECTION_ITEM, f"{self.name}/{item_id}")
         return None if found is None else Item(found)
 
-    def seen(self, context: BuiltInContext, item_id: str) -> Item | None:
+    def find_visible(self, context: BuiltInContext, item_id: str) -> Item | None:
         """Return one item, if the caller may see it."""
         found = self.get(item_id)
         if found is None or (self.own and found.held.owner != context.owner):
             return None
         return found
 
-    def since(self, context: BuiltInContext, item_id: str = "") -> Snapshot[StateItem]:
+    def items_after(self, context: BuiltInContext, item_id: str = "") -> Snapshot[StateItem]:
         """
         Return a snapshot of the items that the caller may see, in order, to be read off the reactor.
 
         :param item_id: only those behind it, whether or not there is one of it.
         """
-        return self.stock.since(context.owner, item_id)
+        return self.stock.items_after(context.owner, item_id)
 
     # Changing
 
@@ -285,11 +285,11 @@ class Collection:
         :raises Refusal: 429; an agent's first item needs room alone.
         """
         share = self.section.max_share
-        own = self.stock.taken("owner", whose)
+        own = self.stock.count_taken("owner", whose)
         if not further or own + further == 1:
             return
         for member, part in (("owner", share), ("principal", share_together(share))):
-            has = self.stock.taken(member, whose)
+            has = self.stock.count_taken(member, whose)
             most = share_of_free(self.section.max_items, every - has, part)
             if has + further > most:
                 together = "" if member == "owner" else " and the other agents of its owner"
@@ -302,7 +302,7 @@ class Collection:
                     headers=(("Retry-After", "60"),),
                 )
 
-    def handed(self, item: Item, to: Agent, state_owner: str, reason: Any = None) -> Change:
+    def transfer(self, item: Item, to: Agent, state_owner: str, reason: Any = None) -> Change:
         """
         Return the change that transfers an item to another agent; the chain of its owners grows by one.
 
@@ -396,4 +396,4 @@ class Collections:
         found = self._named.get(name) if slash else None
         if found is None or not found.may_read(context):
             return None
-        return found.seen(context, item_id)
+        return found.find_visible(context, item_id)

@@ -15,8 +15,8 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.entering import RECORDS
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
-from agtphost.methods.standard.messages.delivery import measured
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.messages.delivery import prepare_changes
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason
@@ -33,7 +33,7 @@ class Syncing:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
         self._collections = parts.collections
         self._aside = parts.aside
@@ -50,8 +50,8 @@ class Syncing:
         remote = self._remote(collection, str(given["remote"]))
         direction = parameters.choice(given, "direction", DIRECTIONS, "pull")
         policy = parameters.choice(given, "conflict_policy", POLICIES, "remote_wins")
-        theirs = await self._pulled(context, remote)
-        plan = Plan(context, collection, theirs, direction, policy)
+        theirs = await self._pull_items(context, remote)
+        plan = SyncPlan(context, collection, theirs, direction, policy)
         await self._aside(plan.compare)
         if plan.undecided:
             raise Refusal(Reason.SYNC_CONFLICT, details={"conflicts": plan.undecided})
@@ -59,7 +59,7 @@ class Syncing:
         for part in await self._aside(plan.parts):
             await self._call(context, remote, remote.push, {"items": part})
         collection.require_room(context, plan.new)
-        changes = await measured(self._parts, await self._aside(plan.changes))
+        changes = await prepare_changes(self._parts, await self._aside(plan.changes))
         told = {
             "resource": collection.name,
             "remote": remote.name,
@@ -77,7 +77,7 @@ class Syncing:
             raise Refusal(Reason.REMOTE_UNKNOWN, details={"parameter": "remote"})
         return found
 
-    async def _pulled(self, context: BuiltInContext, remote: RemoteSection) -> dict[str, Any]:
+    async def _pull_items(self, context: BuiltInContext, remote: RemoteSection) -> dict[str, Any]:
         """Return the remote's items, by identifier."""
         answer = await self._call(context, remote, remote.pull, {})
         items = answer.get("items") if isinstance(answer, Mapping) else None
@@ -110,7 +110,7 @@ def _unavailable(remote: RemoteSection, why: str) -> Refusal:
     return Refusal(Reason.REMOTE_UNAVAILABLE, details={"remote": remote.name, "because": why})
 
 
-class Plan:
+class SyncPlan:
     """The changes on both sides, by their items and the policy, as the collection is when this is made."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Plan:
     ) -> None:
         self._context = context
         self._collection = collection
-        self._there = collection.since(context)
+        self._there = collection.items_after(context)
         self._theirs = theirs
         self._direction = direction
         self._policy = policy

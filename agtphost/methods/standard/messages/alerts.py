@@ -21,12 +21,12 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import OPERATOR, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.oversight.confirmation import acknowledged
+from agtphost.methods.oversight.confirmation import acknowledge
 from agtphost.methods.oversight.notification import CONTENT, LONGEST, NOTIFICATION
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.due import Due
-from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.messages.delivery import Delivered, deliver, prepare_changes
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ALERT
 from agtphost.vocabulary.reasons import Reason
@@ -50,7 +50,7 @@ class Alerting:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
         parts.confirmation.also(self.confirm)
         Due(parts, ALERT, _due, self._late)
@@ -84,7 +84,7 @@ class Alerting:
             "sent_at": times.stamp(now),
             "task_id": context.task_id,
         }
-        delivered = self._told(value, recipient)
+        delivered = self._deliver_step(value, recipient)
         if not delivered.changes:
             raise Refusal(Reason.INBOX_FULL, headers=(("Retry-After", "60"),))
         value["told"] = delivered.notification_ids
@@ -92,7 +92,7 @@ class Alerting:
         shown["acknowledge_by"] = given.get("acknowledge_by")
         return Answer(
             result={**shown, "delivered": len(delivered.reached), "notification_ids": delivered.notification_ids},
-            changes=await measured(self._parts, (*delivered.changes, self._kept(value, context.owner, 0))),
+            changes=await prepare_changes(self._parts, (*delivered.changes, self._put_alert(value, context.owner, 0))),
             extra={"alert": {**shown, "notification_ids": delivered.notification_ids[:16]}},
         )
 
@@ -117,7 +117,7 @@ class Alerting:
                 ) from None
         return listed
 
-    def _told(self, value: Mapping[str, Any], recipient: str) -> Delivered:
+    def _deliver_step(self, value: Mapping[str, Any], recipient: str) -> Delivered:
         content = {name: value[name] for name in ("alert_id", "severity", "message")}
         if value["due"] is not None:
             content["acknowledge_by"] = times.stamp(value["due"])
@@ -134,7 +134,7 @@ class Alerting:
             task_id=value.get("task_id"),
         )
 
-    def _kept(self, value: Mapping[str, Any], owner: str, expected: int) -> Change:
+    def _put_alert(self, value: Mapping[str, Any], owner: str, expected: int) -> Change:
         until = max(value["due"] or 0, self._parts.now()) + REMEMBERED
         return Change(
             kind=ALERT,
@@ -156,7 +156,7 @@ class Alerting:
         if notice is None or alert is None:
             return None
         told = {"target": ALERT, "alert_id": alert.key}
-        read = acknowledged(notice, said["status"])
+        read = acknowledge(notice, said["status"])
         if said["status"] == "deferred" or alert.brief["state"] not in (WAITING, SENT, "unacknowledged"):
             return told, (read,)
         value = {
@@ -167,7 +167,7 @@ class Alerting:
             "acknowledged_at": times.stamp(self._parts.now()),
         }
         tell = self._tell_sender(value, "alert-acknowledged", {"acknowledged_by": said["actor"]})
-        return told, (read, self._kept(value, alert.owner, alert.version), *tell)
+        return told, (read, self._put_alert(value, alert.owner, alert.version), *tell)
 
     def _notice(self, context: BuiltInContext, target_id: str) -> StateItem | None:
         """The notification that the caller got."""
@@ -202,7 +202,7 @@ class Alerting:
             value.update(step=value["step"] + 1, due=now + value["seconds"])
             said["escalated_to"] = target
             try:
-                delivered = self._told(value, target)
+                delivered = self._deliver_step(value, target)
             except Refusal:  # Whom the configuration knows no longer.
                 delivered = Delivered()
             changes += delivered.changes
@@ -213,9 +213,9 @@ class Alerting:
             value.update(state="unacknowledged", due=None)
             changes += self._tell_sender(value, UNACKNOWLEDGED, {"told": len(value["told"])})
             event = UNACKNOWLEDGED
-        changes.append(self._kept(value, item.owner, item.version))
+        changes.append(self._put_alert(value, item.owner, item.version))
         events = (StreamEvent(chain=HOST_CHAIN, event_type=event, fields=said),)
-        kept = await measured(self._parts, changes)
+        kept = await prepare_changes(self._parts, changes)
         await self._parts.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=kept, events=events))
 
     # CANCEL
@@ -230,7 +230,7 @@ class Alerting:
         notices = (self._parts.held.get(NOTIFICATION, key) for key in item.value["told"])
         value = {**item.value, "state": CANCELLED, "due": None, **said}
         parties = [notice.value["recipient"] for notice in notices if notice is not None]
-        return Cancelling(kind=ALERT, changes=(self._kept(value, item.owner, item.version),), parties=parties)
+        return Cancelling(kind=ALERT, changes=(self._put_alert(value, item.owner, item.version),), parties=parties)
 
 
 def _due(item: StateItem) -> float | None:

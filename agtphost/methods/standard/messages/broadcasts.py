@@ -14,9 +14,9 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight.notification import CONTENT
-from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver, measured
+from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver, prepare_changes
 from agtphost.methods.standard.messages.sending import Sending
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_opaque_id
 
@@ -41,7 +41,7 @@ class Broadcasting:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts, sending: Sending) -> None:
+    def __init__(self, parts: MethodServices, sending: Sending) -> None:
         self._parts = parts
         self._sending = sending
 
@@ -57,7 +57,7 @@ class Broadcasting:
         if content is None:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
         until = parameters.moment(given, "expiry")
-        named = _named(given)
+        named = _read_audience(given)
         message_id = f"msg-{secrets.token_hex(16)}"
         shown: dict[str, Any] = {"message_id": message_id, "channel": channel, "sent_at": times.stamp(now)}
         if channel != AGTP:
@@ -95,7 +95,7 @@ class Broadcasting:
         }
         return Answer(
             result={**shown, **told},
-            changes=await measured(self._parts, found.changes),
+            changes=await prepare_changes(self._parts, found.changes),
             extra={
                 "broadcast": {
                     **shown,
@@ -138,7 +138,7 @@ class Broadcasting:
         return list(found), unknown
 
 
-def _named(given: Mapping[str, Any]) -> list[str]:
+def _read_audience(given: Mapping[str, Any]) -> list[str]:
     value = given.get("audience")
     listed = [value] if isinstance(value, str) else value
     if (

@@ -9,7 +9,7 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import MOST as MOST
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 
 
 @dataclass(kw_only=True)
@@ -36,7 +36,7 @@ class Delivered:
 
 
 def deliver(
-    parts: Parts,
+    parts: MethodServices,
     recipients: Iterable[str],
     *,
     sender: str,
@@ -76,6 +76,6 @@ def deliver(
     return found
 
 
-async def measured(parts: Parts, changes: Sequence[Change]) -> tuple[Change, ...]:
+async def prepare_changes(parts: MethodServices, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, measured off the reactor where they are many."""
-    return await notification.measured(parts.aside, changes)
+    return await notification.prepare_changes(parts.aside, changes)

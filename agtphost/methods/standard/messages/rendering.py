@@ -21,7 +21,7 @@ _MARKED = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class ReportDocument:
     """The content of a report."""
 
     title: str
@@ -36,12 +36,12 @@ class Document:
         return list(dict.fromkeys(name for row in self.rows for name in row))[:COLUMNS]
 
 
-def rendered(document: Document, form: str) -> str:
+def render(document: ReportDocument, form: str) -> str:
     """Return the text of a document in one of its forms: ``json``, ``markdown`` or ``html``."""
     return {"json": _json, "markdown": _markdown, "html": _html}[form](document)
 
 
-def _json(document: Document) -> str:
+def _json(document: ReportDocument) -> str:
     told = {"title": document.title, **document.members, "rows": [dict(row) for row in document.rows]}
     return jsontext.encode(told).decode("utf-8")
 
@@ -53,17 +53,17 @@ def _text(value: Any) -> str:
     return "".join(each if each.isprintable() else " " for each in text)
 
 
-def _marked(value: Any) -> str:
+def _escape_markdown(value: Any) -> str:
     return _MARKED.sub(r"\\\1", html.escape(_text(value), quote=False))
 
 
-def _markdown(document: Document) -> str:
+def _markdown(document: ReportDocument) -> str:
     columns = document.columns
-    lines = [f"# {_marked(document.title)}", ""]
-    lines += [f"- {_marked(name)}: {_marked(value)}" for name, value in document.members.items()]
+    lines = [f"# {_escape_markdown(document.title)}", ""]
+    lines += [f"- {_escape_markdown(name)}: {_escape_markdown(value)}" for name, value in document.members.items()]
     if columns:
-        lines += ["", _line(map(_marked, columns)), _line("---" for _ in columns)]
-        lines += [_line(_marked(row.get(name)) for name in columns) for row in document.rows]
+        lines += ["", _line(map(_escape_markdown, columns)), _line("---" for _ in columns)]
+        lines += [_line(_escape_markdown(row.get(name)) for name in columns) for row in document.rows]
     return "\n".join(lines) + "\n"
 
 
@@ -71,7 +71,7 @@ def _line(cells: Any) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _html(document: Document) -> str:
+def _html(document: ReportDocument) -> str:
     columns = document.columns
     title = html.escape(_text(document.title))
     above = "".join(

@@ -23,9 +23,9 @@ from agtphost.identity import envelope
 from agtphost.identity.required_assurance import is_believed
 from agtphost.methods.oversight.escalation import escalated_by, may_decide
 from agtphost.methods.oversight.notification import CONTENT, FEW, NOTIFICATION, URGENCIES, is_readable
-from agtphost.methods.standard.lookback import Lookback
-from agtphost.methods.standard.messages.delivery import Delivered, deliver, measured
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.lookback import RecordScan
+from agtphost.methods.standard.messages.delivery import Delivered, deliver, prepare_changes
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
 
@@ -71,7 +71,7 @@ class Replying:
     operators = True
     people = True
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -86,7 +86,11 @@ class Replying:
         if content is None:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
         urgency = parameters.choice(given, "urgency", URGENCIES, "informational")
-        thread = self._notified(context, asked) or self._escalated(context, asked) or self._approval(context, asked)
+        thread = (
+            self._find_notification(context, asked)
+            or self._find_escalation(context, asked)
+            or self._approval(context, asked)
+        )
         thread = thread or await self._of_task(context, asked)
         if thread is None:
             raise not_found(
@@ -117,15 +121,15 @@ class Replying:
         if not found.changes:
             raise Refusal(Reason.INBOX_FULL, headers=(("Retry-After", "60"),))
         shown = {"reply_id": found.changes[0].key, **said, "recipient": thread.named}
-        return Answer(result=shown, changes=await measured(self._parts, found.changes), extra={"reply": shown})
+        return Answer(result=shown, changes=await prepare_changes(self._parts, found.changes), extra={"reply": shown})
 
-    def _notified(self, context: BuiltInContext, asked: str) -> Thread | None:
+    def _find_notification(self, context: BuiltInContext, asked: str) -> Thread | None:
         item = self._parts.held.get(NOTIFICATION, asked)
         if item is None or not is_readable(self._parts.authorization, context, item):
             return None
         return _of_notice(item)
 
-    def _escalated(self, context: BuiltInContext, asked: str) -> Thread | None:
+    def _find_escalation(self, context: BuiltInContext, asked: str) -> Thread | None:
         item = self._parts.held.get(ESCALATION, asked)
         return None if item is None else self._of_escalation(context, item)
 
@@ -164,7 +168,7 @@ class Replying:
         :raises Refusal: 409 where messages of several senders have that Task-ID; another agent may have reused it.
         """
         found = [*self._notified_under(context, asked), *self._escalated_under(context, asked)]
-        query = await self._queried(context, asked)
+        query = await self._find_query(context, asked)
         found += [] if query is None else [query]
         if len({thread.to for thread in found}) > 1:
             raise _ambiguous([thread.key for thread in found])
@@ -193,13 +197,13 @@ class Replying:
             raise _ambiguous(())
         return found
 
-    async def _queried(self, context: BuiltInContext, asked: str) -> Thread | None:
+    async def _find_query(self, context: BuiltInContext, asked: str) -> Thread | None:
         """Find a QUERY to the caller, a hosted agent, under that Task-ID."""
         caller = self._parts.authorization.named(context)
         if caller is None or not caller.hosted or not is_believed(context.assurance):
             return None
         search = Search(chain=caller.agent_id, method="QUERY", task_id=asked)
-        back = Lookback(self._parts.records, search, 1, LOOKS)
+        back = RecordScan(self._parts.records, search, 1, LOOKS)
         found = await back.further()
         payload = _payload(found[0]) if found else {}
         asker = payload.get("caller_id")

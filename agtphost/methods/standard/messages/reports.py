@@ -16,10 +16,10 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.methods.inspection.calls import brief
-from agtphost.methods.standard.lookback import Lookback
-from agtphost.methods.standard.messages.delivery import deliver, measured
-from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, Document, rendered
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.lookback import RecordScan
+from agtphost.methods.standard.messages.delivery import deliver, prepare_changes
+from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, ReportDocument, render
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import times
 from agtphost.vocabulary.reasons import Reason
 
@@ -42,7 +42,7 @@ class Reporting:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -57,7 +57,7 @@ class Reporting:
         recipient = parameters.identifier(given, "recipient")
         inboxes = self._parts.notification.inboxes(recipient)
         source, rows = await self._rows(context, given.get("scope"))
-        document = Document(
+        document = ReportDocument(
             title=f"Report: {kind}",
             members={
                 "report_type": kind,
@@ -100,7 +100,7 @@ class Reporting:
         }
         return Answer(
             result={**shown, "notification_ids": found.notification_ids},
-            changes=await measured(self._parts, found.changes),
+            changes=await prepare_changes(self._parts, found.changes),
             extra={"report": {name: shown[name] for name in ("document_id", "report_type", "format", "rows")}},
         )
 
@@ -120,7 +120,7 @@ class Reporting:
             if not isinstance(name, str) or scope.keys() - {"collection", "from", "to"}:
                 raise _bad_scope()
             collection = self._parts.collections.require_reading(context, name, "scope")
-            return f"collection {name}", await self._parts.aside(_of_items, collection.since(context), span)
+            return f"collection {name}", await self._parts.aside(_of_items, collection.items_after(context), span)
         asked = scope[RECORDS]
         if not isinstance(asked, dict) or asked.keys() - {"method"} or scope.keys() - {RECORDS, "from", "to"}:
             raise _bad_scope()
@@ -128,9 +128,9 @@ class Reporting:
         self._parts.access.require_reader(context)
         self._parts.access.require_subject(context, (caller.agent_id,))
         search = Search(caller=caller.agent_id, method=parameters.text(asked, "method"))
-        return "the caller's own records", await self._of_records(Lookback(self._parts.records, search, ROWS), span)
+        return "the caller's own records", await self._of_records(RecordScan(self._parts.records, search, ROWS), span)
 
-    async def _of_records(self, back: Lookback, span: Span) -> list[Mapping[str, Any]]:
+    async def _of_records(self, back: RecordScan, span: Span) -> list[Mapping[str, Any]]:
         """
         The rows of records within a span.
 
@@ -139,20 +139,20 @@ class Reporting:
         rows: list[Mapping[str, Any]] = []
         while page := await back.further():
             found = await self._parts.aside(_briefly, page)
-            rows += [row for row in found if _within(str(row.get("issued_at", "")), span)]
+            rows += [row for row in found if _is_within(str(row.get("issued_at", "")), span)]
             if len(rows) > ROWS:
                 raise _too_many()
             if _is_before(str(found[-1].get("issued_at", "")), span):
                 return rows
-        if back.exhausted:
+        if back.is_exhausted:
             raise parameters.invalid(
                 "scope", "There are older records than a report looks through.", "Send from, nearer to the present."
             )
         return rows
 
-    async def _text(self, context: BuiltInContext, document: Document, form: str) -> str:
+    async def _text(self, context: BuiltInContext, document: ReportDocument, form: str) -> str:
         if form != "pdf":
-            text: str = await self._parts.aside(rendered, document, form)
+            text: str = await self._parts.aside(render, document, form)
             return text
         through = self._parts.config.methods.pdf
         if not through:
@@ -163,7 +163,7 @@ class Reporting:
                 details={"format": form},
             )
         method, _, path = through.partition(" ")
-        page = await self._parts.aside(rendered, document, "html")
+        page = await self._parts.aside(render, document, "html")
         made = (await context.invoke(method, path, {"html": page})).get("document")
         if not isinstance(made, str):
             raise Refusal(Reason.PROVIDER_MISSING, "What makes PDF here gave no document.")
@@ -208,7 +208,7 @@ def _is_before(stamp: str, span: Span) -> bool:
     return begins is not None and bool(stamp) and datetime.fromisoformat(stamp).timestamp() < begins
 
 
-def _within(stamp: str, span: Span) -> bool:
+def _is_within(stamp: str, span: Span) -> bool:
     at = datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
     begins, ends = span
     return (begins is None or at >= begins) and (ends is None or at < ends)
@@ -219,7 +219,7 @@ def _of_items(items: Iterable[Any], span: Span) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     for item in items:
         value = item.value
-        if not _within(value["updated_at"], span):
+        if not _is_within(value["updated_at"], span):
             continue
         data = value["data"]
         rows.append({"id": value["id"], **(data if isinstance(data, dict) else {"data": data})})

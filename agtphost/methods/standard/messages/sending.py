@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason
@@ -38,7 +38,7 @@ class Sending:
 
     kind = "built_in"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._channels: Sequence[SendSection] = parts.config.methods.send
         self._now = parts.now
 

@@ -70,8 +70,8 @@ class Batch:
         """
         owner_of(context)
         given = context.input
-        entries = calls.listed(given, "calls", MOST)
-        ordered = [calls.ordered(entry, "calls", number) for number, entry in enumerate(entries, 1)]
+        entries = calls.read_list(given, "calls", MOST)
+        ordered = [calls.read_call(entry, "calls", number) for number, entry in enumerate(entries, 1)]
         mode = parameters.choice(given, "execution_mode", (PARALLEL, SEQUENTIAL), PARALLEL)
         partial = given.get("partial_success", False)
         if not isinstance(partial, bool):
@@ -141,12 +141,12 @@ class _Making:
             if not self._waiting or self._ended:
                 return
             call = self._waiting.pop()
-            outcome = self._outcomes[call.number - 1] = await self._made(call)
+            outcome = self._outcomes[call.number - 1] = await self._make_call(call)
             if not outcome["ok"] and not self._partial:
                 # All or nothing is asked for: what has not begun does not.
                 self._ended = True
 
-    async def _made(self, call: Ordered) -> dict[str, Any]:
+    async def _make_call(self, call: Ordered) -> dict[str, Any]:
         response = await self._context.invocation.ask(call.method, call.path, call.parameters, key=call.key)
         outcome: dict[str, Any] = {"call": call.number, "ok": True, "status": int(response.status)}
         audit_id = response.audit_id

@@ -42,7 +42,7 @@ class Ordered:
     """Its Idempotency-Key; empty for none."""
 
 
-def listed(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
+def read_list(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
     """
     Read a required list of 1 to ``most`` entries.
 
@@ -58,7 +58,7 @@ def listed(given: Mapping[str, Any], name: str, most: int) -> Sequence[Any]:
     return value
 
 
-def ordered(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS) -> Ordered:
+def read_call(entry: Any, name: str, number: int, members: Sequence[str] = MEMBERS) -> Ordered:
     """
     Read one entry of the list ``name``.
 
@@ -105,7 +105,7 @@ def wrong(name: str, number: int, says: str, remedy: str) -> Refusal:
     return refusal
 
 
-def found(find: Find, method: str, path: str) -> Binding | None:
+def find_binding(find: Find, method: str, path: str) -> Binding | None:
     """Return the binding of a call; None where method and path alone name nothing on this host."""
     if path.startswith("/agents/"):
         path = "/" + path[len("/agents/") :].partition("/")[2]
@@ -122,12 +122,12 @@ def require_affordable(find: Find, exchange: Exchange, made: Iterable[tuple[str,
     """
     if "budget-limit" not in exchange.request.headers.by_name:
         return
-    bindings = (found(find, method, path) for method, path in made)
+    bindings = (find_binding(find, method, path) for method, path in made)
     scope_dimensions.require_affordable(exchange, (each.cost for each in bindings if each is not None))
 
 
 def repeatable(find: Find, method: str, path: str) -> bool:
     """Return whether a call may be repeated after any outcome, because it is idempotent."""
-    binding = found(find, method, path)
+    binding = find_binding(find, method, path)
     # What an EXECUTE does is in its body.
     return binding is not None and binding.idempotent and method not in ("EXECUTE", "DELEGATE")

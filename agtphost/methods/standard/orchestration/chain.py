@@ -75,20 +75,22 @@ class Chain:
         if times is not None or given.get("background") is True:
             # Its calls are charged when they are made.
             context.invocation.announce(sum(1 for each in made.steps if each.step.when is not None))
-            return self._left(context, value, now)
-        return await self._taken(context, value, made, now)
+            return self._run_later(context, value, now)
+        return await self._run_now(context, value, made, now)
 
-    def _left(self, context: BuiltInContext, value: dict[str, Any], now: float) -> Answer:
+    def _run_later(self, context: BuiltInContext, value: dict[str, Any], now: float) -> Answer:
         """Accept a workflow that begins once this answer is durable."""
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
-        return _answer(value, Status.ACCEPTED, changes=(items.changed(value, context.owner, now, expected=0),))
+        return _answer(value, Status.ACCEPTED, changes=(items.put_workflow(value, context.owner, now, expected=0),))
 
-    async def _taken(self, context: BuiltInContext, value: dict[str, Any], made: plan.Plan, now: float) -> Answer:
+    async def _run_now(
+        self, context: BuiltInContext, value: dict[str, Any], made: plan.ChainPlan, now: float
+    ) -> Answer:
         workflows, owner, invocation = self._workflows, context.owner, context.invocation
         invocation.announce(len(made.steps))
         run = workflows.begin(value, owner, made, invocation.ask)
-        begun = (items.changed(value, owner, now, expected=0), items.begun(value["workflow_id"], owner, 1))
+        begun = (items.put_workflow(value, owner, now, expected=0), items.begin_step(value["workflow_id"], owner, 1))
         said = {"workflow": {"workflow_id": value["workflow_id"], "state": items.RUNNING}}
         try:
             await invocation.commit({"type": "workflow-begun", "workflow_id": value["workflow_id"]}, begun, said)
@@ -122,7 +124,7 @@ class _Waiting:
         :return: None where it goes on.
         """
         self._under_way.hold()
-        carried.addBoth(self._ended)
+        carried.addBoth(self._handle_end)
         carried.addBoth(lambda _: self._under_way.let_go())
         if self._told:
             return await self._answer
@@ -142,7 +144,7 @@ class _Waiting:
             self._told = True
             self._answer.callback(ending)
 
-    def _ended(self, ending: Any) -> Any:
+    def _handle_end(self, ending: Any) -> Any:
         if not self._told:
             self._tell(ending)
             return None
@@ -153,11 +155,11 @@ class _Waiting:
 
 
 def _so_far(run: Run) -> list[dict[str, Any]]:
-    return items.bounded(run.outcomes[number] for number in sorted(run.outcomes))
+    return items.bound_outcomes(run.outcomes[number] for number in sorted(run.outcomes))
 
 
 def _answer(value: dict[str, Any], status: Status, *, changes: tuple[Any, ...] = ()) -> Answer:
-    shown = {"chain_id": value["workflow_id"], **items.told(value)}
+    shown = {"chain_id": value["workflow_id"], **items.workflow_to_json(value)}
     return Answer(
         status=status,
         result=shown,
@@ -180,7 +182,7 @@ def _outcome(ending: Ending) -> Answer:
             remedy="Order it anew.",
             details={
                 "chain_id": value["workflow_id"],
-                "outcome": {"chain_id": value["workflow_id"], **items.told(value)},
+                "outcome": {"chain_id": value["workflow_id"], **items.workflow_to_json(value)},
             },
             changes=ending.changes,
             extra={"workflow": {"workflow_id": value["workflow_id"], "state": items.CANCELLED}},
@@ -188,7 +190,7 @@ def _outcome(ending: Ending) -> Answer:
     if stop.state != items.FAILED:
         return _answer(value, Status.ACCEPTED, changes=ending.changes)
     why = dict(stop.why or {})
-    shown = {"chain_id": value["workflow_id"], **items.told(value)}
+    shown = {"chain_id": value["workflow_id"], **items.workflow_to_json(value)}
     late = why.get("reason") == Reason.TIMEOUT
     raise Refusal(
         Reason.TIMEOUT if late else Reason.CHAIN_FAILED,

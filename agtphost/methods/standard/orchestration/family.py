@@ -12,10 +12,10 @@ from agtphost.methods.standard.orchestration.pausing import Pause
 from agtphost.methods.standard.orchestration.procedures import Procedures
 from agtphost.methods.standard.orchestration.retrying import Retry
 from agtphost.methods.standard.orchestration.routing import Route
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 
 
-def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """Return the handlers by method."""
     workflows, monitors = parts.workflows, parts.monitors
     return {

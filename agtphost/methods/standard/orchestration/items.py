@@ -52,7 +52,7 @@ def key_of(workflow_id: str, number: int) -> str:
     return f"{workflow_id}/{number:02}"
 
 
-def changed(value: Mapping[str, Any], owner: str, now: float, expected: int | None = None) -> Change:
+def put_workflow(value: Mapping[str, Any], owner: str, now: float, expected: int | None = None) -> Change:
     """Return the change that stores a workflow."""
     until = int((now + KEPT) * 1000) if value["state"] in ENDED else None
     return Change(
@@ -65,13 +65,13 @@ def changed(value: Mapping[str, Any], owner: str, now: float, expected: int | No
     )
 
 
-def begun(workflow_id: str, owner: str, number: int, attempt: int = 1) -> Change:
+def begin_step(workflow_id: str, owner: str, number: int, attempt: int = 1) -> Change:
     """Return the change that marks a step as begun."""
     value = {"step": number, "state": BEGUN, "attempt": attempt}
     return Change(kind=STEP, key=key_of(workflow_id, number), value=value, owner=owner)
 
 
-def ended(workflow_id: str, owner: str, outcome: Mapping[str, Any], *, linked: bool = False) -> Change:
+def end_step(workflow_id: str, owner: str, outcome: Mapping[str, Any], *, linked: bool = False) -> Change:
     """
     Return the change that stores the outcome of a step.
 
@@ -92,13 +92,13 @@ def steps_of(held: StateTable, workflow_id: str, count: int) -> dict[int, StateI
     return {number: item for number, item in found if item is not None}
 
 
-def without(held: StateTable, workflow_id: str, owner: str, count: int) -> Iterable[Change]:
+def remove_steps(held: StateTable, workflow_id: str, owner: str, count: int) -> Iterable[Change]:
     """Yield the changes that remove the steps of a workflow."""
     for number in steps_of(held, workflow_id, count):
         yield Change(kind=STEP, key=key_of(workflow_id, number), value=None, owner=owner)
 
 
-def called_off(held: StateTable, item: StateItem, said: Mapping[str, Any], now: float) -> tuple[Change, ...]:
+def cancel_workflow(held: StateTable, item: StateItem, said: Mapping[str, Any], now: float) -> tuple[Change, ...]:
     """
     Return the changes that cancel an active workflow: no further step of it begins.
 
@@ -108,11 +108,14 @@ def called_off(held: StateTable, item: StateItem, said: Mapping[str, Any], now: 
     value.pop("pause", None)
     if item.brief["state"] == RUNNING:
         value.pop("steps", None)
-        return (changed(value, item.owner, now, expected=item.version),)
+        return (put_workflow(value, item.owner, now, expected=item.version),)
     count = len(value["definition"]["steps"])
     kept = steps_of(held, item.key, count)
-    value["steps"] = bounded(kept[number].value for number in sorted(kept)) or value.get("steps", [])
-    return (changed(value, item.owner, now, expected=item.version), *without(held, item.key, item.owner, count))
+    value["steps"] = bound_outcomes(kept[number].value for number in sorted(kept)) or value.get("steps", [])
+    return (
+        put_workflow(value, item.owner, now, expected=item.version),
+        *remove_steps(held, item.key, item.owner, count),
+    )
 
 
 def is_left(item: StateItem) -> bool:
@@ -121,7 +124,7 @@ def is_left(item: StateItem) -> bool:
     return state == RUNNING or (state == CANCELLED and "steps" not in item.value)
 
 
-def bounded(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
+def bound_outcomes(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
     """Return the outcomes of all steps, with results up to the stored limits."""
     shown: list[Shown] = []
     left = LONGEST_OUTCOME
@@ -138,7 +141,7 @@ def bounded(outcomes: Iterable[Mapping[str, Any]]) -> list[Shown]:
     return shown
 
 
-def told(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -> Shown:
+def workflow_to_json(value: Mapping[str, Any], outcomes: Iterable[Mapping[str, Any]] = ()) -> Shown:
     """Return a workflow as its owner sees it."""
     names = ("workflow_id", "kind", "task_id", "on_failure", "created_at", "until", "schedule", "run", "pause", "why")
     shown: Shown = {name: value[name] for name in names if value.get(name) is not None}

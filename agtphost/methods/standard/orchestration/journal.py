@@ -82,15 +82,15 @@ class StepJournal:
         if not done and (waits or self._again):
             # It may be repeated: after a crash it counts as begun only.
             self._begins, self._ends = 0, waits
-            waiting = items.begun(self._workflow_id, self._owner, self._number, self._attempt)
-            return (waiting,) if not waits else (items.ended(self._workflow_id, self._owner, outcome),)
+            waiting = items.begin_step(self._workflow_id, self._owner, self._number, self._attempt)
+            return (waiting,) if not waits else (items.end_step(self._workflow_id, self._owner, outcome),)
         self._begins, self._ends = self._following(done), True
-        kept = [items.ended(self._workflow_id, self._owner, outcome, linked=True)]
+        kept = [items.end_step(self._workflow_id, self._owner, outcome, linked=True)]
         if self._begins:
-            kept.append(items.begun(self._workflow_id, self._owner, self._begins))
+            kept.append(items.begin_step(self._workflow_id, self._owner, self._begins))
         return tuple(kept)
 
-    def kept(self) -> None:
+    def mark_durable(self) -> None:
         """Note that the changes are durable, as :class:`agtphost.identity.peer.Following` describes."""
         self.durable = True
         self.final = self._ends

@@ -50,7 +50,7 @@ class Listing:
 
     def handle(self, context: BuiltInContext) -> Answer:
         owner_of(context)
-        own = [shown(item.value) for item in self._monitors.held.of(MONITOR, context.owner)]
+        own = [subscription_to_json(item.value) for item in self._monitors.held.of(MONITOR, context.owner)]
         return Answer(result={"monitors": own, "count": len(own)})
 
 
@@ -94,12 +94,14 @@ class Monitoring:
         self._aim(context, caller, target, value)
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
-        value["seen"] = observing.remembered(self._monitors.observed.now(value, {}))
+        value["seen"] = observing.drop_ended(self._monitors.observed_states.read_states(value, {}))
         if notification.is_full(self._monitors.held, caller.agent_id, caller.agent_id):
             raise Refusal(Reason.INBOX_FULL, remedy="Read and confirm what is there, and subscribe again.")
         made = Change(kind=MONITOR, key=value["subscription_id"], value=value, owner=context.owner, expected=0)
         return Answer(
-            result=shown(value), changes=(made,), extra={"monitor": {"subscription_id": value["subscription_id"]}}
+            result=subscription_to_json(value),
+            changes=(made,),
+            extra={"monitor": {"subscription_id": value["subscription_id"]}},
         )
 
     @staticmethod
@@ -146,7 +148,7 @@ class Monitoring:
         upstream, item = named.pop("upstream", None), named.pop("id", None)
         if named:
             raise parameters.invalid("target", f"target has the member {next(iter(named))[:40]!r}.", "Leave it out.")
-        upstreams, keys = _listed(upstream), _listed(item)
+        upstreams, keys = _as_list(upstream), _as_list(item)
         self._require_aim(context, value, upstreams)
         own = [OWN] if isinstance(target, list) and OWN in map(_plain, target) else []
         about = [*own, *upstreams, *(self._item(context, key, value["events"]) for key in keys)]
@@ -161,7 +163,7 @@ class Monitoring:
         if observing.UPSTREAM in events:
             # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
             self._authorization.require_looking(context, "Upstreams are shown to operators.")
-            known = {name for name, _ in self._monitors.observed.upstreams()}
+            known = {name for name, _ in self._monitors.observed_states.upstreams()}
             if not upstreams or not all(isinstance(name, str) and name in known for name in upstreams):
                 raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
 
@@ -169,7 +171,7 @@ class Monitoring:
         wanted: Sequence[Any] = named if isinstance(named, list) else [named]
         if not wanted or len(wanted) > MOST_TARGETS:
             raise parameters.invalid("target", f"target names no agent, or more than {MOST_TARGETS}.", "Name some.")
-        directory, sees = self._monitors.observed.directory, self._visibility.in_lists(context)
+        directory, sees = self._monitors.observed_states.directory, self._visibility.in_lists(context)
         found = []
         for name in wanted:
             agent = caller if name == SELF else None
@@ -215,7 +217,7 @@ def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
     return cancel
 
 
-def shown(value: Mapping[str, Any]) -> dict[str, Any]:
+def subscription_to_json(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a subscription as its owner sees it."""
     names = ("subscription_id", "target", "events", "threshold", "interval", "created_at", "told", "missed")
     return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX}
@@ -239,7 +241,7 @@ def _plain(target: str) -> str:
     return target.removeprefix("agtp://")
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 

@@ -24,7 +24,7 @@ from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.resumption import resumed
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
-from agtphost.methods.standard.agenda import Agenda
+from agtphost.methods.standard.agenda import TimerQueue
 from agtphost.methods.standard.orchestration import observing
 from agtphost.methods.standard.orchestration.observing import Observed
 from agtphost.vocabulary.reasons import Reason
@@ -56,8 +56,8 @@ class Monitors:
         self._clock = clock
         self._observed: Observed | None = None
         self._objection: Objecting | None = None
-        self._timers = Agenda(clock, self._at_its_time)
-        self._looks = Agenda(clock, self._look)
+        self._timers = TimerQueue(clock, self._at_its_time)
+        self._looks = TimerQueue(clock, self._look)
         self._aims: dict[str, tuple[str, ...]] = {}
         self._of_agents: dict[str, set[str]] = {}
         self._busy: set[str] = set()
@@ -70,7 +70,7 @@ class Monitors:
         self._observed, self._objection = observed, objection
 
     @property
-    def observed(self) -> Observed:
+    def observed_states(self) -> Observed:
         """The states that subscriptions observe."""
         assert self._observed is not None
         return self._observed
@@ -80,10 +80,10 @@ class Monitors:
         if self._started:
             return
         for kind, _ in observing.OWN.values():
-            self.held.follow(kind, self._changed)
-        self.held.follow(notification.NOTIFICATION, self._changed)
+            self.held.follow(kind, self._look_at_owned)
+        self.held.follow(notification.NOTIFICATION, self._look_at_owned)
         self._started = True
-        self._timers.soon(self.held.follow(MONITOR, self._subscribed))
+        self._timers.enqueue(self.held.follow(MONITOR, self._update_subscription))
 
     def stop(self) -> None:
         """Tell nothing more."""
@@ -94,23 +94,23 @@ class Monitors:
     def lifecycle(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state has changed."""
         if self._started:
-            self._looks.soon(self._of_agents.get(agent_id, ()))
+            self._looks.enqueue(self._of_agents.get(agent_id, ()))
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _look_at_owned(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._started:
-            self._looks.soon(each.key for each in self.held.of(MONITOR, item.owner))
+            self._looks.enqueue(each.key for each in self.held.of(MONITOR, item.owner))
 
-    def _subscribed(self, key: str, item: StateItem | None) -> None:
+    def _update_subscription(self, key: str, item: StateItem | None) -> None:
         self._timers.drop(key)
-        self._aimed(key, () if item is None else item.brief["agents"])
+        self._set_aims(key, () if item is None else item.brief["agents"])
         if item is None or self._stopping:
             self._looks.drop(key)
             return
         self._timers.at(key, item.brief["interval"])
         if key not in self._busy:
-            self._looks.soon((key,))
+            self._looks.enqueue((key,))
 
-    def _aimed(self, key: str, agents: Iterable[str]) -> None:
+    def _set_aims(self, key: str, agents: Iterable[str]) -> None:
         """Remember which agents a subscription is about."""
         for agent_id in self._aims.pop(key, ()):
             about = self._of_agents[agent_id]
@@ -125,7 +125,7 @@ class Monitors:
     def _at_its_time(self, key: str) -> None:
         item = self.held.get(MONITOR, key)
         if item is not None and not self._stopping:
-            self._aimed(key, item.brief["agents"])
+            self._set_aims(key, item.brief["agents"])
             self._timers.at(key, item.brief["interval"])
             self._look(key)
 
@@ -137,7 +137,7 @@ class Monitors:
         if item is None or self._observed is None or self._stopping:
             return
         value = item.value
-        now = self._observed.now(value, value["seen"])
+        now = self._observed.read_states(value, value["seen"])
         changed = observing.differences(value["seen"], now)
         if not changed:
             return
@@ -145,7 +145,7 @@ class Monitors:
         Deferred.fromCoroutine(self._tell(item, now, changed))
 
     async def _tell(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
-        why = await self._refused(item.value)
+        why = await self._refusal_reason(item.value)
         if why and why != Reason.AGENT_RETIRED:
             # Polled again at its next time: a subscriber that is permitted again gets the changes then.
             self._busy.discard(item.key)
@@ -169,7 +169,7 @@ class Monitors:
                 content=content,
                 now=self.now(),
             )
-        kept = {**value, "seen": observing.remembered(now), "told": value["told"] + (note is not None)}
+        kept = {**value, "seen": observing.drop_ended(now), "told": value["told"] + (note is not None)}
         if told and note is None:
             kept["missed"] = value["missed"] + len(told)
         changes = [Change(kind=MONITOR, key=item.key, value=kept, owner=item.owner, expected=item.version)]
@@ -182,7 +182,7 @@ class Monitors:
             self._again.discard(item.key)
             self._look(item.key)
 
-    async def _refused(self, value: Mapping[str, Any]) -> str:
+    async def _refusal_reason(self, value: Mapping[str, Any]) -> str:
         """Return why the owner could no longer subscribe; empty if it could."""
         authority = value.get("authority")
         if authority is None or self._objection is None:
@@ -203,7 +203,7 @@ class Monitors:
             await self._ledger.submit(draft)
         except (LedgerUnavailable, StaleChange) as error:
             log.info("{key} is told later: {why}", key=item.key, why=str(error))
-            self._clock.callLater(AGAIN, self._looks.soon, (item.key,))
+            self._clock.callLater(AGAIN, self._looks.enqueue, (item.key,))
         finally:
             self._busy.discard(item.key)
 

@@ -55,7 +55,7 @@ class Observed:
     upstreams: Callable[[], Iterable[tuple[str, str]]]
     """Names of upstreams, with the state of each."""
 
-    def now(self, monitor: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+    def read_states(self, monitor: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the current state of the target.
 
@@ -63,12 +63,12 @@ class Observed:
         """
         found: dict[str, Any] = {}
         for event in monitor["events"]:
-            for name, state in self._of(event, monitor, seen):
+            for name, state in self._states_of(event, monitor, seen):
                 if len(found) < MOST:
                     found[f"{event}:{name}"] = state
         return found
 
-    def _of(self, event: str, monitor: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    def _states_of(self, event: str, monitor: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if event == LIFECYCLE:
             for agent_id in monitor["agents"]:
                 agent = self.directory.by_id(agent_id)
@@ -97,7 +97,7 @@ class Observed:
             agent = self.directory.by_id(agent_id)
             score = None if agent is None else trust_of(agent)
             if score is not None:
-                yield agent_id, _crossed(score, monitor["threshold"])
+                yield agent_id, _compare_threshold(score, monitor["threshold"])
 
     def _metric(self, monitor: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         metric = monitor["metric"]
@@ -106,7 +106,7 @@ class Observed:
             return
         kind, member, state = COUNTS[metric]
         count = sum(1 for item in self.held.of(kind, monitor["owner"]) if item.brief.get(member) == state)
-        yield metric, _crossed(count, monitor["threshold"])
+        yield metric, _compare_threshold(count, monitor["threshold"])
 
 
 def about_of(monitor: Mapping[str, Any]) -> Sequence[str]:
@@ -123,7 +123,7 @@ def trust_of(agent: Agent) -> float | None:
     return float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else None
 
 
-def _crossed(value: float, threshold: Mapping[str, float] | None) -> Any:
+def _compare_threshold(value: float, threshold: Mapping[str, float] | None) -> Any:
     """Return the value; with a threshold, the side of it that the value is on."""
     if threshold is None:
         return value
@@ -145,6 +145,6 @@ def differences(seen: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[st
     return changed
 
 
-def remembered(now: Mapping[str, Any]) -> dict[str, Any]:
+def drop_ended(now: Mapping[str, Any]) -> dict[str, Any]:
     """Return the states to keep: ended ones cannot change again."""
     return {name: state for name, state in now.items() if not (isinstance(state, str) and state in ENDED)}

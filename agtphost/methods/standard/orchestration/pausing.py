@@ -33,7 +33,7 @@ OUTCOMES: Final = (DONE, SKIP, REPEAT)
 """What a checkpoint may say of the step in doubt, or that failed."""
 
 
-def owned(workflows: Workflows, context: BuiltInContext, workflow_id: str) -> StateItem | None:
+def find_owned(workflows: Workflows, context: BuiltInContext, workflow_id: str) -> StateItem | None:
     """Return the caller's own workflow; None where it has none of that name."""
     item = workflows.held.get(items.WORKFLOW, workflow_id)
     return item if item is not None and item.owner == context.owner else None
@@ -61,7 +61,7 @@ class Pause:
         until = parameters.moment(given, "resume_at")
         if until is not None and not now < until <= now + LONGEST:
             raise parameters.invalid("resume_at", "resume_at has passed, or is more than a year ahead.", "Send later.")
-        item = owned(self._workflows, context, workflow_id)
+        item = find_owned(self._workflows, context, workflow_id)
         if item is None:
             raise not_found(Reason.WORKFLOW_UNKNOWN)
         state = item.brief["state"]
@@ -90,7 +90,7 @@ class Pause:
         }
         return Answer(
             result={name: each for name, each in result.items() if each is not None},
-            changes=(items.changed(value, item.owner, now, expected=item.version),),
+            changes=(items.put_workflow(value, item.owner, now, expected=item.version),),
             extra={"workflow": {"workflow_id": workflow_id, "state": items.PAUSED}},
         )
 
@@ -114,7 +114,7 @@ class Resumption:
         :raises Refusal: 409 for one that does not stand still or needs to be told what became of a step, or with
             another nonce than PAUSE gave; 408 where its time is over.
         """
-        item = owned(self._workflows, context, workflow_id)
+        item = find_owned(self._workflows, context, workflow_id)
         if item is None:
             return None
         now, value = self._workflows.now(), dict(item.value)
@@ -131,15 +131,19 @@ class Resumption:
             # What proves the caller now; the scopes are, and remain, those of the call that ordered the workflow.
             known = value["authority"] or renewed
             value["authority"] = {**renewed, **{name: known[name] for name in ("scopes", "task_id", "bounds", "at")}}
-        steps = self._decided(context.input, item, pause)
-        decided = {} if context.input.get("checkpoint") is None else {"checkpoint": _named(context.input["checkpoint"])}
+        steps = self._apply_decisions(context.input, item, pause)
+        decided = (
+            {}
+            if context.input.get("checkpoint") is None
+            else {"checkpoint": _checkpoint_to_json(context.input["checkpoint"])}
+        )
         self._workflows.change(workflow_id)
         value["state"] = pause.get("before", items.RUNNING)
         value.pop("why", None)
         return Answer(
             status=Status.ACCEPTED if value["state"] == items.RUNNING else Status.OK,
             result={"workflow_id": workflow_id, "status": value["state"]},
-            changes=(items.changed(value, item.owner, now, expected=item.version), *steps),
+            changes=(items.put_workflow(value, item.owner, now, expected=item.version), *steps),
             extra={"workflow": {"workflow_id": workflow_id, "state": value["state"], "resumed": True, **decided}},
         )
 
@@ -160,7 +164,9 @@ class Resumption:
             return True
         return any(each.cleared for each in made.steps if each.step.number == number)
 
-    def _decided(self, given: Mapping[str, Any], item: StateItem, pause: Mapping[str, Any]) -> tuple[Change, ...]:
+    def _apply_decisions(
+        self, given: Mapping[str, Any], item: StateItem, pause: Mapping[str, Any]
+    ) -> tuple[Change, ...]:
         """Return the changes by the caller's decision about a doubtful or failed step."""
         workflow_id, owner = item.key, item.owner
         count = len(item.value["definition"]["steps"])
@@ -208,9 +214,9 @@ class Resumption:
         }
         if says == DONE:
             outcome.update(status=200, result=result)
-        return (items.ended(workflow_id, owner, outcome),)
+        return (items.end_step(workflow_id, owner, outcome),)
 
 
-def _named(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+def _checkpoint_to_json(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record's members about a checkpoint: the step and its outcome."""
     return {name: checkpoint[name] for name in ("step", "outcome")}

@@ -45,7 +45,7 @@ _MOST_NODES = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ChainPlan:
     """A chain that can be begun."""
 
     steps: Sequence[Planned]
@@ -68,14 +68,14 @@ def definition(given: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def read(given: Mapping[str, Any], find: Find) -> Plan:
+def read(given: Mapping[str, Any], find: Find) -> ChainPlan:
     """
     Check a chain.
 
     :param find: what a method on a path is bound to.
     :raises Refusal: 422 naming the parameter, and the step.
     """
-    entries = calls.listed(given, "steps", MOST_STEPS)
+    entries = calls.read_list(given, "steps", MOST_STEPS)
     _require_bounded(entries)
     on_failure = parameters.choice(given, "on_failure", FAILURES, ABORT)
     propagates = given.get("context_propagation", False)
@@ -86,11 +86,11 @@ def read(given: Mapping[str, Any], find: Find) -> Plan:
     known: list[str] = []
     steps = []
     for number, entry in enumerate(entries, 1):
-        planned = _planned(entry, number, known, find, on_failure, propagates=propagates)
+        planned = _read_step(entry, number, known, find, on_failure, propagates=propagates)
         steps.append(planned)
         known.append(planned.name)
-    return Plan(
-        steps=taint.checked(steps),
+    return ChainPlan(
+        steps=taint.check_taint(steps),
         on_failure=on_failure,
         propagates=propagates,
         timeout=seconds(given, "timeout", LONGEST_TIMEOUT),
@@ -139,10 +139,10 @@ def _require_bounded(entries: Sequence[Any]) -> None:
             waiting.extend(value)
 
 
-def _planned(
+def _read_step(
     entry: Any, number: int, known: Sequence[str], find: Find, on_failure: str, *, propagates: bool
 ) -> Planned:
-    call = calls.ordered(entry, "steps", number, STEP)
+    call = calls.read_call(entry, "steps", number, STEP)
     capture = entry.get("capture")
     if capture is not None and (not isinstance(capture, str) or not _CAPTURE.fullmatch(capture)):
         raise wrong("steps", number, "has a capture that is not a name", "Send a name such as found.")

@@ -44,7 +44,8 @@ class WorkflowReading:
         listed.sort(key=_place)
         part = self._continuations.part(context, listed, limit, _place)
         shown = [
-            {name: each for name, each in items.told(item.value).items() if name != "steps"} for item in part.items
+            {name: each for name, each in items.workflow_to_json(item.value).items() if name != "steps"}
+            for item in part.items
         ]
         return Answer(result={"workflows": shown, "count": len(listed)}, headers=part.headers)
 
@@ -60,7 +61,7 @@ class WorkflowReading:
             raise not_found(Reason.WORKFLOW_UNKNOWN)
         value = item.value
         steps = items.steps_of(self._held, item.key, len(value["definition"]["steps"]))
-        return items.told(value, (each.value for each in steps.values()))
+        return items.workflow_to_json(value, (each.value for each in steps.values()))
 
     def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
         own = bool(context.owner) and item.owner == context.owner

@@ -60,7 +60,7 @@ class Retry:
         delay = given.get("delay", 0)
         if isinstance(delay, bool) or not isinstance(delay, (int, float)) or not 0 <= delay <= LONGEST_DELAY:
             raise parameters.invalid("delay", f"delay is not a number up to {LONGEST_DELAY}.", "Send seconds.")
-        item = self._found(context, task_id)
+        item = self._find_call(context, task_id)
         call = dict(item.value)
         self._require_repeatable(call, most)
         made = {
@@ -69,10 +69,10 @@ class Retry:
             "attempt": call["attempts"] + 1,
         }
         if delay:
-            return self._later(context, item, call, made, float(delay))
-        return await self._now(context, item, call, made)
+            return self._retry_later(context, item, call, made, float(delay))
+        return await self._retry_now(context, item, call, made)
 
-    def _found(self, context: BuiltInContext, task_id: str) -> StateItem:
+    def _find_call(self, context: BuiltInContext, task_id: str) -> StateItem:
         known = [item for item in self._workflows.held.of(KIND, context.owner) if item.brief["task_id"] == task_id]
         if not known:
             raise not_found(Reason.RETRY_UNKNOWN)
@@ -87,7 +87,7 @@ class Retry:
         if call["attempts"] >= most:
             raise Refusal(Reason.RETRY_EXHAUSTED, details=said)
 
-    async def _now(
+    async def _retry_now(
         self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any]
     ) -> Answer:
         response = await context.invocation.ask(call["method"], call["path"], call["parameters"], key=call["key"])
@@ -102,15 +102,15 @@ class Retry:
                 refusal.explanation,
                 remedy=refusal.remedy,
                 details={**refusal.details, **made},
-                changes=(self._kept(item, call),),
+                changes=(self._put_call(item, call),),
                 extra=said,
                 scopes=refusal.scopes,
             ) from None
         call["done"] = audit_id or "yes"
         receipt = {**made, "status": int(response.status), "audit_id": audit_id, "result": result}
-        return Answer(result=receipt, changes=(self._kept(item, call),), extra=said)
+        return Answer(result=receipt, changes=(self._put_call(item, call),), extra=said)
 
-    def _later(
+    def _retry_later(
         self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any], delay: float
     ) -> Answer:
         """Store the retry as a workflow of one step, which survives a restart."""
@@ -133,11 +133,11 @@ class Retry:
         }
         call["attempts"] = made["attempt"]
         receipt = {**made, "workflow_id": value["workflow_id"], "not_before": items.stamp(now + delay)}
-        changes = (items.changed(value, context.owner, now, expected=0), self._kept(item, call))
+        changes = (items.put_workflow(value, context.owner, now, expected=0), self._put_call(item, call))
         return Answer(status=Status.ACCEPTED, result=receipt, changes=changes, extra={"retry": receipt})
 
     @staticmethod
-    def _kept(item: StateItem, call: dict[str, Any]) -> Change:
+    def _put_call(item: StateItem, call: dict[str, Any]) -> Change:
         return Change(
             kind=KIND,
             key=item.key,

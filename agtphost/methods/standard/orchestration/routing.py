@@ -43,7 +43,7 @@ OWN: Final = ("rules", "text")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class RouteCandidate:
     """A possible handler of a payload."""
 
     id: str
@@ -95,11 +95,11 @@ class Route:
         given = context.input
         payload = parameters.kept(given, "payload", LONGEST_PAYLOAD)
         rules, criteria = self._criteria(given)
-        candidates = [self._resolved(context, each) for each in _named(given, rules)]
+        candidates = [self._resolve_candidate(context, each) for each in _list_candidates(given, rules)]
         by_id = {each.id: each for each in candidates}
         scope = {"payload": payload, **(payload if isinstance(payload, dict) else {})}
         held = await self._aside(_first, rules, scope) if rules else []
-        matched: list[tuple[Candidate, dict[str, Any]]] = [
+        matched: list[tuple[RouteCandidate, dict[str, Any]]] = [
             (by_id[rules[number][1]], {"by": "rule", "rule": number + 1}) for number in held
         ]
         wanted = {name: value for name, value in criteria.items() if name not in OWN}
@@ -108,8 +108,8 @@ class Route:
             matched.extend((each, {"by": "criteria", "criteria": sorted(wanted)}) for each in fits)
         if (not rules and not wanted) or criteria.get("text") is not None:
             text = str(criteria.get("text") or " ".join(_texts(payload)))[:LONGEST_TEXT]
-            matched.extend([pair async for pair in self._searched(candidates, text)])
-        return self._decided(context, given.get("fallback"), matched)
+            matched.extend([pair async for pair in self._search_candidates(candidates, text)])
+        return self._decide(context, given.get("fallback"), matched)
 
     def _criteria(self, given: Mapping[str, Any]) -> tuple[list[tuple[Expression, str]], Mapping[str, Any]]:
         value = given.get("criteria")
@@ -123,11 +123,11 @@ class Route:
         plan.require_few((str(rule.get("when", "")) for rule in rules if isinstance(rule, Mapping)), "criteria")
         return [_rule(rule, number) for number, rule in enumerate(rules, 1)], value
 
-    def _resolved(self, context: BuiltInContext, named: Candidate) -> Candidate:
+    def _resolve_candidate(self, context: BuiltInContext, named: RouteCandidate) -> RouteCandidate:
         """Resolve a candidate on this host, and whether it can be called now."""
         method, space, path = named.id.partition(" ")
         if space and path.startswith("/"):
-            binding = calls.found(self._find, method, path)
+            binding = calls.find_binding(self._find, method, path)
             if binding is None or not context.admits(binding):
                 return named
             return _endpoint(named, binding, path)
@@ -137,9 +137,9 @@ class Route:
         told = {"agent_id": agent.agent_id, "name": agent.name, "uri": f"agtp://{agent.agent_id}"}
         text = f"{agent.name} {' '.join(sorted(agent.scopes))} {jsontext.encode(dict(named.says)).decode()}"
         serves = not self._states(agent).stopped and named.says.get("available", True) is not False
-        return Candidate(id=named.id, says=named.says, handler=told if serves else None, text=text)
+        return RouteCandidate(id=named.id, says=named.says, handler=told if serves else None, text=text)
 
-    async def _searched(self, candidates: Sequence[Candidate], text: str) -> Any:
+    async def _search_candidates(self, candidates: Sequence[RouteCandidate], text: str) -> Any:
         if not text.strip() or not candidates:
             return
         index = self._search.index([Entry(name=each.id, text=each.text or each.id) for each in candidates])
@@ -147,14 +147,14 @@ class Route:
         for number, score in found.hits:
             yield candidates[number], {"by": "search", "score": round(float(score), 4)}
 
-    def _decided(
-        self, context: BuiltInContext, fallback: Any, matched: Sequence[tuple[Candidate, dict[str, Any]]]
+    def _decide(
+        self, context: BuiltInContext, fallback: Any, matched: Sequence[tuple[RouteCandidate, dict[str, Any]]]
     ) -> Answer:
         for candidate, why in matched:
             if candidate.handler is not None:
                 return _answer(candidate.id, candidate.handler, why)
         if fallback is not None:
-            candidate = self._resolved(context, Candidate(id=str(fallback)))
+            candidate = self._resolve_candidate(context, RouteCandidate(id=str(fallback)))
             return _answer(candidate.id, candidate.handler, {"by": "fallback"})
         if matched:
             names = list(dict.fromkeys(candidate.id for candidate, _ in matched))
@@ -175,7 +175,7 @@ def _rule(rule: Any, number: int) -> tuple[Expression, str]:
     return expression, rule["to"]
 
 
-def _named(given: Mapping[str, Any], rules: Sequence[tuple[Expression, str]]) -> Iterator[Candidate]:
+def _list_candidates(given: Mapping[str, Any], rules: Sequence[tuple[Expression, str]]) -> Iterator[RouteCandidate]:
     """Yield the candidates that the caller gives, and those that its rules name."""
     listed = given.get("candidates") or []
     if not isinstance(listed, list) or len(listed) > MOST_CANDIDATES:
@@ -188,18 +188,18 @@ def _named(given: Mapping[str, Any], rules: Sequence[tuple[Expression, str]]) ->
         says = {key: value for key, value in entry.items() if key != "id"} if isinstance(entry, Mapping) else {}
         if name not in seen:
             seen.add(name)
-            yield Candidate(id=name, says=says)
+            yield RouteCandidate(id=name, says=says)
     for _, name in rules:
         if name not in seen:
             seen.add(name)
-            yield Candidate(id=name)
+            yield RouteCandidate(id=name)
 
 
-def _endpoint(named: Candidate, binding: Binding, path: str) -> Candidate:
+def _endpoint(named: RouteCandidate, binding: Binding, path: str) -> RouteCandidate:
     text = f"{binding.spoken} {binding.description} {jsontext.encode(dict(named.says)).decode()}"
     handler = {"method": binding.method, "path": path}
     serves = named.says.get("available", True) is not False
-    return Candidate(id=named.id, says=named.says, handler=handler if serves else None, text=text)
+    return RouteCandidate(id=named.id, says=named.says, handler=handler if serves else None, text=text)
 
 
 def _first(rules: Sequence[tuple[Expression, str]], scope: Mapping[str, Any]) -> list[int]:

@@ -22,7 +22,7 @@ from agtphost.handlers.steps import StepCall, StepFailed
 from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.journal import StepJournal
-from agtphost.methods.standard.orchestration.plan import ESCALATE, PREVIOUS, SKIP, Plan
+from agtphost.methods.standard.orchestration.plan import ESCALATE, PREVIOUS, SKIP, ChainPlan
 from agtphost.methods.standard.orchestration.planned import Planned, Ready
 from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason
@@ -91,7 +91,7 @@ class Run:
     """
 
     def __init__(
-        self, keeper: Keeper, value: Mapping[str, Any], owner: str, plan: Plan, ask: Ask, until: float | None
+        self, keeper: Keeper, value: Mapping[str, Any], owner: str, plan: ChainPlan, ask: Ask, until: float | None
     ) -> None:
         self.workflow_id: str = value["workflow_id"]
         self.outcomes: dict[int, dict[str, Any]] = {}
@@ -129,10 +129,10 @@ class Run:
                     return Stop(state=items.INTERRUPTED, why=_doubt(planned))
                 self.begun.add(number)
                 continue
-            self._settled(planned, dict(outcome), outcome.get("result"))
+            self._settle_step(planned, dict(outcome), outcome.get("result"))
         return None
 
-    def _settled(self, planned: Planned, outcome: dict[str, Any], result: Any) -> None:
+    def _settle_step(self, planned: Planned, outcome: dict[str, Any], result: Any) -> None:
         number = planned.step.number
         self.outcomes[number] = outcome
         self.begun.discard(number)
@@ -158,10 +158,10 @@ class Run:
             if number not in self.outcomes:
                 if number not in self.begun and self._keeper.stands_still(self.workflow_id):
                     return Stop(state=items.RUNNING)
-                if self._left() is not None and self._left() <= 0:  # type: ignore[operator]
+                if self._seconds_left() is not None and self._seconds_left() <= 0:  # type: ignore[operator]
                     return self._late(planned)
-                if planned.step.input is not None and (lost := self._lost(planned)):
-                    return Stop(state=items.INTERRUPTED, why=_lost(planned, lost))
+                if planned.step.input is not None and (lost := self._find_lost(planned)):
+                    return Stop(state=items.INTERRUPTED, why=_lost_result(planned, lost))
                 await self._take(planned)
             stop = await self._judge(planned, self.outcomes[number])
             if stop is not None:
@@ -173,14 +173,14 @@ class Run:
         if self._call is not None:
             self._call.cancel()
 
-    def _left(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         return None if self._until is None else self._until - self._keeper.now()
 
     def _late(self, planned: Planned) -> Stop:
         explanation = f"The time of the whole was over before step {planned.step.number} began."
         return Stop(state=items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
 
-    def _lost(self, planned: Planned) -> int:
+    def _find_lost(self, planned: Planned) -> int:
         """Return the step whose result this one uses, and which was too long to store over a restart."""
         step = planned.step
         names = {*(step.input.names if step.input else ()), *(step.parameters.names if step.parameters else ())}
@@ -198,16 +198,16 @@ class Run:
             return Stop(state=items.FAILED, why=_why(planned, 403, Reason.GENERATED_CODE, explanation))
         if outcome["state"] != items.FAULTY or self._plan.on_failure == SKIP:
             return None
-        left = self._left()
+        left = self._seconds_left()
         if left is not None and left <= CLOSE:
             explanation = f"The time of the whole was over in step {planned.step.number}."
             return Stop(state=items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
         why = _why(planned, outcome["status"], outcome.get("reason", ""), outcome.get("explanation", ""))
         if self._plan.on_failure == ESCALATE:
-            return await self._escalated(planned, why)
+            return await self._escalate(planned, why)
         return Stop(state=items.FAILED, why=why)
 
-    async def _escalated(self, planned: Planned, why: Mapping[str, Any]) -> Stop:
+    async def _escalate(self, planned: Planned, why: Mapping[str, Any]) -> Stop:
         step = planned.step
         given = {
             "task_id": self._value.get("task_id") or self.workflow_id,
@@ -242,7 +242,7 @@ class Run:
                 outcome: dict[str, Any] = {"step": number, "state": items.LEFT_OUT}
             else:
                 if number not in self.begun:
-                    begun = items.begun(self.workflow_id, self._owner, number)
+                    begun = items.begin_step(self.workflow_id, self._owner, number)
                     await self._keeper.journal(self._value, {"step": number, "state": items.BEGUN}, (begun,))
                     self.begun.add(number)
                 calls = _Calls(self, planned, journals)
@@ -269,11 +269,11 @@ class Run:
         journal = journals[-1] if journals else None
         kept = journal is not None and journal.final and journal.outcome["state"] == outcome["state"]
         if not kept and not outcome.get("approval_id"):
-            ended = items.ended(self.workflow_id, self._owner, outcome)
+            ended = items.end_step(self.workflow_id, self._owner, outcome)
             await self._keeper.journal(self._value, {"step": number, "state": outcome["state"]}, (ended,))
         if journal is not None and journal.begun:
             self.begun.add(journal.begun)
-        self._settled(planned, outcome, result)
+        self._settle_step(planned, outcome, result)
 
     def following(self, planned: Planned, *, done: bool) -> int:
         """The step that begins with the end of this one; 0: none, or it has to be looked at first whether one may."""
@@ -306,7 +306,7 @@ class Run:
     @property
     def deadline(self) -> float:
         """Reactor time by which the whole ends; 0 for none."""
-        left = self._left()
+        left = self._seconds_left()
         return 0.0 if left is None else self._keeper.clock.seconds() + max(left, 0.001)
 
     async def _ready(self, planned: Planned) -> Step | None:
@@ -314,12 +314,12 @@ class Run:
         step = planned.step
         uses = step.when is not None or any(each is not None and each.names for each in (step.input, step.parameters))
         if not uses or self._octets <= SMALL:
-            filled = _filled(step, self._scope)
+            filled = _fill_step(step, self._scope)
         else:
-            filled = await self._keeper.aside(_filled, step, dict(self._scope))
+            filled = await self._keeper.aside(_fill_step, step, dict(self._scope))
         if filled is None:
             return None
-        left = self._left()
+        left = self._seconds_left()
         if left is not None:
             seconds = left if step.timeout is None else min(left, step.timeout)
             filled = replace(filled, timeout=max(seconds, 0.001))
@@ -345,7 +345,7 @@ class _Calls:
         return await self._run.result(response)
 
 
-def _filled(step: Step, scope: Mapping[str, Any]) -> Step | None:
+def _fill_step(step: Step, scope: Mapping[str, Any]) -> Step | None:
     """Return a step with its expressions evaluated; None where its ``when`` does not hold."""
     try:
         if step.when is not None and not step.when.holds(scope):
@@ -405,6 +405,6 @@ def _doubt(planned: Planned) -> dict[str, Any]:
     return {**why, "remedy": "Find out whether it took effect, and RESUME with a checkpoint that says so."}
 
 
-def _lost(planned: Planned, number: int) -> dict[str, Any]:
+def _lost_result(planned: Planned, number: int) -> dict[str, Any]:
     explanation = f"What step {number} gave was too long to be kept, and step {planned.step.number} uses it."
     return _why(planned, Status.CONFLICT, Reason.WORKFLOW_IN_DOUBT, explanation)

@@ -53,7 +53,7 @@ def once(at: float) -> dict[str, Any]:
     return {"next": at, "next_at": items.stamp(at), "every": None, "left": 1}
 
 
-def due(value: Mapping[str, Any]) -> float | None:
+def next_due(value: Mapping[str, Any]) -> float | None:
     """Return when a scheduled or paused workflow continues without a call; None where it does not."""
     if value["state"] == items.PAUSED:
         until: float | None = value.get("pause", {}).get("until")
@@ -61,7 +61,7 @@ def due(value: Mapping[str, Any]) -> float | None:
     return float(value["schedule"]["next"])
 
 
-def begun(value: Mapping[str, Any], now: float) -> dict[str, Any]:
+def begin_run(value: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Return a workflow whose scheduled time has come, with its new state."""
     changed = dict(value)
     if value["state"] == items.PAUSED:
@@ -91,7 +91,7 @@ def _is_revoked(value: Mapping[str, Any]) -> bool:
     return bool(why.get("reason") == Reason.AGENT_RETIRED and not addressed)
 
 
-def again(value: Mapping[str, Any], now: float, pause: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def schedule_next(value: Mapping[str, Any], now: float, pause: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """
     Return a workflow after a run: ended, or scheduled for the next one. Missed runs are left out.
 

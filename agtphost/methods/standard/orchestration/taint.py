@@ -20,7 +20,7 @@ from agtphost.vocabulary.reasons import Reason
 _GENERATES, _CLEARS, _RUNS = "GENERATE", "VALIDATE", "RUN"
 
 
-def checked(steps: Sequence[Planned]) -> tuple[Planned, ...]:
+def check_taint(steps: Sequence[Planned]) -> tuple[Planned, ...]:
     """
     Follow generated code through a chain.
 
@@ -34,7 +34,7 @@ def checked(steps: Sequence[Planned]) -> tuple[Planned, ...]:
     kept = []
     for planned in steps:
         method = planned.step.method
-        names = used(planned, last)
+        names = used_steps(planned, last)
         reached: frozenset[str] = frozenset().union(*(dirty.get(name, frozenset()) for name in names))
         if method == _CLEARS:
             names = _target(planned, last)
@@ -56,7 +56,7 @@ def checked(steps: Sequence[Planned]) -> tuple[Planned, ...]:
     return tuple(kept)
 
 
-def used(planned: Planned, last: str) -> frozenset[str]:
+def used_steps(planned: Planned, last: str) -> frozenset[str]:
     """Return the earlier steps whose outcome a step uses; ``last`` is the step that ``previous`` means."""
     step = planned.step
     names = frozenset(step.input.names if step.input is not None else ())
@@ -69,7 +69,7 @@ def _target(planned: Planned, last: str) -> frozenset[str]:
     given = planned.step.input
     value = None if given is None else given.value
     target = value.get("target") if isinstance(value, Mapping) else None
-    looked_at = used(planned, last)
+    looked_at = used_steps(planned, last)
     found: set[str] = set()
     for text in texts(target):
         if text.startswith(EXPRESSION):

@@ -29,8 +29,8 @@ from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
-from agtphost.methods.standard.agenda import Agenda
-from agtphost.methods.standard.claims import Claims
+from agtphost.methods.standard.agenda import TimerQueue
+from agtphost.methods.standard.claims import Reservations
 from agtphost.methods.standard.collections.store import UNDER_WAY
 from agtphost.methods.standard.orchestration import items, plan, schedule
 from agtphost.methods.standard.orchestration.runner import Ask, Run, Stop
@@ -94,9 +94,9 @@ class Workflows:
         self._objection: Objecting | None = None
         self._match: Callable[[str, str], Match | None] = lambda method, path: None
         self._runs: dict[str, Run] = {}
-        self._changing = Claims(now)
+        self._changing = Reservations(now)
         self._carried: dict[str, Deferred[None]] = {}
-        self._agenda = Agenda(clock, self._come)
+        self._agenda = TimerQueue(clock, self._handle_due)
         self._started = False
         self._stopping = False
 
@@ -161,7 +161,7 @@ class Workflows:
 
     # Carrying on
 
-    def begin(self, value: Mapping[str, Any], owner: str, made: plan.Plan, ask: Ask) -> Run:
+    def begin(self, value: Mapping[str, Any], owner: str, made: plan.ChainPlan, ask: Ask) -> Run:
         """
         Begin a run for its own CHAIN, which alone carries it on once its item exists.
 
@@ -196,9 +196,9 @@ class Workflows:
             self._agenda.at(key, RETRY_SECONDS)
         finally:
             self._runs.pop(key, None)
-        return self._ended(stop, value, owner, run.outcomes)
+        return self._end_run(stop, value, owner, run.outcomes)
 
-    def _ended(
+    def _end_run(
         self, stop: Stop, value: Mapping[str, Any], owner: str, outcomes: Mapping[int, Mapping[str, Any]]
     ) -> Ending:
         """Return the end of a run to commit; without changes while its owner changes the workflow."""
@@ -222,11 +222,11 @@ class Workflows:
         item = self.held.get(items.WORKFLOW, value["workflow_id"])
         now = self.now()
         value = dict(value if item is None else item.value)
-        shown = items.bounded(outcomes[number] for number in sorted(outcomes))
+        shown = items.bound_outcomes(outcomes[number] for number in sorted(outcomes))
         if value["state"] == items.CANCELLED:
-            gone = tuple(items.without(self.held, value["workflow_id"], owner, len(value["definition"]["steps"])))
+            gone = tuple(items.remove_steps(self.held, value["workflow_id"], owner, len(value["definition"]["steps"])))
             value["steps"] = shown
-            return Ending(Stop(state=items.CANCELLED), value, (*gone, items.changed(value, owner, now)), outcomes)
+            return Ending(Stop(state=items.CANCELLED), value, (*gone, items.put_workflow(value, owner, now)), outcomes)
         if stop.state == items.RUNNING:
             return Ending(stop, {**value, "steps": shown}, (), outcomes)
         value["state"] = stop.state
@@ -236,13 +236,13 @@ class Workflows:
         if stop.pause is not None:
             value["pause"] = {**stop.pause, "since": items.stamp(now)}
         if stop.state not in items.ENDED:
-            return Ending(stop, {**value, "steps": shown}, (items.changed(value, owner, now),), outcomes)
+            return Ending(stop, {**value, "steps": shown}, (items.put_workflow(value, owner, now),), outcomes)
         value["ended_at"] = items.stamp(now)
         value["steps"] = shown
         count = len(value["definition"]["steps"])
-        value = schedule.again(value, now, standing)
-        gone = tuple(items.without(self.held, value["workflow_id"], owner, count))
-        return Ending(stop, value, (*gone, items.changed(value, owner, now)), outcomes)
+        value = schedule.schedule_next(value, now, standing)
+        gone = tuple(items.remove_steps(self.held, value["workflow_id"], owner, count))
+        return Ending(stop, value, (*gone, items.put_workflow(value, owner, now)), outcomes)
 
     async def settle(self, ending: Ending, owner: str) -> None:
         """Commit the end of a background run and notify its owner, retrying until it is durable."""
@@ -258,7 +258,7 @@ class Workflows:
                 content=_content(ending),
                 now=now,
             )
-            says = {"state": ending.stop.state, "task_id": ending.value.get("task_id"), **_said(ending)}
+            says = {"state": ending.stop.state, "task_id": ending.value.get("task_id"), **_steps_to_record(ending)}
             changes = ending.changes if told is None else (*ending.changes, told)
             try:
                 await self.journal(ending.value, {**says, "told": told is not None}, changes)
@@ -268,7 +268,7 @@ class Workflows:
                 await self._pause(RETRY_SECONDS)
                 # The current state counts.
                 self._changing.release(key)
-                ending = self._ended(ending.stop, ending.value, owner, ending.outcomes)
+                ending = self._end_run(ending.stop, ending.value, owner, ending.outcomes)
                 if ending.changes:
                     continue
             return
@@ -284,9 +284,9 @@ class Workflows:
         """Start carrying on active workflows, including those that an earlier process left."""
         if not self._started:
             self._started = True
-            self._agenda.soon(self.held.follow(items.WORKFLOW, self._found))
+            self._agenda.enqueue(self.held.follow(items.WORKFLOW, self._note_workflow))
 
-    def _found(self, key: str, item: StateItem | None) -> None:
+    def _note_workflow(self, key: str, item: StateItem | None) -> None:
         self._changing.release(key)
         self._agenda.drop(key)
         if item is None or self._stopping:
@@ -294,11 +294,11 @@ class Workflows:
         state = item.brief["state"]
         if key not in self._runs and items.is_left(item):
             # Not within the commit that tells of it.
-            self._agenda.soon((key,))
-        elif state in (items.SCHEDULED, items.PAUSED) and (due := schedule.due(item.brief)) is not None:
+            self._agenda.enqueue((key,))
+        elif state in (items.SCHEDULED, items.PAUSED) and (due := schedule.next_due(item.brief)) is not None:
             self._agenda.at(key, min(due - self.now(), LONGEST_SLEEP))
 
-    def _come(self, key: str) -> None:
+    def _handle_due(self, key: str) -> None:
         item = self.held.get(items.WORKFLOW, key)
         if item is None or self._stopping:
             return
@@ -309,31 +309,31 @@ class Workflows:
             self._due(key, item)
 
     def _due(self, key: str, item: StateItem) -> None:
-        due = schedule.due(item.brief)
+        due = schedule.next_due(item.brief)
         if due is None or due > self.now() + 0.001:
-            self._found(key, item)
+            self._note_workflow(key, item)
             return
-        Deferred.fromCoroutine(self._woken(key, item))
+        Deferred.fromCoroutine(self._wake(key, item))
 
-    async def _woken(self, key: str, item: StateItem) -> None:
+    async def _wake(self, key: str, item: StateItem) -> None:
         """Run a workflow whose time has come, or record why it may not run."""
-        if item.brief["state"] == items.SCHEDULED and (why := await self._unwanted(item.value)):
+        if item.brief["state"] == items.SCHEDULED and (why := await self._objection_to(item.value)):
             stop = Stop(state=items.FAILED, why=why)
-            return await self.settle(self._ended(stop, item.value, item.owner, {}), item.owner)
+            return await self.settle(self._end_run(stop, item.value, item.owner, {}), item.owner)
         try:
             self.change(key)
         except Refusal:
             self._agenda.at(key, SOON)
             return None
-        value = schedule.begun(item.value, self.now())
-        changes = (items.changed(value, item.owner, self.now(), expected=item.version),)
+        value = schedule.begin_run(item.value, self.now())
+        changes = (items.put_workflow(value, item.owner, self.now(), expected=item.version),)
         try:
             await self.journal(value, {"state": value["state"], "cause": "its time has come"}, changes)
         except Unkept as error:
             log.error("the workflow {key} is not taken up yet: {why}", key=key, why=str(error))
             self._agenda.at(key, RETRY_SECONDS)
 
-    async def _unwanted(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _objection_to(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return why the owner could no longer order the workflow; empty if it could."""
         authority = value["authority"]
         if authority is None or self._objection is None:
@@ -347,8 +347,8 @@ class Workflows:
             return {}
         return {"status": int(refusal.status), "reason": str(refusal.reason), "explanation": refusal.explanation}
 
-    def _again(self, key: str) -> None:
-        self._found(key, self.held.get(items.WORKFLOW, key))
+    def _look_again(self, key: str) -> None:
+        self._note_workflow(key, self.held.get(items.WORKFLOW, key))
 
     def _take_up(self, key: str, item: StateItem) -> None:
         if key in self._runs:
@@ -358,15 +358,15 @@ class Workflows:
         carrying = Deferred.fromCoroutine(self._carry(item))
         if not carrying.called:
             self._carried[key] = carrying
-            carrying.addBoth(self._over, key)
+            carrying.addBoth(self._handle_end, key)
 
-    def _over(self, outcome: object, key: str) -> None:
+    def _handle_end(self, outcome: object, key: str) -> None:
         self._carried.pop(key, None)
         if isinstance(outcome, Failure):
             log.failure("the workflow {key} is carried on no further before the next start", failure=outcome, key=key)
             return
         if not self._agenda.awaits(key):
-            self._again(key)
+            self._look_again(key)
 
     async def _carry(self, item: StateItem) -> None:
         value, owner = item.value, item.owner
@@ -395,7 +395,7 @@ class Workflows:
         else:
             assert stop is not None
             outcomes = run.outcomes if run is not None else {**kept}
-            ending = self._ended(stop, value, owner, outcomes)
+            ending = self._end_run(stop, value, owner, outcomes)
         await self.settle(ending, owner)
 
     async def stop(self, seconds: float) -> None:
@@ -423,7 +423,7 @@ def _unproven() -> dict[str, Any]:
     }
 
 
-def _said(ending: Ending) -> dict[str, Any]:
+def _steps_to_record(ending: Ending) -> dict[str, Any]:
     """Return the record's members about the steps of an ended run."""
     names = ("step", "state", "status", "reason", "audit_id")
     steps = ending.value.get("steps") or ()
@@ -431,7 +431,7 @@ def _said(ending: Ending) -> dict[str, Any]:
 
 
 def _content(ending: Ending) -> dict[str, Any]:
-    content = items.told(ending.value)
+    content = items.workflow_to_json(ending.value)
     if len(jsontext.encode(content)) > notification.CONTENT:
         content.pop("steps", None)
         content["omitted"] = "INSPECT with target workflow has the steps"

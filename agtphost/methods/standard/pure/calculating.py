@@ -22,7 +22,7 @@ class Calculator:
     def __init__(self, formulas: Mapping[str, Any]) -> None:
         self._formulas = formulas
 
-    def calculated(self, call: Mapping[str, Any]) -> dict[str, Any]:
+    def calculate(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the result of CALCULATE.
 
@@ -30,8 +30,8 @@ class Calculator:
             places; ``currency``, which says how many there are where ``precision`` does not.
         :raises Refusal: 422 for everything that cannot be worked out.
         """
-        formula, name = self._formula(material.given(call, "expression"))
-        inputs = material.given(call, "inputs")
+        formula, name = self._formula(material.require(call, "expression"))
+        inputs = material.require(call, "inputs")
         if not isinstance(inputs, Mapping):
             raise parameters.invalid("inputs", "inputs is not an object.", 'Send inputs as {"price": "19.90"}.')
         places = parameters.start(call, "precision", MAX_PRECISION) if call.get("precision") is not None else None
@@ -42,7 +42,7 @@ class Calculator:
             checked(formula)
             found = worked_out(formula, inputs)
             with localcontext(context()):
-                output = found if isinstance(found, bool) else _shown(found, places)
+                output = found if isinstance(found, bool) else _format_number(found, places)
         except FormulaError as error:
             raise parameters.invalid(error.parameter, f"{error}.".capitalize(), "Correct it.") from None
         result: dict[str, Any] = {"inputs": inputs, "formula": formula, "value": output}
@@ -76,7 +76,7 @@ def _currency(call: Mapping[str, Any]) -> str:
     return code
 
 
-def _shown(value: Decimal, places: int | None) -> str:
+def _format_number(value: Decimal, places: int | None) -> str:
     """Return a number as text with all of its digits."""
     if places is not None:
         return format(rounded(value, places), "f")
@@ -85,8 +85,8 @@ def _shown(value: Decimal, places: int | None) -> str:
 
 
 def calculate(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of CALCULATE with a formula of the caller's; see :meth:`Calculator.calculated`."""
-    return Calculator({}).calculated(call)
+    """The result of CALCULATE with a formula of the caller's; see :meth:`Calculator.calculate`."""
+    return Calculator({}).calculate(call)
 
 
 def calculate_registered(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,4 +95,4 @@ def calculate_registered(given: Mapping[str, Any]) -> dict[str, Any]:
 
     :param given: ``call``; ``formulas`` by name, of which those that are not called may be null.
     """
-    return Calculator(given["formulas"]).calculated(given["call"])
+    return Calculator(given["formulas"]).calculate(given["call"])

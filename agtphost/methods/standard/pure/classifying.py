@@ -49,7 +49,7 @@ def labels_of(call: Mapping[str, Any]) -> list[Label]:
 
     :raises Refusal: 422 for anything else.
     """
-    taxonomy = material.given(call, "taxonomy")
+    taxonomy = material.require(call, "taxonomy")
     if isinstance(taxonomy, Mapping):
         members = [
             {"label": name, **({"description": said} if isinstance(said, str) else {"keywords": said})}
@@ -60,21 +60,21 @@ def labels_of(call: Mapping[str, Any]) -> list[Label]:
     else:
         members = []
     if not 0 < len(members) <= MAX_LABELS:
-        raise _malformed(f"taxonomy does not have 1 to {MAX_LABELS} labels.")
+        raise _taxonomy_error(f"taxonomy does not have 1 to {MAX_LABELS} labels.")
     found = [_label(member) for member in members]
     if len({label.name for label in found}) != len(found):
-        raise _malformed("taxonomy has a label twice.")
+        raise _taxonomy_error("taxonomy has a label twice.")
     return found
 
 
-def _malformed(what: str) -> Exception:
+def _taxonomy_error(what: str) -> Exception:
     example = 'Send {"billing": ["invoice", "refund"], "shipping": ["delivery"]}, or a list of labels.'
     return parameters.invalid("taxonomy", what, example)
 
 
 def _label(member: Any) -> Label:
     if not isinstance(member, Mapping):
-        raise _malformed("taxonomy has a label that is neither text nor an object.")
+        raise _taxonomy_error("taxonomy has a label that is neither text nor an object.")
     name, description, keywords = member.get("label"), member.get("description", ""), member.get("keywords", [])
     sound = (
         isinstance(name, str)
@@ -86,7 +86,7 @@ def _label(member: Any) -> Label:
         and all(isinstance(word, str) and 0 < len(word) <= 128 for word in keywords)
     )
     if not sound:
-        raise _malformed("taxonomy has a label without a name, or with keywords that are not text.")
+        raise _taxonomy_error("taxonomy has a label without a name, or with keywords that are not text.")
     words = (terms(spoken(str(name))), *(terms(word) for word in keywords))
     return Label(name=str(name), description=description, keywords=tuple({tuple(each): None for each in words if each}))
 
@@ -103,7 +103,7 @@ def classify(call: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises Refusal: 422 for more items and labels than one call may have, and for parameters of another form.
     """
-    bounded(call)
+    require_bounded(call)
     return by_words(call)
 
 
@@ -116,10 +116,10 @@ def by_words(call: Mapping[str, Any]) -> dict[str, Any]:
         dict(index.search(Wanted(text=entry.said[: parameters.MAX_TEXT] or "-", limit=len(labels))).hits)
         for entry in read
     ]
-    return classified(call, read, labels, found, "bm25")
+    return classify_items(call, read, labels, found, "bm25")
 
 
-def classified(
+def classify_items(
     call: Mapping[str, Any],
     read: Sequence[Entry],
     labels: Sequence[Label],
@@ -167,7 +167,7 @@ def _confidences(entry: Entry, labels: Sequence[Label], meaning: Mapping[int, fl
     return sorted(found, key=lambda each: (-each[1], each[0]))
 
 
-def bounded(call: Mapping[str, Any]) -> None:
+def require_bounded(call: Mapping[str, Any]) -> None:
     """
     Limit the product of items and labels.
 

@@ -33,7 +33,7 @@ MAX_PATTERN = 256
 Predicate = Callable[[Any], bool]
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _compare_alike(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def holds(value: Any, wanted: Any) -> bool:
         if isinstance(value, bool) or isinstance(wanted, bool):
             return False
@@ -63,10 +63,10 @@ def _contains(value: Any, wanted: Any) -> bool:
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": same,
     "ne": lambda value, wanted: not same(value, wanted),
-    "lt": _ordered(lambda value, wanted: value < wanted),
-    "lte": _ordered(lambda value, wanted: value <= wanted),
-    "gt": _ordered(lambda value, wanted: value > wanted),
-    "gte": _ordered(lambda value, wanted: value >= wanted),
+    "lt": _compare_alike(lambda value, wanted: value < wanted),
+    "lte": _compare_alike(lambda value, wanted: value <= wanted),
+    "gt": _compare_alike(lambda value, wanted: value > wanted),
+    "gte": _compare_alike(lambda value, wanted: value >= wanted),
     "in": lambda value, wanted: any(same(value, item) for item in wanted),
     "not_in": lambda value, wanted: not any(same(value, item) for item in wanted),
     "contains": _contains,
@@ -82,7 +82,7 @@ _TEXTS = frozenset({"starts_with", "ends_with", "matches"})
 _ORDERS = frozenset({"lt", "lte", "gt", "gte"})
 
 
-def compiled(criteria: Any, name: str = "criteria", comparisons: Comparisons | None = None) -> Predicate:
+def compile_criteria(criteria: Any, name: str = "criteria", comparisons: Comparisons | None = None) -> Predicate:
     """
     Return the function that says whether a record matches the criteria.
 
@@ -95,7 +95,7 @@ def compiled(criteria: Any, name: str = "criteria", comparisons: Comparisons | N
 
 def counted(criteria: Any, name: str, comparisons: Comparisons | None = None) -> tuple[Predicate, int]:
     """
-    What :func:`compiled` returns, and how many conditions there are, values of lists counted in.
+    What :func:`compile_criteria` returns, and how many conditions there are, values of lists counted in.
 
     :raises Refusal: as that does.
     """

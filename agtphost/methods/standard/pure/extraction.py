@@ -75,7 +75,7 @@ class Found:
     confidence: float
 
 
-def extracted(call: Mapping[str, Any]) -> dict[str, Any]:
+def extract(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of EXTRACT.
 
@@ -83,10 +83,10 @@ def extracted(call: Mapping[str, Any]) -> dict[str, Any]:
         ``confidence_threshold``, below which a field is left out.
     :raises Refusal: 422 for anything else, and where the text does not have what the schema requires.
     """
-    source = material.given(call, "source")
-    text = source if isinstance(source, str) else "\n".join(_told(source))
+    source = material.require(call, "source")
+    text = source if isinstance(source, str) else "\n".join(_json_to_lines(source))
     text = material.text({"source": text}, "source")
-    schema = material.given(call, "schema")
+    schema = material.require(call, "schema")
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
         raise parameters.invalid(
             "schema",
@@ -114,20 +114,20 @@ def extracted(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": data, "confidence": work.confidence, "not_found": work.missing}
 
 
-def _told(value: Any) -> Iterator[str]:
+def _json_to_lines(value: Any) -> Iterator[str]:
     """Yield JSON as lines with labels."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield f"{spoken(name)}: {inner if isinstance(inner, str) else said_in(inner)}"
     elif isinstance(value, list):
         for inner in value:
-            yield from _told(inner)
+            yield from _json_to_lines(inner)
     else:
         yield str(value)
 
 
 @cache
-def _compiled(pattern: str) -> Any:
+def _compile_own(pattern: str) -> Any:
     """Return a compiled pattern of this module; callers' patterns are not cached."""
     return _expression(pattern)
 
@@ -182,7 +182,7 @@ class _Extraction:
         labels = _labels(name, schema)
         read = _reader(schema)
         for label in labels:
-            said = self._labelled(label)
+            said = self._find_labelled(label)
             if said is not None and (value := read(said)) is not None:
                 return Found(value=value, confidence=LABELLED)
         words = {*terms(spoken(name))}
@@ -191,7 +191,7 @@ class _Extraction:
             return Found(value=parties[0], confidence=FORM) if parties else None
         return self._by_form(_pattern(schema, words), read, words)
 
-    def _labelled(self, label: str) -> str | None:
+    def _find_labelled(self, label: str) -> str | None:
         """Return the text after a label on its line."""
         words = r"[\s_-]{1,3}".join(map(re2.escape, label.split()))
         match = _expression(rf"(?im)(?:^|[\s,;(|*-]){words}\**[ \t]*(?:[:=|]|\bis\b)[ \t|*]*([^\n|]{{1,500}})").search(
@@ -242,7 +242,7 @@ class _Extraction:
             confidence = NEAR if found and not plain else FORM
             if not found:
                 for label in _labels(name, schema):
-                    said = self._labelled(label)
+                    said = self._find_labelled(label)
                     if said is not None:
                         parts = (part.strip(" .") for part in said.replace(" and ", ",").replace(";", ",").split(","))
                         found = [value for part in parts if part and (value := read(part)) is not None]
@@ -255,18 +255,18 @@ class _Extraction:
 
     def _parties(self) -> list[str]:
         """The two names of ``between A and B``; else those that stand behind ``Buyer:`` and the like."""
-        match = _compiled(_PARTIES).search(self._text)
+        match = _compile_own(_PARTIES).search(self._text)
         if match:
             return [match[1].strip(" .,"), match[2].strip(" .,")]
         roles = ("buyer", "seller", "supplier", "customer", "client", "contractor", "lessor", "lessee", "party")
-        return [said.rstrip(" .") for role in roles if (said := self._labelled(role)) is not None]
+        return [said.rstrip(" .") for role in roles if (said := self._find_labelled(role)) is not None]
 
     def _obligations(self) -> list[str]:
         sentences = (match.group(0).strip() for match in self._sentences())
-        return [sentence for sentence in sentences if _compiled(_OBLIGES).search(sentence)]
+        return [sentence for sentence in sentences if _compile_own(_OBLIGES).search(sentence)]
 
     def _sentences(self) -> Iterator[Any]:
-        yield from _compiled(_SENTENCE).finditer(self._text)
+        yield from _compile_own(_SENTENCE).finditer(self._text)
 
 
 def _labels(name: str, schema: Mapping[str, Any]) -> list[str]:
@@ -327,7 +327,7 @@ def _reader(schema: Mapping[str, Any]) -> Callable[[str], Any]:
     if form in ("date", "date-time"):
         return lambda said: _date(said, timed=form == "date-time")
     if isinstance(form, str) and form in _FORMS:
-        return lambda said: match.group(0).rstrip(".,;") if (match := _compiled(_FORMS[form]).search(said)) else None
+        return lambda said: match.group(0).rstrip(".,;") if (match := _compile_own(_FORMS[form]).search(said)) else None
     if isinstance(schema.get("pattern"), str):
         pattern = _pattern(schema, set())
         return lambda said: match.group(0) if pattern and (match := _expression(pattern).search(said)) else None
@@ -342,7 +342,7 @@ def _beginnings(said: str) -> Iterator[str]:
 
 
 def _number(said: str, *, whole: bool) -> int | float | None:
-    match = _compiled(_NUMBER).search(said.replace("\u00a0", " "))
+    match = _compile_own(_NUMBER).search(said.replace("\u00a0", " "))
     if match is None:
         return None
     number = float(match.group(0).replace(",", "").replace(" ", ""))
@@ -357,7 +357,7 @@ def _boolean(said: str) -> bool | None:
 
 
 def _date(said: str, *, timed: bool) -> str | None:
-    match = _compiled(dates.IN_TEXT).search(said)
+    match = _compile_own(dates.IN_TEXT).search(said)
     if match is None:
         return None
     try:

@@ -12,7 +12,7 @@ from agtphost.methods.standard.pure.comparisons import Comparisons
 OUTPUTS = ("json", "jsonl", "csv", "yaml", "indexes")
 
 
-def filtered(call: Mapping[str, Any]) -> dict[str, Any]:
+def filter_records(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of FILTER.
 
@@ -21,19 +21,19 @@ def filtered(call: Mapping[str, Any]) -> dict[str, Any]:
     :raises Refusal: 422 for what is none of these.
     """
     records = formats.records(call, "data")
-    wanted = material.given(call, "criteria")
+    wanted = material.require(call, "criteria")
     form = parameters.choice(call, "output_format", OUTPUTS, "json")
     comparisons = Comparisons()
     holds = (
         queries.predicate(wanted, "criteria", comparisons)
         if isinstance(wanted, str)
-        else criteria.compiled(wanted, comparisons=comparisons)
+        else criteria.compile_criteria(wanted, comparisons=comparisons)
     )
     found = [index for index, record in enumerate(records) if holds(record)]
-    if form == "csv" and isinstance(data := call["data"], str) and formats.guessed(data) == "csv":
+    if form == "csv" and isinstance(data := call["data"], str) and formats.guess_format(data) == "csv":
         records = formats.read(data, "csv", "data")  # Every cell as it is written: 1.50, not 1.5.
     result: dict[str, Any] = {"count": len(found), "of": len(records), "output_format": form}
-    result["data"] = found if form == "indexes" else formats.written([records[index] for index in found], form, "data")
+    result["data"] = found if form == "indexes" else formats.write([records[index] for index in found], form, "data")
     if warnings := comparisons.warnings():
         result["warnings"] = warnings
     return result

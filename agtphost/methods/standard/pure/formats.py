@@ -66,9 +66,9 @@ def records(call: Mapping[str, Any], name: str, *, least: int = 0) -> list[Any]:
 
     :raises Refusal: 422 for anything else.
     """
-    value = material.given(call, name)
+    value = material.require(call, name)
     if isinstance(value, str):
-        form = guessed(value)
+        form = guess_format(value)
         found = read(value, form, name)
         if form == "csv":
             found = number_columns.convert(found)
@@ -76,7 +76,7 @@ def records(call: Mapping[str, Any], name: str, *, least: int = 0) -> list[Any]:
     return material.rows({name: value}, name, least=least)
 
 
-def guessed(source: str) -> str:
+def guess_format(source: str) -> str:
     """Guess the format of a text."""
     begin = source.lstrip()[:1]
     if begin in ("{", "["):
@@ -113,7 +113,7 @@ def _table(source: str) -> list[dict[str, str]]:
     return found
 
 
-def written(value: Any, form: str, name: str = "data") -> Any:
+def write(value: Any, form: str, name: str = "data") -> Any:
     """
     Return a value in a format: JSON is the value itself, the others are text.
 
@@ -149,7 +149,7 @@ def _yaml(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield f"{indent}{_scalar(name)}:"
-            yield from _below(inner, depth)
+            yield from _yaml_nested(inner, depth)
     elif isinstance(value, list):
         for inner in value:
             if isinstance(inner, Mapping) and inner:
@@ -157,10 +157,10 @@ def _yaml(value: Any, depth: int) -> Iterator[str]:
                 yield f"{indent}- {lines[2 * depth + 2 :]}"
             else:
                 yield f"{indent}-"
-                yield from _below(inner, depth)
+                yield from _yaml_nested(inner, depth)
 
 
-def _below(value: Any, depth: int) -> Iterator[str]:
+def _yaml_nested(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, (Mapping, list)) and value:
         yield "\n"
         yield from _yaml(value, depth + 1)

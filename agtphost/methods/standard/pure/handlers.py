@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collections
-from agtphost.methods.standard.parts import Parts
+from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.pure import (
     classifying,
     held_items,
@@ -75,7 +75,7 @@ class Pure:
                     if is_reference(each):
                         held[number] = self._items(context, each)
         if held:
-            read = partial(held_items.given, self._function, call, self._named, held)
+            read = partial(held_items.build_call, self._function, call, self._named, held)
             return Computation(function=held_items.FUNCTION, read=read)
         return Computation(function=self._function, given=call)
 
@@ -93,7 +93,7 @@ class Pure:
                 f"The collection has more than {material.MAX_ROWS} items.",
                 "SEARCH or SCAN it, and send the items that matter.",
             )
-        return found.since(context)
+        return found.items_after(context)
 
 
 def is_reference(value: Any) -> bool:
@@ -146,8 +146,8 @@ class Classify:
         labels = classifying.labels_of(call)
         read = ranking.entries(material.rows(call, "items"))
         texts = [entry.said[: parameters.MAX_TEXT] or "-" for entry in read]
-        engine, found = await _searched(self._engine, Index(classifying.index_of(labels)), texts, len(labels))
-        return await self._aside(classifying.classified, call, read, labels, found, engine)
+        engine, found = await _search_texts(self._engine, Index(classifying.index_of(labels)), texts, len(labels))
+        return await self._aside(classifying.classify_items, call, read, labels, found, engine)
 
 
 @implementer(IBuiltInHandler)
@@ -172,12 +172,12 @@ class Map:
     async def _by_meaning(
         self, call: Mapping[str, Any], sources: Sequence[mapping.Field], targets: Sequence[mapping.Field]
     ) -> Any:
-        texts = [f"{target.said} {target.description}".strip() for target in targets]
-        engine, found = await _searched(self._engine, Index(mapping.entries(sources)), texts, len(sources))
-        return await self._aside(mapping.mapped, call, dict(enumerate(found)), engine)
+        texts = [f"{target.words} {target.description}".strip() for target in targets]
+        engine, found = await _search_texts(self._engine, Index(mapping.entries(sources)), texts, len(sources))
+        return await self._aside(mapping.map_fields, call, dict(enumerate(found)), engine)
 
 
-async def _searched(
+async def _search_texts(
     engine: SearchEngine, index: Index, texts: Sequence[str], limit: int
 ) -> tuple[str, list[dict[int, float]]]:
     """Return the engine that ranked, and for each text the numbers of entries with their scores."""
@@ -197,7 +197,7 @@ class Normalize:
     weight = COMPUTE
     ADDRESSES = "/address"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     def handle(self, context: BuiltInContext) -> Any:
@@ -247,14 +247,14 @@ class Validate:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
         kind = validating.kind_of(call)
         if kind == "call":
-            return Answer(result=self._proposed(context, call["target"]).result(strict=material.flag(call, "strict")))
+            return Answer(result=self._check_call(context, call["target"]).result(strict=material.flag(call, "strict")))
         given = dict(call)
         if kind in validating.WITH_CATALOG and self._parts.catalog is not Catalog.load():
             given[validating.CATALOG] = self._parts.catalog.document()
@@ -272,7 +272,7 @@ class Validate:
     async def _many_marks_taken(self, result: Mapping[str, Any], target: Any) -> Answer:
         return Answer(result=result, changes=await self._parts.aside(generated_code.cleared, self._parts.held, target))
 
-    def _proposed(self, context: BuiltInContext, target: Any) -> validating.Findings:
+    def _check_call(self, context: BuiltInContext, target: Any) -> validating.Findings:
         """Return whether the caller could make a call: its permission, and the validity of its parameters."""
         if not isinstance(target, Mapping) or not target.keys() <= {"method", "path", "parameters"}:
             raise parameters.invalid(
@@ -315,7 +315,7 @@ class Validate:
         return found
 
 
-def handlers(parts: Parts) -> Mapping[str, IBuiltInHandler]:
+def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """The built-ins of this package, by method."""
     aside, kept = parts.aside, parts.collections
     engine = parts.search.apart()

@@ -22,7 +22,7 @@ MAX_OCTETS: Final = 4_194_304
 """Of the items of one call, as they are stored."""
 
 
-def given(
+def build_call(
     function: str, call: Mapping[str, Any], name: str, held: Mapping[int, Iterable[StateItem]]
 ) -> Generator[None, None, dict[str, Any]]:
     """

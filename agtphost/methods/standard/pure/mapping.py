@@ -71,7 +71,7 @@ class Field:
     description: str
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """The field's name in words."""
         words = (word.lower() for word in spoken(self.place).split())
         return " ".join(_SHORT.get(word, word) for word in words)
@@ -83,12 +83,12 @@ def fields_of(call: Mapping[str, Any], name: str) -> list[Field]:
 
     :raises Refusal: 422 for anything else, and for more than :data:`MAX_FIELDS`.
     """
-    schema = material.given(call, name)
+    schema = material.require(call, name)
     if isinstance(schema, list):
-        found = [_named(each) for each in schema]
+        found = [_read_field(each) for each in schema]
     elif isinstance(schema, Mapping):
         inner = schema.get("properties") if isinstance(schema.get("properties"), Mapping) else None
-        found = [*_declared(inner if inner is not None else schema, "", 1, schema=inner is not None)]
+        found = [*_read_members(inner if inner is not None else schema, "", 1, schema=inner is not None)]
     else:
         found = []
     sound = [field for field in found if field is not None and material.is_place(field.place)]
@@ -101,7 +101,7 @@ def fields_of(call: Mapping[str, Any], name: str) -> list[Field]:
     return sound
 
 
-def _named(each: Any) -> Field | None:
+def _read_field(each: Any) -> Field | None:
     if isinstance(each, str):
         return Field(place=each, type="", description="")
     if isinstance(each, Mapping) and isinstance(each.get("name"), str):
@@ -115,12 +115,12 @@ def _type(said: Any) -> str:
     return said if said in TYPES else ""
 
 
-def _declared(members: Mapping[str, Any], above: str, depth: int, *, schema: bool) -> Iterator[Field | None]:
+def _read_members(members: Mapping[str, Any], above: str, depth: int, *, schema: bool) -> Iterator[Field | None]:
     for name, said in members.items():
         place = f"{above}.{name}" if above else str(name)
         inner = (said.get("properties") if schema else said) if isinstance(said, Mapping) else None
         if isinstance(inner, Mapping) and inner and depth < MAX_DEPTH:
-            yield from _declared(inner, place, depth + 1, schema=schema)
+            yield from _read_members(inner, place, depth + 1, schema=schema)
         elif schema:
             told = said if isinstance(said, Mapping) else {}
             described = " ".join(str(told.get(key, "")) for key in ("title", "description"))[:500]
@@ -138,14 +138,14 @@ def _type_of(value: Any) -> str:
 
 def entries(fields: Sequence[Field]) -> list[Entry]:
     """The fields as a search reads them."""
-    return [Entry(field.said, field.description) for field in fields]
+    return [Entry(field.words, field.description) for field in fields]
 
 
 Similar = Mapping[int, Mapping[int, float]]
 """For numbers of target fields the numbers of source fields that a search found, with scores from 0 to 1."""
 
 
-def mapped(call: Mapping[str, Any], similar: Similar | None = None, engine: str = "") -> dict[str, Any]:
+def map_fields(call: Mapping[str, Any], similar: Similar | None = None, engine: str = "") -> dict[str, Any]:
     """
     Return the result of MAP.
 
@@ -197,15 +197,15 @@ Pair = tuple[int, float, str]
 def _pairs(sources: Sequence[Field], targets: Sequence[Field], similar: Similar, *, exact: bool) -> dict[int, Pair]:
     """Pair target fields with source fields, each used at most once, the surest first."""
     offered: list[tuple[float, int, int, str]] = []
-    said = [({*terms(field.said)}, field.said) for field in sources]
+    said = [({*terms(field.words)}, field.words) for field in sources]
     spelt = len(sources) * len(targets) <= MAX_SPELT
     for number, target in enumerate(targets):
-        words, name = {*terms(target.said)}, target.said
+        words, name = {*terms(target.words)}, target.words
         for other, source in enumerate(sources):
             if source.place == target.place:
                 offered.append((1.0, other, number, "the same name"))
             elif not exact:
-                score, basis = _near(said[other], (words, name), similar.get(number, {}).get(other, 0.0), spelt)
+                score, basis = _similarity(said[other], (words, name), similar.get(number, {}).get(other, 0.0), spelt)
                 if source.type and target.type and not _convertible(source.type, target.type):
                     score *= 0.6
                 if score >= LEAST:
@@ -220,7 +220,9 @@ def _pairs(sources: Sequence[Field], targets: Sequence[Field], similar: Similar,
     return pairs
 
 
-def _near(one: tuple[set[str], str], other: tuple[set[str], str], meaning: float, spelt: bool) -> tuple[float, str]:
+def _similarity(
+    one: tuple[set[str], str], other: tuple[set[str], str], meaning: float, spelt: bool
+) -> tuple[float, str]:
     """Return how similar two fields are, and the reason."""
     if one[0] and one[0] == other[0]:
         return 0.95, "the same words"
@@ -281,7 +283,7 @@ def read(said: Any) -> FieldMap:
     return FieldMap(fields=fields, preserve=preserve)
 
 
-def converted(record: Any, mapping: FieldMap) -> dict[str, Any]:
+def convert(record: Any, mapping: FieldMap) -> dict[str, Any]:
     """
     Return a record with the fields of the target.
 
@@ -292,7 +294,7 @@ def converted(record: Any, mapping: FieldMap) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for source, target, kind in mapping.fields:
         value = material.at(record, source)
-        if value is not material.MISSING and not material.put(found, target, typed(value, kind, source)):
+        if value is not material.MISSING and not material.put(found, target, convert_value(value, kind, source)):
             raise parameters.invalid("mapping", f"{target[:64]!r} is inside of another target.", "Correct mapping.")
     if mapping.preserve:
         used = {source.partition(".")[0] if source not in record else source for source, _, _ in mapping.fields}
@@ -302,7 +304,7 @@ def converted(record: Any, mapping: FieldMap) -> dict[str, Any]:
     return found
 
 
-def typed(value: Any, kind: str, place: str) -> Any:
+def convert_value(value: Any, kind: str, place: str) -> Any:
     """
     Convert a value to a type without loss.
 

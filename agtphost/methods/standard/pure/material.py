@@ -19,7 +19,7 @@ MAX_TEXT = 200_000
 """Characters of a text of one call."""
 
 
-def given(call: Mapping[str, Any], name: str) -> Any:
+def require(call: Mapping[str, Any], name: str) -> Any:
     """
     Return a required parameter.
 
@@ -36,7 +36,7 @@ def rows(call: Mapping[str, Any], name: str, *, least: int = 0, most: int = MAX_
 
     :raises Refusal: 422 for anything else.
     """
-    value = given(call, name)
+    value = require(call, name)
     if not isinstance(value, list) or not least <= len(value) <= most:
         raise parameters.invalid(
             name, f"{name} is not a list of {least} to {most} members.", "Send a list, in parts where it is longer."
@@ -50,7 +50,7 @@ def text(call: Mapping[str, Any], name: str, most: int = MAX_TEXT) -> str:
 
     :raises Refusal: 422 for anything else.
     """
-    value = given(call, name)
+    value = require(call, name)
     if not isinstance(value, str) or not value.strip() or len(value) > most:
         raise parameters.invalid(name, f"{name} is not a text of 1 to {most} characters.", f"Send {name} as text.")
     return value

@@ -42,7 +42,7 @@ class Policy:
     """Conflicts that nothing resolves."""
 
 
-def merged(call: Mapping[str, Any]) -> dict[str, Any]:
+def merge(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of MERGE.
 
@@ -82,16 +82,18 @@ def _policy(call: Mapping[str, Any], sources: int) -> Policy:
     elif isinstance(said, str):
         said = {"prefer": said}
     if not isinstance(said, Mapping) or not said.keys() <= {"prefer", "key", "timestamp", "fields"}:
-        raise _unresolved("conflict_resolution is neither a word nor an object of prefer, key, timestamp and fields.")
+        raise _resolution_error(
+            "conflict_resolution is neither a word nor an object of prefer, key, timestamp and fields."
+        )
     prefer = said.get("prefer", "first")
     if prefer not in ("first", "last"):
-        raise _unresolved("conflict_resolution prefers neither first nor last.")
+        raise _resolution_error("conflict_resolution prefers neither first nor last.")
     for name in ("key", "timestamp"):
         if name in said and not material.is_place(said[name]):
-            raise _unresolved(f"conflict_resolution names no member as {name}.")
+            raise _resolution_error(f"conflict_resolution names no member as {name}.")
     chosen = said.get("fields", {})
     if not isinstance(chosen, Mapping) or not all(_is_choice(each, sources) for each in chosen.values()):
-        raise _unresolved('fields is not an object of {"source": number} or {"value": ...}.')
+        raise _resolution_error('fields is not an object of {"source": number} or {"value": ...}.')
     return Policy(
         strategy=strategy,
         first=prefer == "first",
@@ -108,7 +110,7 @@ def _is_choice(value: Any, sources: int) -> bool:
     return "value" in value or (type(number) is int and 0 <= number < sources)
 
 
-def _unresolved(what: str) -> Refusal:
+def _resolution_error(what: str) -> Refusal:
     return parameters.invalid("conflict_resolution", what, 'Send "last", or {"key": "customer_id", "prefer": "last"}.')
 
 
@@ -146,7 +148,7 @@ def _value(there: Sequence[tuple[int, Any]], policy: Policy, place: str, depth: 
     if chosen is not None:
         offered = dict(there)
         if "source" in chosen and chosen["source"] not in offered:
-            raise _unresolved(f"The source chosen for {place[:64]!r} has no such member.")
+            raise _resolution_error(f"The source chosen for {place[:64]!r} has no such member.")
         result = offered[chosen["source"]] if "source" in chosen else chosen["value"]
         conflict["resolved_by"] = "fields"
     elif policy.strategy == "manual":
@@ -181,14 +183,14 @@ def _moment(version: Any, policy: Policy) -> float:
             except ValueError:
                 continue
             return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    raise _unresolved(f"latest needs a time in each version: none has {', '.join(names)}."[:300])
+    raise _resolution_error(f"latest needs a time in each version: none has {', '.join(names)}."[:300])
 
 
 def _dataset(sources: Sequence[Sequence[Any]], policy: Policy) -> list[Any]:
     """Merge records with the same key; without a key, merge equal records."""
     key = policy.key or next((name for name in ("id", "key") if _all_have(sources, name)), "")
     if policy.key and not _all_have(sources, policy.key):
-        raise _unresolved(f"Some records have no {policy.key[:64]!r}, which is the key.")
+        raise _resolution_error(f"Some records have no {policy.key[:64]!r}, which is the key.")
     groups: dict[str, list[tuple[int, Any]]] = {}
     for number, records in enumerate(sources):
         for record in records:

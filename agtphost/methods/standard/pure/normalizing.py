@@ -41,7 +41,7 @@ class ValueFault(ValueError):
     """A value that has no canonical form; the message says why."""
 
 
-def normalized(call: Mapping[str, Any]) -> dict[str, Any]:
+def normalize(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of NORMALIZE, except for addresses.
 
@@ -52,7 +52,7 @@ def normalized(call: Mapping[str, Any]) -> dict[str, Any]:
     kind = parameters.choice(call, "type", TYPES)
     locale = locale_of(call)
     work = _work(kind, locale)
-    data = material.given(call, "data")
+    data = material.require(call, "data")
     if isinstance(data, list):
         values = [_one(each, work) for each in material.rows(call, "data")]
     else:
@@ -208,16 +208,16 @@ def _quantity(text: str) -> dict[str, Any]:
 def prepare_phone() -> None:
     """Read the tables of telephone numbers, where they are installed."""
     if extras.installed(PACKAGES["phone"]):
-        normalized({"type": "phone", "data": ["+49 30 123456"]})
+        normalize({"type": "phone", "data": ["+49 30 123456"]})
 
 
 def prepare_currency() -> None:
     """Read the tables of locales, where they are installed."""
     if extras.installed(PACKAGES["currency"]):
-        normalized({"type": "currency", "data": ["1 EUR"]})
+        normalize({"type": "currency", "data": ["1 EUR"]})
 
 
 def prepare_unit() -> None:
     """Read the tables of units, where they are installed."""
     if extras.installed(PACKAGES["unit"]):
-        normalized({"type": "unit", "data": ["1 m"]})
+        normalize({"type": "unit", "data": ["1 m"]})

@@ -32,39 +32,39 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Aside
 
 
-class Rule:
+class ProviderRule:
     """The checks around one method's provider."""
 
-    def before(self, call: Mapping[str, Any]) -> None:
+    def check_call(self, call: Mapping[str, Any]) -> None:
         """
         Check the parameters before the provider is called.
 
         :raises Refusal: 422.
         """
 
-    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+    def check_result(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         """Return the answer from the provider's result."""
         raise NotImplementedError
 
 
-class Translating(Rule):
+class Translating(ProviderRule):
     """Languages are BCP 47 tags, and the answer names them."""
 
-    def before(self, call: Mapping[str, Any]) -> None:
+    def check_call(self, call: Mapping[str, Any]) -> None:
         for name in ("target_language", "source_language"):
             if name in call and not languages.is_tag(call[name]):
                 raise parameters.invalid(name, f"{name} is not a BCP 47 language tag.", "Send one such as de or pt-BR.")
 
-    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+    def check_result(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         call = context.input
         names = ("source_language", "target_language")
         return Answer(result={**{name: call[name] for name in names if name in call}, **result})
 
 
-class Predicting(Rule):
+class Predicting(ProviderRule):
     """The rule of PREDICT: a result below ``confidence_floor`` is refused."""
 
-    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+    def check_result(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         floor = material.share(context.input, "confidence_floor", 0.0)
         if not floor:
             return Answer(result=result)
@@ -93,16 +93,16 @@ def _unsure(floor: float) -> Refusal:
     )
 
 
-class Generating(Rule):
+class Generating(ProviderRule):
     """The rule of GENERATE: the answer has the requested type, and code is marked until it has been checked."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
 
-    def before(self, call: Mapping[str, Any]) -> None:
+    def check_call(self, call: Mapping[str, Any]) -> None:
         parameters.choice(call, "output_type", templates.OUTPUTS)
 
-    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+    def check_result(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         wanted = context.input["output_type"]
         if result.get("output_type", wanted) != wanted:
             raise Overstepped(f"its result is {str(result['output_type'])[:32]!r} where {wanted} was asked for")
@@ -134,13 +134,13 @@ def _texts(result: Mapping[str, Any]) -> list[str]:
     return found
 
 
-class Recommending(Rule):
+class Recommending(ProviderRule):
     """The rule of RECOMMEND: results outside the constraints are removed, and ``limit`` is kept."""
 
-    def before(self, call: Mapping[str, Any]) -> None:
+    def check_call(self, call: Mapping[str, Any]) -> None:
         constraint(call.get("constraints"))
 
-    def after(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
+    def check_result(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         listed = result.get("recommendations")
         if not isinstance(listed, list):
             raise Overstepped("its result has no list of recommendations")
@@ -181,7 +181,7 @@ def constraint(constraints: Any) -> Callable[[Any], bool]:
         else:
             rest[name] = value
     if rest:
-        checks.append(criteria.compiled(rest, "constraints"))
+        checks.append(criteria.compile_criteria(rest, "constraints"))
     return lambda found: all(check(_Item(found)) for check in checks)
 
 
@@ -206,7 +206,7 @@ def _budget(value: Any) -> Callable[[Any], bool]:
     except money.MoneyError as error:
         raise parameters.invalid("constraints", f"budget {error}.", 'Send 50, or "50.00 EUR".') from None
 
-    def within(item: Mapping[str, Any]) -> bool:
+    def is_within(item: Mapping[str, Any]) -> bool:
         said = item.get("price", item.get("cost"))
         try:
             if isinstance(said, Mapping) or (isinstance(said, str) and " " in said):
@@ -216,7 +216,7 @@ def _budget(value: Any) -> Callable[[Any], bool]:
         except money.MoneyError:
             return False
 
-    return within
+    return is_within
 
 
 def _exclusions(value: Any) -> Callable[[Any], bool]:
@@ -233,7 +233,7 @@ def _available(wanted: bool) -> Callable[[Any], bool]:
     return lambda item: next((item[name] for name in names if name in item), None) is wanted
 
 
-def rules(now: Callable[[], float]) -> Mapping[str, Rule]:
+def rules(now: Callable[[], float]) -> Mapping[str, ProviderRule]:
     """The rules by method."""
     return {
         "TRANSLATE": Translating(),
@@ -252,7 +252,7 @@ class Provided:
     :param aside: calls a function off the reactor.
     """
 
-    def __init__(self, rule: Rule, inner: IHandler, output: CompiledSchema | None, aside: Aside) -> None:
+    def __init__(self, rule: ProviderRule, inner: IHandler, output: CompiledSchema | None, aside: Aside) -> None:
         self.kind = inner.kind
         self._aside = aside
         self._rule = rule
@@ -260,7 +260,7 @@ class Provided:
         self._output = output
 
     async def handle(self, context: BuiltInContext) -> Any:
-        self._rule.before(context.input)
+        self._rule.check_call(context.input)
         answer = await asked(self._inner, context)
         if isinstance(answer, EndpointError):
             return answer
@@ -268,12 +268,12 @@ class Provided:
         if response.body is not None or not isinstance(response.result, Mapping):
             raise Overstepped("its result is not an object, so the rules of the method cannot be applied")
         if weight(response.result) > HEAVY or weight(context.input) > HEAVY:
-            found: Answer = await self._aside(self._ruled, context, response)
+            found: Answer = await self._aside(self._apply_rule, context, response)
             return found
-        return self._ruled(context, response)
+        return self._apply_rule(context, response)
 
-    def _ruled(self, context: BuiltInContext, response: EndpointResponse) -> Answer:
-        ruled = self._rule.after(context, dict(cast(Mapping[str, Any], response.result)))
+    def _apply_rule(self, context: BuiltInContext, response: EndpointResponse) -> Answer:
+        ruled = self._rule.check_result(context, dict(cast(Mapping[str, Any], response.result)))
         result = ruled.result
         if self._output is not None and not self._output.is_valid(result) and self._output.is_valid(response.result):
             # Added members are removed if the schema does not allow them; removed ones stay removed.
@@ -284,7 +284,7 @@ class Provided:
         )
 
 
-def guarded(binding: Binding, aside: Aside, now: Callable[[], float] = time.time) -> Binding:
+def wrap_provider(binding: Binding, aside: Aside, now: Callable[[], float] = time.time) -> Binding:
     """
     Return an operator's binding as it is served: the handler of a provider method gets wrapped.
 

@@ -24,7 +24,7 @@ def text_of(call: Mapping[str, Any]) -> str:
 
     :raises Refusal: 422 for a text that is too long.
     """
-    criterion = material.given(call, "criterion")
+    criterion = material.require(call, "criterion")
     if isinstance(criterion, Mapping) and "text" in criterion:
         return material.text(criterion, "text", parameters.MAX_TEXT)
     if not isinstance(criterion, str):
@@ -52,7 +52,7 @@ def rank(call: Mapping[str, Any]) -> dict[str, Any]:
     """The result of RANK by numbers, or by the words of a text."""
     text = text_of(call)
     if not text:
-        return ranked(call)
+        return rank_by_numbers(call)
     items = material.rows(call, "items")
     return listed_by(call, items, Index(entries(items)).search(Wanted(text=text, limit=max(len(items), 1))))
 
@@ -62,10 +62,10 @@ def listed_by(call: Mapping[str, Any], items: Sequence[Any], found: Found) -> di
     scores: list[tuple[int, float | None]] = list(found.hits)
     known = {number for number, _ in scores}
     scores += [(number, 0.0) for number in range(len(items)) if number not in known]
-    return {**listed(call, items, scores), "engine": found.engine}
+    return {**list_best(call, items, scores), "engine": found.engine}
 
 
-def ranked(call: Mapping[str, Any]) -> dict[str, Any]:
+def rank_by_numbers(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of RANK by numbers in the items.
 
@@ -75,7 +75,7 @@ def ranked(call: Mapping[str, Any]) -> dict[str, Any]:
     :raises Refusal: 422 for anything else.
     """
     items = material.rows(call, "items")
-    criterion = material.given(call, "criterion")
+    criterion = material.require(call, "criterion")
     if isinstance(criterion, str):
         criterion = {"member": criterion.removeprefix("-"), "order": ORDERS[criterion.startswith("-")]}
     if not isinstance(criterion, Mapping) or not ("member" in criterion) ^ ("weights" in criterion):
@@ -84,12 +84,14 @@ def ranked(call: Mapping[str, Any]) -> dict[str, Any]:
             "criterion is neither a member nor weights nor a text.",
             'Send "price", {"member": "price", "order": "ascending"}, {"weights": {"rating": 2}} or {"text": "..."}.',
         )
-    return listed(
+    return list_best(
         call, items, _by_weights(items, criterion) if "weights" in criterion else _by_member(items, criterion)
     )
 
 
-def listed(call: Mapping[str, Any], items: Sequence[Any], scores: Sequence[tuple[int, float | None]]) -> dict[str, Any]:
+def list_best(
+    call: Mapping[str, Any], items: Sequence[Any], scores: Sequence[tuple[int, float | None]]
+) -> dict[str, Any]:
     """Return the best items, each with its score; items without one come last."""
     limit = parameters.count(call, "limit", len(items) or 1, material.MAX_ROWS)
     found = [
@@ -107,7 +109,7 @@ def _by_member(items: Sequence[Any], criterion: Mapping[str, Any]) -> list[tuple
     values = [material.number(material.at(item, member)) for item in items]
     if items and all(value is None for value in values):
         raise parameters.invalid("criterion", f"No item has a number {member[:64]!r}.", "Name a member with numbers.")
-    return _sorted(values, ascending)
+    return _sort_scores(values, ascending)
 
 
 def _by_weights(items: Sequence[Any], criterion: Mapping[str, Any]) -> list[tuple[int, float | None]]:
@@ -131,10 +133,10 @@ def _by_weights(items: Sequence[Any], criterion: Mapping[str, Any]) -> list[tupl
         for index, value in enumerate(values):
             part = 0.0 if value is None else (value - least) / (most - least) if most > least else 1.0
             scores[index] += abs(amount) * (part if amount > 0 or value is None else 1.0 - part)
-    return _sorted([round(score / total, 4) for score in scores], ascending=False)
+    return _sort_scores([round(score / total, 4) for score in scores], ascending=False)
 
 
-def _sorted(values: Sequence[float | None], ascending: bool) -> list[tuple[int, float | None]]:
+def _sort_scores(values: Sequence[float | None], ascending: bool) -> list[tuple[int, float | None]]:
     sign = 1.0 if ascending else -1.0
     order = sorted(range(len(values)), key=lambda n: (values[n] is None, sign * (values[n] or 0.0)))
     return [(index, values[index]) for index in order]

@@ -33,7 +33,7 @@ class Score:
     why: str
 
 
-def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of EVALUATE.
 
@@ -44,7 +44,7 @@ def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
         with the least composite that earns them.
     :raises Refusal: 422 for anything else.
     """
-    target = material.given(call, "target")
+    target = material.require(call, "target")
     if isinstance(target, str):
         target = {"text": material.text(call, "target")}
     if not isinstance(target, Mapping):
@@ -57,7 +57,7 @@ def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
     # A long text has to be taken apart, and a hundred criteria may be about the same one.
     stems: Stems = lru_cache(1_024)(lambda text: frozenset(terms(text)))
     for name, criterion in listed:
-        found = _scored(target, name, criterion, stems)
+        found = _score(target, name, criterion, stems)
         composite += weights[name] * found.value
         label = _label(found.value, rubric)
         scores.append(
@@ -79,7 +79,7 @@ def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _criteria(call: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    said = material.given(call, "criteria")
+    said = material.require(call, "criteria")
     members: list[tuple[str, Mapping[str, Any]]]
     if isinstance(said, Mapping):
         members = [(str(name), each if isinstance(each, Mapping) else {"scale": each}) for name, each in said.items()]
@@ -98,13 +98,13 @@ def _criteria(call: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     if not 0 < len(members) <= MAX_CRITERIA or not all(
         isinstance(name, str) and 0 < len(name) <= 128 for name in names
     ):
-        raise _malformed(f"criteria is not a list of 1 to {MAX_CRITERIA} criteria with names.")
+        raise _criteria_error(f"criteria is not a list of 1 to {MAX_CRITERIA} criteria with names.")
     if len({*names}) != len(names):
-        raise _malformed("criteria has a name twice.")
+        raise _criteria_error("criteria has a name twice.")
     return members
 
 
-def _malformed(what: str) -> Exception:
+def _criteria_error(what: str) -> Exception:
     return parameters.invalid("criteria", what, EXAMPLE)
 
 
@@ -145,16 +145,16 @@ def _label(score: float, rubric: Sequence[tuple[str, float]]) -> str:
     return next((label for label, least in rubric if score >= least), rubric[-1][0])
 
 
-def _scored(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any], stems: Stems) -> Score:
+def _score(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any], stems: Stems) -> Score:
     ways = [way for way in _WAYS if way in criterion]
     if len(ways) > 1 or not criterion.keys() <= {"name", "member", "worst", "description", *_WAYS}:
-        raise _malformed(f"The criterion {name[:64]!r} has more than one way to be scored, or members of none.")
+        raise _criteria_error(f"The criterion {name[:64]!r} has more than one way to be scored, or members of none.")
     if ways == ["meets"]:
-        holds = conditions.compiled(criterion["meets"], "criteria")(target)
+        holds = conditions.compile_criteria(criterion["meets"], "criteria")(target)
         return Score(value=float(holds), why=f"The target {'meets' if holds else 'does not meet'} what is asked.")
     member = criterion.get("member", name)
     if not material.is_place(member):
-        raise _malformed(f"The criterion {name[:64]!r} is about no member.")
+        raise _criteria_error(f"The criterion {name[:64]!r} is about no member.")
     value = material.at(target, member)
     if value is material.MISSING and ways == ["keywords"]:
         value = target
@@ -162,19 +162,19 @@ def _scored(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any], 
         return Score(value=0.0, why=f"The target does not say {member[:64]!r}.")
     match ways:
         case ["best"]:
-            return _between(name, value, criterion)
+            return _score_range(name, value, criterion)
         case ["values"]:
-            return _listed(name, value, criterion["values"])
+            return _score_values(name, value, criterion["values"])
         case ["keywords"]:
-            return _said(name, value, criterion["keywords"], stems)
+            return _score_keywords(name, value, criterion["keywords"], stems)
         case _:
-            return _scaled(name, value, criterion.get("scale", 1))
+            return _score_scale(name, value, criterion.get("scale", 1))
 
 
-def _between(name: str, value: Any, criterion: Mapping[str, Any]) -> Score:
+def _score_range(name: str, value: Any, criterion: Mapping[str, Any]) -> Score:
     best, worst = material.number(criterion["best"]), material.number(criterion.get("worst"))
     if best is None or worst is None or best == worst:
-        raise _malformed(f"The criterion {name[:64]!r} has no best and worst that are different numbers.")
+        raise _criteria_error(f"The criterion {name[:64]!r} has no best and worst that are different numbers.")
     found = material.number(value)
     if found is None:
         return Score(value=0.0, why="The target says no number.")
@@ -182,12 +182,12 @@ def _between(name: str, value: Any, criterion: Mapping[str, Any]) -> Score:
     return Score(value=score, why=f"{found:g} lies {score:.0%} of the way from {worst:g}, the worst, to {best:g}.")
 
 
-def _listed(name: str, value: Any, values: Any) -> Score:
+def _score_values(name: str, value: Any, values: Any) -> Score:
     if not isinstance(values, Mapping) or not 0 < len(values) <= MAX_CRITERIA:
-        raise _malformed(f"The criterion {name[:64]!r} has no scores by value.")
+        raise _criteria_error(f"The criterion {name[:64]!r} has no scores by value.")
     numbers = {said: material.number(score) for said, score in values.items()}
     if any(score is None or not 0 <= score <= 1 for score in numbers.values()):
-        raise _malformed(f"The criterion {name[:64]!r} has scores that are not from 0 to 1.")
+        raise _criteria_error(f"The criterion {name[:64]!r} has scores that are not from 0 to 1.")
     said = str(value).lower() if isinstance(value, bool) else str(value)
     score = numbers.get(said)
     if score is None:
@@ -195,9 +195,9 @@ def _listed(name: str, value: Any, values: Any) -> Score:
     return Score(value=score, why=f"{said[:64]!r} counts {score:g}.")
 
 
-def _said(name: str, value: Any, keywords: Any, stems: Stems) -> Score:
+def _score_keywords(name: str, value: Any, keywords: Any, stems: Stems) -> Score:
     if not isinstance(keywords, list) or not 0 < len(keywords) <= MAX_CRITERIA or not all(map(_is_text, keywords)):
-        raise _malformed(f"The criterion {name[:64]!r} has no list of keywords.")
+        raise _criteria_error(f"The criterion {name[:64]!r} has no list of keywords.")
     there = stems(said_in(value)[: material.MAX_TEXT])
     found = [word for word in keywords if stems(word) and stems(word) <= there]
     missing = [word for word in keywords if word not in found]
@@ -207,10 +207,10 @@ def _said(name: str, value: Any, keywords: Any, stems: Stems) -> Score:
     )
 
 
-def _scaled(name: str, value: Any, scale: Any) -> Score:
+def _score_scale(name: str, value: Any, scale: Any) -> Score:
     most = material.number(scale)
     if most is None or most <= 0:
-        raise _malformed(f"The criterion {name[:64]!r} has a scale that is not a number above 0.")
+        raise _criteria_error(f"The criterion {name[:64]!r} has a scale that is not a number above 0.")
     if isinstance(value, bool):
         return Score(value=float(value), why=f"The target says {str(value).lower()}.")
     found = material.number(value)

@@ -43,7 +43,7 @@ Series = Sequence[tuple[int, float]]
 """Values of a member with the indexes of their records."""
 
 
-def analyzed(call: Mapping[str, Any]) -> dict[str, Any]:
+def analyze(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of ANALYZE.
 
@@ -55,7 +55,7 @@ def analyzed(call: Mapping[str, Any]) -> dict[str, Any]:
     sensitivity = material.share(call, "sensitivity", SENSITIVITY)
     explain = material.flag(call, "explain")
     records = [_data_of(record) for record in formats.records(call, "target", least=1)]
-    kept = _within(records, call)
+    kept = _in_time_range(records, call)
     series = _series(records, kept)
     if not series:
         raise parameters.invalid(
@@ -114,7 +114,7 @@ def _time_member(records: Sequence[Any]) -> str:
     return next((name for name in (*named, *first) if _moment(first[name]) is not None), "")
 
 
-def _within(records: Sequence[Any], call: Mapping[str, Any]) -> list[int]:
+def _in_time_range(records: Sequence[Any], call: Mapping[str, Any]) -> list[int]:
     """Return the indexes of records in the time range; all of them where there is none."""
     wanted = parameters.text(call, "time_range")
     if wanted is None:
@@ -182,7 +182,7 @@ def _anomalies(member: str, values: Series, sensitivity: float) -> Iterator[Find
             "anomaly",
             member,
             score / (score + threshold),
-            f"{_said(value)} is {score:.1f} times {kind} away from the median {_said(middle)};"
+            f"{_format_value(value)} is {score:.1f} times {kind} away from the median {_format_value(middle)};"
             f" more than {threshold:.1f} counts.",
             index=index,
             value=value,
@@ -207,7 +207,7 @@ def _trend(member: str, values: Series, times: Mapping[int, float]) -> Iterator[
         "trend",
         member,
         explained if direction != "flat" else 1.0 - explained,
-        f"A line rises by {_said(slope)} a {unit} and explains {explained:.0%} of how the values differ.",
+        f"A line rises by {_format_value(slope)} a {unit} and explains {explained:.0%} of how the values differ.",
         direction=direction,
         slope=slope,
         unit=unit,
@@ -288,5 +288,5 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def _said(value: float) -> str:
+def _format_value(value: float) -> str:
     return f"{value:.6g}"

@@ -36,7 +36,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~-])")
 _HTTP = ("get", "post", "put", "patch", "delete", "options", "head", "trace")
 
 
-def generated(call: Mapping[str, Any]) -> dict[str, Any]:
+def generate(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of GENERATE where no model is needed.
 
@@ -50,7 +50,7 @@ def generated(call: Mapping[str, Any]) -> dict[str, Any]:
     content: Any = None
     if isinstance(source, Mapping) and kind != "code":
         if "template" in source and kind != "json":
-            content = _filled(source, kind)
+            content = _fill_template(source, kind)
         elif isinstance(source.get("openapi"), str) and kind in ("markdown", "html"):
             content = _documentation(source)
             content = _as_html(content) if kind == "html" else content
@@ -69,7 +69,7 @@ def generated(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"content": content, "output_type": kind, **({"not_applied": left} if left else {})}
 
 
-def _filled(source: Mapping[str, Any], kind: str) -> str:
+def _fill_template(source: Mapping[str, Any], kind: str) -> str:
     template = material.text(source, "template", MAX_TEMPLATE)
     values = source.get("values", {})
     if not isinstance(values, Mapping):
@@ -98,10 +98,10 @@ def _part(match: re.Match[str], values: Mapping[str, Any], kind: str) -> str:
     if value is material.MISSING:
         raise parameters.invalid("source", f"values has no {place[:64]!r}.", "Send it, or take it out of the template.")
     said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return html.escape(said) if kind == "html" else escaped(said) if kind == "markdown" else said
+    return html.escape(said) if kind == "html" else escape_markdown(said) if kind == "markdown" else said
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape foreign text for Markdown, as one paragraph without markup."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
@@ -113,11 +113,11 @@ def _documentation(document: Mapping[str, Any]) -> str:
     """Endpoints, parameters and example payloads of an OpenAPI document, in Markdown."""
     info = document.get("info")
     info = info if isinstance(info, Mapping) else {}
-    lines = [f"# {escaped(str(info.get('title', 'API')))}", ""]
+    lines = [f"# {escape_markdown(str(info.get('title', 'API')))}", ""]
     if info.get("version"):
-        lines += [f"Version {escaped(str(info['version']))}.", ""]
+        lines += [f"Version {escape_markdown(str(info['version']))}.", ""]
     if info.get("description"):
-        lines += [escaped(str(info["description"])), ""]
+        lines += [escape_markdown(str(info["description"])), ""]
     for count, (method, path, operation) in enumerate(_operations(document)):
         if count >= MAX_OPERATIONS:
             raise parameters.invalid("source", f"source has more than {MAX_OPERATIONS} operations.", "Send less.")
@@ -143,8 +143,8 @@ def _operation(document: Mapping[str, Any], method: str, path: str, operation: M
     lines = [f"## {method} `{path.replace('`', '')}`", ""]
     for name in ("summary", "description"):
         if operation.get(name):
-            lines += [escaped(str(operation[name])), ""]
-    rows = [_resolved(document, each) for each in operation["parameters"]]
+            lines += [escape_markdown(str(operation[name])), ""]
+    rows = [_resolve_reference(document, each) for each in operation["parameters"]]
     if rows:
         lines += ["| Parameter | In | Type | Required | Description |", "|---|---|---|---|---|"]
         lines += [_row(document, row) for row in rows if isinstance(row, Mapping)] + [""]
@@ -155,20 +155,20 @@ def _operation(document: Mapping[str, Any], method: str, path: str, operation: M
 
 
 def _row(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    schema = _resolved(document, row.get("schema"))
+    schema = _resolve_reference(document, row.get("schema"))
     kind = schema.get("type", "") if isinstance(schema, Mapping) else ""
     cells = (row.get("name", ""), row.get("in", ""), kind, "yes" if row.get("required") else "no")
-    return f"| {' | '.join(escaped(str(cell)) for cell in (*cells, row.get('description', '')))} |"
+    return f"| {' | '.join(escape_markdown(str(cell)) for cell in (*cells, row.get('description', '')))} |"
 
 
 def _payloads(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    body = _resolved(document, operation.get("requestBody"))
+    body = _resolve_reference(document, operation.get("requestBody"))
     if (schema := _json_schema(body)) is not None:
         yield "Example of a request", schema
     responses = operation.get("responses")
     for status, response in responses.items() if isinstance(responses, Mapping) else ():
-        if (schema := _json_schema(_resolved(document, response))) is not None:
-            yield f"Example of an answer with {escaped(str(status))}", schema
+        if (schema := _json_schema(_resolve_reference(document, response))) is not None:
+            yield f"Example of an answer with {escape_markdown(str(status))}", schema
             return
 
 
@@ -178,7 +178,7 @@ def _json_schema(holder: Any) -> Any:
     return media.get("schema") if isinstance(media, Mapping) else None
 
 
-def _resolved(document: Any, value: Any) -> Any:
+def _resolve_reference(document: Any, value: Any) -> Any:
     """Resolve a reference within the document; no other document is read."""
     for _ in range(MAX_DEPTH):
         if not isinstance(value, Mapping) or not isinstance(value.get("$ref"), str):
@@ -223,7 +223,7 @@ _FORMATS = {
 
 def _example(document: Any, schema: Any, depth: int, left: list[int]) -> Any:
     """Return a value that a schema allows, by its types, formats, limits and lists of values."""
-    schema = _resolved(document, schema)
+    schema = _resolve_reference(document, schema)
     left[0] -= 1
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH or left[0] < 0:
         return None

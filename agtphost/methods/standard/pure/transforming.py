@@ -15,7 +15,7 @@ _PARTS = 4
 """A caller's schema may have this part of what an operator's may."""
 
 
-def transformed(call: Mapping[str, Any]) -> dict[str, Any]:
+def transform(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of TRANSFORM.
 
@@ -23,11 +23,11 @@ def transformed(call: Mapping[str, Any]) -> dict[str, Any]:
         the result (each record of it, where it is a list) then follows; ``mapping`` as MAP gives it.
     :raises Refusal: 422 for anything else, and for data that does not follow the schema.
     """
-    source = material.given(call, "source")
+    source = material.require(call, "source")
     said = parameters.choice(call, "source_format", formats.FORMATS) if call.get("source_format") is not None else ""
-    target = material.given(call, "target_format")
+    target = material.require(call, "target_format")
     form = "json" if isinstance(target, Mapping) else parameters.choice(call, "target_format", formats.FORMATS)
-    found = said or (formats.guessed(source) if isinstance(source, str) else "json")
+    found = said or (formats.guess_format(source) if isinstance(source, str) else "json")
     value = formats.read(source, found) if isinstance(source, str) else source
     if isinstance(value, list) and len(value) > material.MAX_ROWS:
         raise parameters.invalid("source", f"source has more than {material.MAX_ROWS} records.", "Send it in parts.")
@@ -40,9 +40,7 @@ def transformed(call: Mapping[str, Any]) -> dict[str, Any]:
                 "Send the records in parts, or map fewer fields.",
             )
         value = (
-            [mapping.converted(each, plan) for each in value]
-            if isinstance(value, list)
-            else mapping.converted(value, plan)
+            [mapping.convert(each, plan) for each in value] if isinstance(value, list) else mapping.convert(value, plan)
         )
     elif found == "csv" and form != "csv" and not isinstance(target, Mapping):
         # A mapping or a schema states the types; from CSV to CSV every cell stays as it is written.
@@ -50,7 +48,7 @@ def transformed(call: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(target, Mapping):
         value = _following(value, target)
     return {
-        "data": formats.written(value, form, "source"),
+        "data": formats.write(value, form, "source"),
         "source_format": found,
         "target_format": target if isinstance(target, Mapping) else form,
         "records": len(value) if isinstance(value, list) else 1,
@@ -100,13 +98,13 @@ def faults_of(value: Any, schema: CompiledSchema) -> list[dict[str, Any]]:
         for start in range(0, len(value), AT_ONCE):
             part = value[start : start + AT_ONCE]
             if len(found) < MAX_FAULTS and not members.is_valid(part):
-                found += [{**fault, "path": _moved(fault["path"], start)} for fault in members.faults(part)]
+                found += [{**fault, "path": _shift_path(fault["path"], start)} for fault in members.faults(part)]
         return found[:MAX_FAULTS]
     except TooCostly as error:
         raise Refusal(error.reason) from None
 
 
-def _moved(path: str, start: int) -> str:
+def _shift_path(path: str, start: int) -> str:
     index, slash, rest = path.removeprefix("/").partition("/")
     return f"/{int(index) + start}{slash}{rest}" if index.isdigit() else path
 
@@ -115,7 +113,7 @@ def _following(value: Any, schema: Mapping[str, Any]) -> Any:
     """The value with the schema's types, if it then follows it."""
     compiled = callers_schema(schema, "target_format")
     each = isinstance(value, list) and schema.get("type", "object") == "object"
-    records = [_coerced(one, schema) for one in (value if each else [value])]
+    records = [_coerce(one, schema) for one in (value if each else [value])]
     for number, record in enumerate(records):
         if faults := faults_of(record, compiled):
             where = f"Record {number}" if each else "The result"
@@ -128,7 +126,7 @@ def _following(value: Any, schema: Mapping[str, Any]) -> Any:
     return records if each else records[0]
 
 
-def _coerced(value: Any, schema: Any) -> Any:
+def _coerce(value: Any, schema: Any) -> Any:
     """Convert a table's texts to numbers and flags of the schema; leave others for the check to report."""
     if not isinstance(schema, Mapping):
         return value
@@ -136,12 +134,12 @@ def _coerced(value: Any, schema: Any) -> Any:
     if kind == "object" and isinstance(value, Mapping):
         inner = schema.get("properties")
         inner = inner if isinstance(inner, Mapping) else {}
-        return {name: _coerced(each, inner.get(name)) for name, each in value.items()}
+        return {name: _coerce(each, inner.get(name)) for name, each in value.items()}
     if kind == "array" and isinstance(value, list):
-        return [_coerced(each, schema.get("items")) for each in value]
+        return [_coerce(each, schema.get("items")) for each in value]
     if isinstance(value, str) and kind in ("number", "integer", "boolean"):
         try:
-            return mapping.typed(value, kind, "")
+            return mapping.convert_value(value, kind, "")
         except Refusal:
             return value
     return value

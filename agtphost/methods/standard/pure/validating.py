@@ -81,13 +81,13 @@ class Validator:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def validated(self, call: Mapping[str, Any]) -> dict[str, Any]:
+    def validate(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the result of VALIDATE.
 
         :raises Refusal: 422 for a schema that is none, and a target that cannot be looked at.
         """
-        target = material.given(call, "target")
+        target = material.require(call, "target")
         strict = material.flag(call, "strict")
         schema = call.get("schema")
         kind = kind_of(call)
@@ -102,12 +102,12 @@ class Validator:
         elif kind == "formula":
             found = _refusable(lambda: formulas.checked(target), "formula")
         elif kind == "criteria":
-            found = _refusable(lambda: criteria.compiled(target, "target"), "criteria")
+            found = _refusable(lambda: criteria.compile_criteria(target, "target"), "criteria")
         elif isinstance(schema, Mapping):
             found = _data(target, schema)
         else:
             found = Findings(checked="json")
-            found.warnings.append(_said("", "nothing was given to check it against", "schema"))
+            found.warnings.append(_fault("", "nothing was given to check it against", "schema"))
         return found.result(strict=strict)
 
     def _endpoint(self, target: Any) -> Findings:
@@ -124,14 +124,14 @@ class Validator:
         for endpoint in endpoints:
             if endpoint.deprecated is not None:
                 found.warnings.append(
-                    _said("deprecated", f"{endpoint.method} {endpoint.path} is deprecated", "endpoint")
+                    _fault("deprecated", f"{endpoint.method} {endpoint.path} is deprecated", "endpoint")
                 )
         return found
 
     def _manifest(self, target: Any) -> Findings:
         found = Findings(checked="manifest")
-        for each in examine(_decoded(target), self._catalog):
-            (found.errors if each.fault else found.warnings).append(_said(each.pointer, each.message, each.rule))
+        for each in examine(_decode_target(target), self._catalog):
+            (found.errors if each.fault else found.warnings).append(_fault(each.pointer, each.message, each.rule))
         return found
 
 
@@ -143,7 +143,7 @@ def validate(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     document = given.get(CATALOG)
     catalog = Catalog.load() if document is None else Catalog(document)
-    return Validator(catalog).validated(given)
+    return Validator(catalog).validate(given)
 
 
 def kind_of(call: Mapping[str, Any]) -> str:
@@ -167,7 +167,7 @@ def kind_of(call: Mapping[str, Any]) -> str:
     return ""
 
 
-def _said(path: str, message: str, rule: str) -> Said:
+def _fault(path: str, message: str, rule: str) -> Said:
     return {"path": path, "message": message, "rule": rule}
 
 
@@ -177,7 +177,7 @@ def _text(target: str) -> str:
     return target
 
 
-def _decoded(target: Any) -> Any:
+def _decode_target(target: Any) -> Any:
     if not isinstance(target, str):
         return target
     try:
@@ -203,7 +203,7 @@ def _document(target: Any, level: int) -> Findings:
     else:
         verdict = agis.validate_value(target, level=level)
     for each in verdict.findings:
-        said = {**_said(each.place, each.message, each.rule.name), "section": each.rule.section}
+        said = {**_fault(each.place, each.message, each.rule.name), "section": each.rule.section}
         said |= {"line": each.line} if each.line else {}
         said |= {"fix": each.fix} if each.fix else {}
         if each.severity is Severity.ERROR:
@@ -217,9 +217,9 @@ def _schema(target: Any) -> Findings:
     """Whether a JSON Schema is one that this host would run."""
     found = Findings(checked="json-schema")
     try:
-        compile_schema(_decoded(target), role="output", share=4)
+        compile_schema(_decode_target(target), role="output", share=4)
     except SchemaError as error:
-        found.errors += [_said(fault.pointer, fault.message, "json-schema") for fault in error.faults]
+        found.errors += [_fault(fault.pointer, fault.message, "json-schema") for fault in error.faults]
     return found
 
 
@@ -228,9 +228,9 @@ def _refusable(check: Callable[[], object], kind: str) -> Findings:
     try:
         check()
     except formulas.FormulaError as error:
-        found.errors.append(_said("", str(error), kind))
+        found.errors.append(_fault("", str(error), kind))
     except Refusal as refusal:
-        found.errors.append(_said("", refusal.explanation, kind) | {"fix": refusal.remedy})
+        found.errors.append(_fault("", refusal.explanation, kind) | {"fix": refusal.remedy})
     return found
 
 
@@ -241,13 +241,13 @@ def _data(target: Any, schema: Mapping[str, Any]) -> Findings:
         rules, schema = schema["rules"], schema.get("schema", {})
     compiled = callers_schema(schema, "schema")
     found = Findings(checked="json-schema")
-    found.errors += [_said(each["path"], each["message"], each["keyword"]) for each in faults_of(target, compiled)]
-    found.warnings += _undeclared(target, compiled)
-    _ruled(target, rules, found)
+    found.errors += [_fault(each["path"], each["message"], each["keyword"]) for each in faults_of(target, compiled)]
+    found.warnings += _find_undeclared(target, compiled)
+    _check_rules(target, rules, found)
     return found
 
 
-def _undeclared(target: Any, compiled: CompiledSchema) -> Iterator[Said]:
+def _find_undeclared(target: Any, compiled: CompiledSchema) -> Iterator[Said]:
     """Yield members that the schema allows without declaring them, usually misspelt, and deprecated members."""
     waiting: list[tuple[Any, Any, str]] = [(target, compiled.schema, "")]
     count = 0
@@ -257,7 +257,7 @@ def _undeclared(target: Any, compiled: CompiledSchema) -> Iterator[Said]:
         if not isinstance(schema, Mapping):
             continue
         if schema.get("deprecated") is True and path:
-            yield _said(path, "is deprecated", "deprecated")
+            yield _fault(path, "is deprecated", "deprecated")
         if isinstance(value, list):
             waiting += [(each, schema.get("items"), f"{path}/{number}") for number, each in enumerate(value)]
         declared = schema.get("properties")
@@ -267,7 +267,7 @@ def _undeclared(target: Any, compiled: CompiledSchema) -> Iterator[Said]:
             if name in declared:
                 waiting.append((each, declared[name], f"{path}/{name}"))
             elif "additionalProperties" not in schema and _only(schema):
-                yield _said(f"{path}/{name}"[:200], "is not declared by the schema", "undeclared")
+                yield _fault(f"{path}/{name}"[:200], "is not declared by the schema", "undeclared")
 
 
 def _only(schema: Mapping[str, Any]) -> bool:
@@ -276,7 +276,7 @@ def _only(schema: Mapping[str, Any]) -> bool:
     return not any(keyword in schema for keyword in others)
 
 
-def _ruled(target: Any, rules: Sequence[Any], found: Findings) -> None:
+def _check_rules(target: Any, rules: Sequence[Any], found: Findings) -> None:
     """Check business rules: criteria as in FILTER, each with the message where they do not hold."""
     if len(rules) > MAX_RULES:
         raise parameters.invalid("schema", f"schema has more than {MAX_RULES} rules.", "Send fewer.")
@@ -292,14 +292,14 @@ def _ruled(target: Any, rules: Sequence[Any], found: Findings) -> None:
                 'Send {"require": {"total": {"lte": 10000}}, "message": "...", "severity": "warning"}.',
             )
         severity = parameters.choice(rule, "severity", ("error", "warning"), "error")
-        if not criteria.compiled(rule["require"], "schema")(target):
+        if not criteria.compile_criteria(rule["require"], "schema")(target):
             name = str(rule.get("name", f"rule {number}"))[:64]
             message = str(rule.get("message", "does not follow the rule"))[:500]
-            (found.errors if severity == "error" else found.warnings).append(_said("", message, name))
+            (found.errors if severity == "error" else found.warnings).append(_fault("", message, name))
 
 
 def not_callable(method: str, path: str) -> Findings:
     """Return the findings for a call that the caller cannot make; they do not reveal whether others could."""
     found = Findings(checked="call")
-    found.errors.append(_said("", f"the caller can call no {method} on {path}", Reason.NOT_FOUND))
+    found.errors.append(_fault("", f"the caller can call no {method} on {path}", Reason.NOT_FOUND))
     return found
