@@ -69,7 +69,7 @@ from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.orchestration.monitoring import cancelling
 from agtphost.methods.standard.orchestration.pausing import Resumption
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.registry.catalogue import Cards
 from agtphost.vocabulary import times

@@ -21,9 +21,9 @@ from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.standard import checking, finding, transacting
 from agtphost.methods.standard.collections import family as collections
 from agtphost.methods.standard.orchestration import family as orchestration
-from agtphost.methods.standard.parts import Handlers, MethodServices
 from agtphost.methods.standard.pure import handlers as pure
 from agtphost.methods.standard.pure.providers import wrap_provider
+from agtphost.methods.standard.services import Handlers, MethodServices
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status

@@ -6,7 +6,7 @@ it unless an endpoint of the operator's on the same place does; what no built-in
 is 503 until there is one.
 
 - :mod:`.table`: what each takes, gives, changes and refuses, as the draft's tables have it
-- :mod:`.parts`: the services that the built-ins use
+- :mod:`.services`: the services that the built-ins use
 - :mod:`.results`: what calls give that a method makes for its caller, read off the reactor where they are long
 - :mod:`.checking`: CHECK
 - :mod:`.orchestration`: methods that call others: chains, batches, procedures, and subscriptions
@@ -22,9 +22,9 @@ is 503 until there is one.
 - :mod:`.connections`: CONNECT
 - :mod:`.confirming`: bookings, items and schedules, for CONFIRM
 - :mod:`.bookings`: bookings, workflows, subscriptions and approvals, for CANCEL
-- :mod:`.claims`: in-flight reservations of unique names
-- :mod:`.due`: a scheduler of durable times; :mod:`.agenda`: its timer queue
-- :mod:`.lookback`: records of one agent, however many others there are
+- :mod:`.reservations`: in-flight reservations of unique names
+- :mod:`.scheduler`: a scheduler of durable times; :mod:`.timer_queue`: its timer queue
+- :mod:`.record_scan`: records of one agent, however many others there are
 - :mod:`.messages`: ALERT, BROADCAST, REPLY, SEND and REPORT
 - :mod:`.signing`: SIGN
 - :mod:`.pure`: methods that work on what their callers send, and keep nothing

@@ -30,8 +30,8 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import GRANT_LIFE, digest_of, issue_grant
 from agtphost.identity.peer import Assurance
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
-from agtphost.methods.standard.claims import Reservations
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.reservations import Reservations
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import grants, scopes, times
 from agtphost.vocabulary.holdings import AUTHORIZATION
 from agtphost.vocabulary.identifiers import is_agent_id

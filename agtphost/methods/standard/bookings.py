@@ -11,7 +11,7 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.standard.cancellation import Cancelling, Source, cancelled_before
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.monitors import MONITOR
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.holdings import APPROVAL
 
 PAID = ("paid", "amount")

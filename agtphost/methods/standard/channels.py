@@ -24,9 +24,9 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight.notification import LONGEST
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.collections.index import Holder
-from agtphost.methods.standard.due import Due
 from agtphost.methods.standard.messages.delivery import deliver
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.scheduler import Due
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM, PUBLICATION
 from agtphost.vocabulary.reasons import Reason

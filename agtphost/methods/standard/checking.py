@@ -12,7 +12,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 

@@ -22,7 +22,7 @@ from agtphost.methods.oversight.confirmation import CONFIRMED_ITEM, STATES, Conf
 from agtphost.methods.standard.cancellation import cancelled_before
 from agtphost.methods.standard.collections.store import Item
 from agtphost.methods.standard.orchestration import items
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.reasons import Reason
 
 BOOKING, ITEM = "booking", "item"

@@ -16,8 +16,8 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
-from agtphost.methods.standard.claims import Reservations
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.reservations import Reservations
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.holdings import CONNECTION
 from agtphost.vocabulary.reasons import Reason

@@ -14,7 +14,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.filters import CHECKS
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 

@@ -20,7 +20,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.canonical import CanonicalError, canonical
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import jsontext
 
 EVENT = "agent-log"

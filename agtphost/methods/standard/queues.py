@@ -27,7 +27,7 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.collections.index import NORMAL
 from agtphost.methods.standard.collections.store import Collection, holder
 from agtphost.methods.standard.messages.delivery import deliver
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.reasons import Reason

@@ -28,7 +28,7 @@ from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.provisioning import HOSTED
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.reasons import Reason
 

@@ -17,8 +17,8 @@ from agtphost.methods.standard.messages.broadcasts import Broadcasting
 from agtphost.methods.standard.messages.replies import Replying
 from agtphost.methods.standard.messages.reports import Reporting
 from agtphost.methods.standard.messages.sending import Sending
-from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.queues import Pulling, Queues, Submitting
+from agtphost.methods.standard.services import MethodServices
 from agtphost.methods.standard.signing import Signing
 from agtphost.methods.standard.transfers import Transferring
 

@@ -18,7 +18,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, state_owner
 from agtphost.methods.standard.collections.store import Collection, Item
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason

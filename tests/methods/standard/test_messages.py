@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.methods.oversight import confirmation
-from agtphost.methods.standard.lookback import RecordScan
+from agtphost.methods.standard.record_scan import RecordScan
 from agtphost.stores import searching
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of

@@ -15,9 +15,9 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
 from agtphost.methods.standard.messages.delivery import prepare_changes
-from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.pure import formats
 from agtphost.methods.standard.pure.number_columns import Columns
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Slices

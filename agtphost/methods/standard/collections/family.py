@@ -10,7 +10,7 @@ from agtphost.methods.standard.collections.fetching import Fetch, Resources
 from agtphost.methods.standard.collections.reading import Scan, Searching
 from agtphost.methods.standard.collections.relating import Embedding, Linking
 from agtphost.methods.standard.collections.syncing import Syncing
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 
 
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:

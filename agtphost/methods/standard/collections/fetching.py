@@ -18,7 +18,7 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.standard.collections.index import BINDINGS
 from agtphost.methods.standard.collections.store import Collection, Item, binding_key, place_of
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 

@@ -21,11 +21,11 @@ from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
 from agtphost.methods.standard.collections.selection import Selection, is_small, shown
 from agtphost.methods.standard.collections.store import Collection
-from agtphost.methods.standard.lookback import RecordScan
-from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.pure.comparisons import Comparisons
 from agtphost.methods.standard.pure.matching import Condition, Predicate
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
+from agtphost.methods.standard.record_scan import RecordScan
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot

@@ -13,7 +13,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.fetching import Resources
 from agtphost.methods.standard.collections.index import BINDINGS, RELATIONS
 from agtphost.methods.standard.collections.store import Collection, binding_key, is_item_id, key_of
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.reasons import Reason
 
 METADATA = 16_384

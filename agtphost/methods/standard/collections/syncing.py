@@ -16,7 +16,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.entering import RECORDS
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
 from agtphost.methods.standard.messages.delivery import prepare_changes
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason

@@ -24,9 +24,9 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight.confirmation import acknowledge
 from agtphost.methods.oversight.notification import CONTENT, LONGEST, NOTIFICATION
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
-from agtphost.methods.standard.due import Due
 from agtphost.methods.standard.messages.delivery import Delivered, deliver, prepare_changes
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.scheduler import Due
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ALERT
 from agtphost.vocabulary.reasons import Reason

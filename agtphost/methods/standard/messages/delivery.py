@@ -9,7 +9,7 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import MOST as MOST
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 
 
 @dataclass(kw_only=True)

@@ -23,9 +23,9 @@ from agtphost.identity import envelope
 from agtphost.identity.required_assurance import is_believed
 from agtphost.methods.oversight.escalation import escalated_by, may_decide
 from agtphost.methods.oversight.notification import CONTENT, FEW, NOTIFICATION, URGENCIES, is_readable
-from agtphost.methods.standard.lookback import RecordScan
 from agtphost.methods.standard.messages.delivery import Delivered, deliver, prepare_changes
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.record_scan import RecordScan
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
 

@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason

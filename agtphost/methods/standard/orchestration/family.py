@@ -12,7 +12,7 @@ from agtphost.methods.standard.orchestration.pausing import Pause
 from agtphost.methods.standard.orchestration.procedures import Procedures
 from agtphost.methods.standard.orchestration.retrying import Retry
 from agtphost.methods.standard.orchestration.routing import Route
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
 
 
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:

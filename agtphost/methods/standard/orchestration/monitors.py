@@ -24,9 +24,9 @@ from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.resumption import resumed
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
-from agtphost.methods.standard.agenda import TimerQueue
 from agtphost.methods.standard.orchestration import observing
 from agtphost.methods.standard.orchestration.observing import Observed
+from agtphost.methods.standard.timer_queue import TimerQueue
 from agtphost.vocabulary.reasons import Reason
 
 MONITOR: Final = "monitor"

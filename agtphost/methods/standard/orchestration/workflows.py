@@ -29,11 +29,11 @@ from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
-from agtphost.methods.standard.agenda import TimerQueue
-from agtphost.methods.standard.claims import Reservations
 from agtphost.methods.standard.collections.store import UNDER_WAY
 from agtphost.methods.standard.orchestration import items, plan, schedule
 from agtphost.methods.standard.orchestration.runner import Ask, Run, Stop
+from agtphost.methods.standard.reservations import Reservations
+from agtphost.methods.standard.timer_queue import TimerQueue
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 

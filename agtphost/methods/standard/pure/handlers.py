@@ -18,7 +18,6 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collections
-from agtphost.methods.standard.parts import MethodServices
 from agtphost.methods.standard.pure import (
     classifying,
     held_items,
@@ -29,6 +28,7 @@ from agtphost.methods.standard.pure import (
     validating,
 )
 from agtphost.methods.standard.pure.merging import MAX_SOURCES
+from agtphost.methods.standard.services import MethodServices
 from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, Wanted
 from agtphost.vocabulary.catalog import Catalog

@@ -9,8 +9,8 @@ from twisted.logger import Logger
 
 from agtphost.audit.drafts import LedgerUnavailable, StaleChange
 from agtphost.audit.state import StateItem
-from agtphost.methods.standard.agenda import TimerQueue
-from agtphost.methods.standard.parts import MethodServices
+from agtphost.methods.standard.services import MethodServices
+from agtphost.methods.standard.timer_queue import TimerQueue
 
 RETRY_SECONDS = 2.0
 LONGEST_WAIT = 3_600.0
