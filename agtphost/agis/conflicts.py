@@ -71,14 +71,15 @@ def find_conflict(method: str, statement: str, known: Lexicon) -> Conflict | Non
     :param method: in capitals.
     """
     acts = find_acts(statement, known)
-    found = _Judge(known, known.words.american(method), acts).conflicts() if acts else []
+    found = _Judge(known, known.words.american(method), acts, statement).conflicts() if acts else []
     return next((each for each in found if each.sure), found[0] if found else None)
 
 
 class _Judge:
-    def __init__(self, known: Lexicon, method: str, acts: Sequence[Act]) -> None:
+    def __init__(self, known: Lexicon, method: str, acts: Sequence[Act], statement: str) -> None:
         self._known = known
         self._method = method
+        self._statement = statement
         self._acts = [self._with_money(act) for act in acts]
 
     def _with_money(self, act: Act) -> Act:
@@ -172,7 +173,16 @@ class _Judge:
     @functools.cached_property
     def _reads_then(self) -> bool:
         """Whether the statement goes on to read: "opens a file and returns its content"."""
-        return any(self._known.is_a(act.verb, "reads", "analyses") for act in self._acts[1:])
+        if any(self._known.is_a(act.verb, "reads", "analyses") for act in self._acts[1:]):
+            return True
+        return self._acts[0].passive and self._ends_reading()
+
+    def _ends_reading(self) -> bool:
+        """Whether a second passive without its own "is" reads: "the file is opened and its content returned"."""
+        _, added, rest = self._statement.upper().rpartition(" AND ")
+        last = rest.rstrip(" .;!").rpartition(" ")[2]
+        base = self._known.words.lemma(last)
+        return bool(added) and last != base and last.endswith("D") and self._known.is_a(base, "reads", "analyses")
 
     @functools.cached_property
     def _edits(self) -> bool:

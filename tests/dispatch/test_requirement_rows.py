@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.contract.endpoint import Deprecation
 from agtphost.contract.policy import MethodPolicy
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import media_types
@@ -189,3 +190,20 @@ def test_the_warning_has_what_the_catalog_declares(declared: dict[str, str], war
     assert response.status == 200
     assert len(host.recorder.calls) == 1
     assert response.headers.get("agtp-catalog-warning") == warning
+
+
+@pytest.mark.parametrize(
+    ("declared", "warning"),
+    [
+        (
+            {"successor_method": "BOOK", "successor_path": "/room", "removed_in": "2.0.0"},
+            "deprecated; successor=BOOK /room; removed_in=2.0.0",
+        ),
+        ({"successor_path": "/room"}, "deprecated; successor=/room"),
+        ({"removed_in": "2.0.0"}, "deprecated; removed_in=2.0.0"),
+        ({}, "deprecated"),
+    ],
+)
+def test_the_warning_has_what_the_endpoint_declares(declared: dict[str, str], warning: str) -> None:
+    """API-065: exactly these parts."""
+    assert Deprecation(deprecated_in="1.2.0", **declared).warning == warning
