@@ -30,7 +30,7 @@ READ = re.compile(
 )
 """How handlers read parameters."""
 
-INNER = {"kinds", "type", "properties", "items", "call", "formulas", "function"}
+INNER = {"kinds", "type", "properties", "items", "call", "formulas", "function", "most"}
 """Members of parameters that are objects themselves, and of what a computation is given, which the same words read."""
 
 

@@ -238,12 +238,16 @@ def ways(kinds: int) -> dict[str, Any]:
 
 
 def test_writing_out_is_bounded() -> None:
-    """A few anchors in all combinations are taken; many are refused before they are written out."""
+    """
+    A few anchors in all combinations are taken; many are refused before they are written out.
+
+    The refusal takes half a second of CPU on a slow machine; writing out would take minutes.
+    """
     compile_schema(ways(2), role="tool")
     begun = time.process_time()
     with pytest.raises(SchemaError, match=f"more than {MAX_SCHEMAS} schemas when its dynamic references are followed"):
         compile_schema(ways(12), role="tool")
-    assert time.process_time() - begun < 0.5
+    assert time.process_time() - begun < 5
 
 
 def costly(reference: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
