@@ -241,7 +241,7 @@ def test_writing_out_is_bounded() -> None:
     """
     A few anchors in all combinations are taken; many are refused before they are written out.
 
-    The refusal takes half a second of CPU on a slow machine; writing out would take minutes.
+    The bound leaves room for a slow machine, on which the refusal takes half a second of CPU.
     """
     compile_schema(ways(2), role="tool")
     begun = time.process_time()
