@@ -20,8 +20,11 @@ from agtphost.stores import upgrade
 TABLE = "sqlite_schema"
 """What the findings name as their table."""
 
-_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite^_stat%' ESCAPE '^'"
-"""All but the tables of ANALYZE, which change how rows are found, and not which."""
+_SCHEMA = """
+SELECT type, name, tbl_name, sql FROM sqlite_schema
+WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat2', 'sqlite_stat3', 'sqlite_stat4'))
+"""
+"""All but the tables of ANALYZE, which change how rows are found, and not which. A trigger may have any name."""
 
 _IGNORED = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\])|--[^\n]*|/\*.*?\*/|\s+", re.DOTALL)
 
@@ -40,8 +43,11 @@ class SchemaFinding(NamedTuple):
     """Whether a table cannot be read as the host reads it."""
 
 
+_Key = tuple[str, str]
+"""Type and name: a trigger may have the name of a table."""
+
+
 class _Entry(NamedTuple):
-    type: str
     table: str
     sql: str
 
@@ -52,35 +58,46 @@ def find_schema_changes(execute: Callable[..., Any]) -> Iterator[SchemaFinding]:
 
     :param execute: that of a connection to a database of the latest version.
     """
-    expected, found = _expected(), _read(execute)
-    for name, entry in sorted(expected.items()):
-        row, is_table = f"{entry.type} {name}", entry.type == "table"
-        other = found.get(name)
+    expected, found = _read_expected(), _read(execute)
+    added = {key: entry for key, entry in found.items() if key not in expected}
+    for (kind, name), entry in sorted(expected.items(), key=_tables_first):
+        row, is_table = f"{kind} {name}", kind == "table"
+        other = found.get((kind, name))
         if other is None:
-            yield SchemaFinding(row, "was deleted", is_table or not entry.sql, is_table)
-        elif other.type != entry.type:
-            yield SchemaFinding(row, f"is a {other.type} now", True, is_table)
+            instead = next((key for key in added if key[1] == name), None)
+            if instead is None:
+                yield SchemaFinding(row, "was deleted", is_table or not entry.sql, is_table)
+            else:
+                del added[instead]
+                yield SchemaFinding(row, f"is a {instead[0]} now", True, is_table)
         elif other != entry:
-            yield SchemaFinding(row, "was changed: its columns or keys are others", True, is_table)
-    for name, entry in sorted(found.items()):
-        if name not in expected:
-            decides = entry.type == "trigger" or (entry.type == "index" and "UNIQUE" in entry.sql.upper())
-            yield SchemaFinding(f"{entry.type} {name}", f"was added, on table {entry.table}", decides, False)
+            yield SchemaFinding(row, "was changed: its columns or keys differ from this version's", True, is_table)
+    for (kind, name), entry in sorted(added.items()):
+        decides = kind == "trigger" or (kind == "index" and "UNIQUE" in entry.sql.upper())
+        yield SchemaFinding(f"{kind} {name}", f"was added, on table {entry.table}", decides, False)
+
+
+def _tables_first(item: tuple[_Key, _Entry]) -> tuple[bool, str]:
+    """Return the sort key of an entry: a lost table explains its lost indexes."""
+    (kind, name), _ = item
+    return kind != "table", name
 
 
 @cache
-def _expected() -> dict[str, _Entry]:
+def _read_expected() -> dict[_Key, _Entry]:
+    """Return the schema of an empty database of this version."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         upgrade.bring_up(connection, ":memory:")
         return _read(connection.execute)
 
 
-def _read(execute: Callable[..., Any]) -> dict[str, _Entry]:
+def _read(execute: Callable[..., Any]) -> dict[_Key, _Entry]:
     rows = execute(_SCHEMA).fetchall()
-    return {_text(name): _Entry(_text(kind), _text(table), _normalize(sql)) for kind, name, table, sql in rows}
+    return {(_text(kind), _text(name)): _Entry(_text(table), _normalize(sql)) for kind, name, table, sql in rows}
 
 
 def _text(value: object) -> str:
+    """Return a name as text that can be printed: a damaged schema may hold anything."""
     text = value if isinstance(value, str) else repr(value)
     return text if text.isprintable() else ascii(text)
 

@@ -195,7 +195,14 @@ _TWICE = (
     "ALTER TABLE {0} RENAME TO old; CREATE TABLE {0} AS SELECT * FROM old; INSERT INTO {0} SELECT * FROM old LIMIT 1"
 )
 
+_HIDDEN = (
+    "PRAGMA writable_schema=ON; INSERT INTO sqlite_schema VALUES ('trigger', '{0}', 'record', 0, "
+    "'CREATE TRIGGER {0} AFTER INSERT ON record BEGIN DELETE FROM lifecycle; END')"
+)
+"""A trigger with a name that SQLite keeps for itself, or that a table has: whoever edits the file can write any."""
+
 SCHEMAS = (
+    *((_HIDDEN.format(name), FATAL, f"trigger {name}") for name in ("sqlite_stat_x", "sqlite_stat1", "record")),
     *((_TWICE.format(table), FATAL, f"table {table}") for table in ("lifecycle", "held", "tile", "keyed", "record")),
     *((f"DROP TABLE {table}", FATAL, f"table {table}") for table in ("chain", "lifecycle", "held", "state_change")),
     ("DROP TABLE probe", FATAL, "table probe"),

@@ -197,7 +197,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "identity.kept_forms:Keeper._items",
             "identity.key_ring:KeyRing.links",
             "identity.key_ring:KeyRing.until",
-            "stores.schema_check:_expected",
+            "stores.schema_check:_read_expected",
             "stores.sqlite:_find_items",
             "stores.sqlite:_insert",
             "upstream.pins:Pins._approved",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.state import StateFull, StateTable, UnknownKind
+from agtphost.audit.state import AT_ONCE, LOOKS, StateFull, StateTable, UnknownKind
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.authority import ClaimedScopesGate
 from agtphost.identity.agents import Agent
@@ -269,7 +270,8 @@ def test_what_has_expired_leaves_memory_in_bounded_steps() -> None:
     steps = 1
     while host.table.prune():
         steps += 1
-    assert steps == 3 and host.table.count("quote") == 0
+    # A step ends early where its time is used up, so a slow machine makes more of them.
+    assert math.ceil(1_200 / AT_ONCE) <= steps <= 1_200 // LOOKS and host.table.count("quote") == 0
     assert not host.table._ends and not host.table._tables["quote"].owned
 
 

@@ -137,7 +137,7 @@ def tried(seed: int, rounds: int) -> int:
 def test_the_calls_are_sound() -> None:
     """Before anything is replaced each is answered."""
     for work, call in CALLS:
-        work(deepcopy(call))
+        assert work(deepcopy(call)) is not None, call
 
 
 def test_what_went_wrong_is_answered_or_refused() -> None:

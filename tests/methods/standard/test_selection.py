@@ -234,4 +234,4 @@ def test_a_search_that_takes_too_long_is_refused_and_a_page_ends(
 
 def test_conditions_are_counted_with_the_values_of_lists() -> None:
     """What :func:`selection.is_small` multiplies."""
-    assert criteria.counted({"n": {"in": [1, 2, 3]}, "m": 5}, "query")[1] == 5
+    assert criteria.compile_with_parts({"n": {"in": [1, 2, 3]}, "m": 5}, "query")[1] == 5

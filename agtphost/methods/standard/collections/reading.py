@@ -19,7 +19,7 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
 from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import PARAMETER
-from agtphost.methods.standard.collections.selection import Selection, is_small, shown
+from agtphost.methods.standard.collections.selection import Selection, is_small, render_row
 from agtphost.methods.standard.collections.store import Collection
 from agtphost.methods.standard.pure.comparisons import Comparisons
 from agtphost.methods.standard.pure.matching import Condition, Predicate
@@ -135,7 +135,7 @@ def _select_page(
         total, part = 0, list[Any]()
         for row in every:
             slices.pause()
-            if holds((seen := shown(row))["data"]):
+            if holds((seen := render_row(row))["data"]):
                 if offset <= total < offset + limit:
                     part.append(seen)
                 total += 1
@@ -143,10 +143,10 @@ def _select_page(
     rows = []
     for row in every:
         slices.pause()
-        if holds((seen := shown(row))["data"]):
+        if holds((seen := render_row(row))["data"]):
             rows.append((order.ranks(seen["data"]), row))
     order.apply(rows)
-    total, part = len(rows), [shown(row) for _, row in rows[offset : offset + limit]]
+    total, part = len(rows), [render_row(row) for _, row in rows[offset : offset + limit]]
     while rows:
         del rows[-STEP:]  # In steps: other threads cannot use the interpreter during one deletion.
     return total, page(part, limit)
@@ -281,9 +281,9 @@ class Scan:
             return told
 
         async def finish(selection: Selection) -> dict[str, Any]:
-            items, last = await self._parts.aside(_paged, selection.found, size)
+            items, last = await self._parts.aside(_cut_page, selection.found, size)
             if last is None and not selection.is_over:
-                last = shown(selection.last)["id"]  # The time was over: the next page goes on behind it.
+                last = render_row(selection.last)["id"]  # The time was over: the next page goes on behind it.
             return answer(items, last)
 
         if is_small([rows], condition):
@@ -343,7 +343,7 @@ def _scan_page(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[M
     octets, last, slices = 0, "", Slices()
     for row in rows:
         slices.pause()
-        value = shown(row)
+        value = render_row(row)
         if not holds(value["data"]):
             last = value["id"]
             continue
@@ -355,18 +355,18 @@ def _scan_page(rows: Iterable[Any], holds: Predicate, size: int) -> tuple[list[M
     return found, None
 
 
-def _paged(matches: Sequence[tuple[Any, Any]], size: int) -> tuple[list[Mapping[str, Any]], str | None]:
+def _cut_page(matches: Sequence[tuple[Any, Any]], size: int) -> tuple[list[Mapping[str, Any]], str | None]:
     """
-    What :func:`_scan_page` returns, of the rows that follow the criteria.
+    Return a page of matching rows and its last identifier, as :func:`_scan_page` does.
 
     :param matches: each with the row before it, with which a page ends that has no room for it.
     """
     found: list[Mapping[str, Any]] = []
     octets = 0
     for row, before in matches:
-        value = shown(row)
+        value = render_row(row)
         octets += len(jsontext.encode(value))
         if len(found) == size or (found and octets > ANSWER):
-            return found, str(shown(before)["id"])
+            return found, str(render_row(before)["id"])
         found.append(value)
     return found, None

@@ -36,8 +36,8 @@ SECONDS: Final = 5.0
 """Of processor time for the chunks of one call, as for one computation."""
 
 
-def shown(row: Any) -> Any:
-    """What callers see of an item, a record or a card."""
+def render_row(row: Any) -> Any:
+    """Return an item, a record or a card as callers see it."""
     if isinstance(row, StateItem):
         return Item(row).to_json()
     if isinstance(row, StoredRecord):
@@ -142,7 +142,7 @@ class Selection:
         return Encoded(b'%b,"items":[%b]}' % (jsontext.encode(head)[:-1], b",".join(texts)))
 
     def _take(self, result: Any) -> Any:
-        """Take over what a worker found in a chunk, and go on."""
+        """Add what a worker found in a chunk, and continue the search."""
         chunk = self._chunk
         for place in result["found"]:
             if self._kept is None or self.total in self._kept:
@@ -156,7 +156,7 @@ class Selection:
 
 
 def _text(row: Any) -> bytes:
-    """A row as JSON of which a worker reads ``data``: a long item as it is stored."""
+    """Return a row as JSON, of which a worker reads ``data``; a long item as it is stored."""
     if isinstance(row, StateItem):
         return row.kept if isinstance(row.kept, bytes) else jsontext.encode({"data": row.kept["data"]})
-    return jsontext.encode({"data": shown(row)["data"]})
+    return jsontext.encode({"data": render_row(row)["data"]})

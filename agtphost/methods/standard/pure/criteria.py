@@ -90,14 +90,14 @@ def compile_criteria(criteria: Any, name: str = "criteria", comparisons: Compari
     :param comparisons: counts comparisons of a number with a text.
     :raises Refusal: 422 for invalid criteria, or too many.
     """
-    return counted(criteria, name, comparisons)[0]
+    return compile_with_parts(criteria, name, comparisons)[0]
 
 
-def counted(criteria: Any, name: str, comparisons: Comparisons | None = None) -> tuple[Predicate, int]:
+def compile_with_parts(criteria: Any, name: str, comparisons: Comparisons | None = None) -> tuple[Predicate, int]:
     """
-    What :func:`compile_criteria` returns, and how many conditions there are, values of lists counted in.
+    Compile criteria, and count their conditions, with each value of a list as one.
 
-    :raises Refusal: as that does.
+    :raises Refusal: as :func:`compile_criteria`.
     """
     compiler = _Compiler(name, comparisons or Comparisons())
     return compiler.all_of(criteria, 1), compiler.count

@@ -38,7 +38,7 @@ class Condition:
             self._query = queries.condition(wanted, name, steps, comparisons)
             self.holds, self.parts = self._query.holds, self._query.parts
         else:
-            self.holds, self.parts = criteria.counted(wanted, name, comparisons)
+            self.holds, self.parts = criteria.compile_with_parts(wanted, name, comparisons)
 
     @property
     def is_plain(self) -> bool:
