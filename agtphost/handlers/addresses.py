@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 MARK = "notify:"
-"""The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation."""
+"""
+The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation, and in the
+name of a person's inbox.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,10 @@ class Addresses:
     def recipients_of_key(self, key: str) -> frozenset[str]:
         """Return the marked names that stand for a key: those of its person, and of the groups of that person."""
         return self._of_keys.get(key, frozenset())
+
+    def inboxes_of_key(self, key: str) -> frozenset[str]:
+        """Return the inboxes of the person that has a key now: whoever gets the name next has them after that."""
+        return frozenset(f"{MARK}{name}" for name, known in self.people.items() if known == key)
 
     def recipients_of_member(self, name: str) -> frozenset[str]:
         """Return the marked names of the groups with a member that is no person: an agent, or the operator."""
