@@ -70,7 +70,7 @@ def office(tmp_path: Path) -> Iterator[Office]:
         assert done.returncode == 0, done.stderr
         octets = load_certificate(folder / f"{name}.pem").public_bytes(Encoding.DER)
         keys[name] = parse_peer_certificate(octets).fingerprint
-    base = config.read_text()
+    base = config.read_text() + '\n[methods]\nstandard = ["REPLY"]\n'
     config.write_text(base + NOTIFY.format(key=keys["cfo"]))
     with running(config) as host:
         made = Office(host, base, keys)

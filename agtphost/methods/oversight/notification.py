@@ -24,7 +24,7 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.addresses import MARK
+from agtphost.handlers.addresses import MARK, owner_of_inbox
 from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
@@ -145,7 +145,7 @@ def _inbox(held: StateTable, recipient: str) -> Iterable[StateItem]:
 
 
 def _reader(recipient: str) -> str:
-    return "" if recipient == OPERATOR else recipient
+    return "" if recipient == OPERATOR else owner_of_inbox(recipient)
 
 
 async def prepare_changes(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -162,7 +162,7 @@ def _put_notification(value: Mapping[str, Any], until: float) -> Change:
         kind=NOTIFICATION,
         key=value["notification_id"],
         value=value,
-        owner="" if recipient == OPERATOR else recipient,
+        owner=_reader(recipient),
         expires_at=int(until * 1000),
         expected=0,
     )
