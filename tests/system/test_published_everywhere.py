@@ -320,27 +320,50 @@ def test_every_tool_of_the_front_is_known_there(site: Site) -> None:
         assert not any("unknown" in text.lower() for text in answers.values()), (url, answers)
 
 
-def test_the_listed_bridge_reaches_the_host(tmp_path: Path) -> None:
-    """Without an MCP front a server's entry has the command of the bridge: its arguments find the host on its port."""
-    registry = free_port()
-    config = sample(tmp_path, edit=[OPEN], eager=True)
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, int, int]]:
+    """A host that tells strangers nothing and has no MCP front; the ports of its registry and gateway."""
+    registry, gateway = free_port(), free_port()
+    silent = ('agent_disclosure = "public"\n', 'agent_disclosure = "public"\nanonymous_discovery = false\n')
+    config = sample(tmp_path_factory.mktemp("closed"), edit=[OPEN, silent], eager=True)
     token = config.parent / "gateway.token"
     token.write_text(TOKEN)
     token.chmod(0o600)
-    config.write_text(
-        f'{config.read_text()}\n[registry]\nlisten = "tcp:{registry}:interface=127.0.0.1"\n\n'
-        '[[http.client]]\nname = "tests"\ntoken = "file:gateway.token"\nagent = "demo"\n'
+    listening = "".join(
+        f'\n[{name}]\nlisten = "tcp:{port}:interface=127.0.0.1"\n'
+        for name, port in (("registry", registry), ("gateway", gateway))
     )
+    client = '\n[[http.client]]\nname = "tests"\ntoken = "file:gateway.token"\nagent = "demo"\n'
+    config.write_text(config.read_text() + listening + client)
     with running(config) as host:
-        (entry,) = ask(registry, "GET", "/v0.1/servers", token=TOKEN).value["servers"]
-        (package,) = entry["server"]["packages"]
-        words = [each.get("name", "") and f"{each['name']}={each['value']}" or each["value"] for each in package["packageArguments"]]
-        assert words[:2] == ["mcp-bridge", f"agtp://localhost:{host.port}"]
-        folder = host.state / "agents" / "demo"
-        proof = ("--cacert", host.state / "ca.pem", "--cert", folder / "agent.pem", "--key", folder / "agent.key")
+        yield host, registry, gateway
 
-        async def listed() -> list[str]:
-            async with Client(stdio_client(stdio(host, *words[1:], *map(str, proof)))) as client:
-                return [tool.name for tool in (await client.list_tools()).tools]
 
-        assert any("list_files" in name for name in asyncio.run(listed()))
+@READERS
+def test_a_host_that_tells_strangers_nothing_links_to_nothing_else(
+    closed: tuple[Host, int, int], token: str | None
+) -> None:
+    """The catalog of APIs has no link to ``agis.json``, which is 404 with ``anonymous_discovery = false``."""
+    _, _, gateway = closed
+    found = urls_in(ask(gateway, "GET", "/.well-known/api-catalog", token=token).body)
+    paths = {urlsplit(url).path for url in found if urlsplit(url).port == gateway} - {"", "/"}
+    assert "/.well-known/openapi.json" in paths
+    statuses = {path: ask(gateway, "GET", path, token=token).status for path in paths}
+    assert set(statuses.values()) <= ({200} if token else {200, 401}), statuses
+
+
+def test_the_listed_bridge_reaches_the_host(closed: tuple[Host, int, int]) -> None:
+    """Without an MCP front a server's entry has the command of the bridge: its arguments find the host on its port."""
+    host, registry, _ = closed
+    (entry,) = ask(registry, "GET", "/v0.1/servers", token=TOKEN).value["servers"]
+    (package,) = entry["server"]["packages"]
+    words = [f"{each['name']}={each['value']}" if "name" in each else each["value"] for each in package["packageArguments"]]
+    assert words[:2] == ["mcp-bridge", f"agtp://localhost:{host.port}"]
+    folder = host.state / "agents" / "demo"
+    proof = ("--cacert", host.state / "ca.pem", "--cert", folder / "agent.pem", "--key", folder / "agent.key")
+
+    async def listed() -> list[str]:
+        async with Client(stdio_client(stdio(host, *words[1:], *map(str, proof)))) as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert any("list_files" in name for name in asyncio.run(listed()))
