@@ -16,13 +16,13 @@ from hashlib import sha256
 
 MARK = "notify:"
 """
-The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation, and in the
-name of a person's inbox.
+The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation, and in
+the name of a person's inbox.
 """
 
 
 def owner_of_inbox(inbox: str) -> str:
-    """Return the owner of what is in an inbox: an Agent-ID or a key as it is, and the SHA-256 of a person's marked name."""
+    """Return the owner of an inbox's items: an Agent-ID or a key as it is, and the SHA-256 of a person's marked name."""
     return sha256(inbox.encode()).hexdigest() if inbox.startswith(MARK) else inbox
 
 

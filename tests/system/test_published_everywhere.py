@@ -311,7 +311,7 @@ def test_every_tool_of_the_front_is_known_there(site: Site) -> None:
         ):
             for tool in (await client.list_tools()).tools:
                 result = await client.call_tool(tool.name, {})
-                found[tool.name] = result.content[0].text if result.content else ""
+                found[tool.name] = str(result.content)
         return found
 
     for url in (summary["mcp_tools_list"], *remotes):
@@ -357,7 +357,9 @@ def test_the_listed_bridge_reaches_the_host(closed: tuple[Host, int, int]) -> No
     host, registry, _ = closed
     (entry,) = ask(registry, "GET", "/v0.1/servers", token=TOKEN).value["servers"]
     (package,) = entry["server"]["packages"]
-    words = [f"{each['name']}={each['value']}" if "name" in each else each["value"] for each in package["packageArguments"]]
+    words = [
+        f"{each['name']}={each['value']}" if "name" in each else each["value"] for each in package["packageArguments"]
+    ]
     assert words[:2] == ["mcp-bridge", f"agtp://localhost:{host.port}"]
     folder = host.state / "agents" / "demo"
     proof = ("--cacert", host.state / "ca.pem", "--cert", folder / "agent.pem", "--key", folder / "agent.key")

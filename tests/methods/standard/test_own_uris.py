@@ -1,4 +1,4 @@
-"""What the host publishes as its own ``agtp:`` URIs is taken by its methods, off the usual port and by its domain too."""
+"""What the host publishes as its own ``agtp:`` URIs is taken by its methods: on another port, and by its domain."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def filled(value: Any, root: str, agent_id: str) -> Any:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_own_uris_are_taken_and_those_of_others_are_not(host: tuple[MemoryHost, TestAgent, TestAgent], name: str) -> None:
+def test_own_uris_are_taken_and_those_of_others_are_not(
+    host: tuple[MemoryHost, TestAgent, TestAgent], name: str
+) -> None:
     """By each name of the host, with its port or none; the URI of another host, or port, is not this one's."""
     made, clerk, _ = host
     method = name.partition(" ")[0]
@@ -82,5 +84,5 @@ def test_a_callback_is_the_inbox_of_nobody_else(host: tuple[MemoryHost, TestAgen
     for callback in (f"{ROOTS[0]}/agents/scout", f"{ROOTS[0]}/agents/{scout.agent_id}", ROOTS[0], "scout"):
         given = {"target": "self", "events": ["lifecycle"], "callback": callback}
         assert made.call("MONITOR", "/", given, caller=clerk).status == 403
-        given = {"target": "work", "payload": {"n": 1}, "callback": callback}
-        assert made.call("SUBMIT", "/", given, caller=clerk).status == 422
+        submitted = {"target": "work", "payload": {"n": 1}, "callback": callback}
+        assert made.call("SUBMIT", "/", submitted, caller=clerk).status == 422
