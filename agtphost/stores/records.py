@@ -19,8 +19,10 @@ Run = Callable[..., Awaitable[Any]]
 @implementer(IRecordStore)
 class OffReactorRecords:
     """
+    A reader whose blocking calls run in threads.
+
     :param reader: reads, blocking.
-    :param run: takes the blocking off the reactor.
+    :param run: runs a function in a thread.
     """
 
     def __init__(self, reader: IRecordReader, run: Run) -> None:
