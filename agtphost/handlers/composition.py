@@ -51,7 +51,7 @@ class Composition:
 
     @property
     def steps(self) -> int:
-        """How many calls are made in any case: steps with ``when`` may be left out."""
+        """The number of calls that are made in any case: steps with ``when`` may be left out."""
         return sum(1 for step in self.recipe.steps if step.when is None)
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
@@ -61,7 +61,7 @@ class Composition:
 
 class Run:
     """
-    One recipe on its way for one caller.
+    A run of one recipe for one caller.
 
     :param context: of the endpoint that the recipe answers.
     """
@@ -128,7 +128,7 @@ class Run:
         self._last = value
 
     def _together(self, outcomes: Sequence[tuple[bool, Any]], stage: Sequence[Step]) -> None:
-        """All have ended: what succeeded is captured, even if another step failed."""
+        """Capture the results of the steps that succeeded once all have ended, even if another step failed."""
         self._last = {}
         failure: Failure | None = None
         for step, (sound, value) in zip(stage, outcomes, strict=True):
@@ -162,7 +162,7 @@ class Run:
     # Failure
 
     def _facts(self) -> dict[str, Any]:
-        """What the caller may see: everything captured came from calls made in its own name."""
+        """Return what the caller may see of the run: everything captured came from calls made in its own name."""
         captured = {name: value for name, value in self._scope.items() if name != INPUT}
         facts: dict[str, Any] = {
             "recipe": self._recipe.name,
