@@ -109,7 +109,7 @@ class Reason(StrEnum):
     QUEUE_UNKNOWN = "queue-unknown", 404, "methods v01 section 3.4", "The host has no queue of that name that the caller may use.", "The operator makes a collection a queue: [[methods.collection]] queue = true."
     BUDGET_EXCEEDED = "budget-exceeded", 456, "methods v01 section 10.1", "The call takes more than Budget-Limit allows."
     GOVERNANCE_DENIED = "governance-denied", 403, "companion section 8.2", "The governance platform denies the action.", "Ask the governance platform why."
-    GOVERNANCE_TOKEN_INVALID = "governance-token-invalid", 401, "companion section 8.2", "The governance token cannot be believed.", "Have the governance platform decide on this action anew."
+    GOVERNANCE_TOKEN_INVALID = "governance-token-invalid", 401, "companion section 8.2", "The governance token is not valid.", "Have the governance platform decide on this action anew."
     KEY_NOT_OWN = "key-not-own", 403, "methods v01 section 5.8", "The key is not the caller's to sign with.", "Leave key_id out."
     NOT_ENTITLED = "not-entitled", 403, "core v08 section 7.2.11", "The caller has no say in this."
     CONFIGURATION_REFUSED = "configuration-refused", 422, "design decision 14", "The configuration that was found is refused, and nothing has changed.", "Mend what problems tells, with file and line, and ask again; agtp reload --check tries it alone."
