@@ -62,7 +62,7 @@ def overstepped(binding: Binding, error: Overstepped) -> Refusal:
     says why.
     """
     log.error(
-        "the handler of {method} {path} gave an answer that no endpoint may give, so that its caller got 500: {why}{where}",
+        "the handler of {method} {path} gave an answer that is not allowed, so that its caller got 500: {why}{where}",
         method=binding.method,
         path=binding.path,
         why=str(error),
