@@ -111,7 +111,7 @@ class Approvals:
     :param held: the state items.
     :param policy: ``[approvals]``.
     :param now: seconds since the Unix epoch.
-    :param aside: calls a function off the reactor; None: digests of large inputs are computed in the reactor's thread.
+    :param offload: calls a function off the reactor; None: digests of large inputs are computed in the reactor's thread.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class Approvals:
         held: StateTable,
         policy: ApprovalsSection,
         now: Callable[[], float] = time.time,
-        aside: Callable[..., Awaitable[Any]] | None = None,
+        offload: Callable[..., Awaitable[Any]] | None = None,
     ) -> None:
         self._held = held
-        self._aside = aside
+        self._offload = offload
         self.policy = policy
         self.now = now
         self.decisions: DecisionRecords | None = None
@@ -148,18 +148,18 @@ class Approvals:
             exchange.approval = Release(approval_id=approved, running=self._running, now=self.now)
             return None
         document = self._document(exchange)
-        if self._aside is not None and weight(exchange.input) > HEAVY:
-            return self._require_much(exchange, document, self._aside)
+        if self._offload is not None and weight(exchange.input) > HEAVY:
+            return self._require_much(exchange, document, self._offload)
         self._judge(exchange, document, digest_of(document))
         return None
 
     async def _require_much(
-        self, exchange: Exchange, document: Mapping[str, Any], aside: Callable[..., Awaitable[Any]]
+        self, exchange: Exchange, document: Mapping[str, Any], offload: Callable[..., Awaitable[Any]]
     ) -> None:
-        digest = await aside(digest_of, document)
+        digest = await offload(digest_of, document)
         if self._latest(digest) is None:
             # It is to be shown to a person, and what is too much for one takes as long to be found.
-            await aside(shown_of, exchange, document, self.policy)
+            await offload(shown_of, exchange, document, self.policy)
         self._judge(exchange, document, digest)
 
     def _judge(self, exchange: Exchange, document: Mapping[str, Any], digest: str) -> None:

@@ -70,7 +70,7 @@ class Dispatcher:
     :param approvals: of calls that a person approves; None: none needs it.
     :param tracer: gives each call its span; None: calls have none.
     :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
-    :param aside: decodes long answers of inner calls off the reactor; None: in the reactor's thread.
+    :param offload: decodes long answers of inner calls off the reactor; None: in the reactor's thread.
     :param compute: runs the computations of bindings with that weight; None: they run in this process.
     """
 
@@ -85,11 +85,11 @@ class Dispatcher:
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
-        aside: Aside | None = None,
+        offload: Aside | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
     ) -> None:
-        self._approvals, self.aside, self._now = approvals, aside, now
+        self._approvals, self.offload, self._now = approvals, offload, now
         self._compute = compute or LocalPool()
         self.charges: Charges | None = next((gate for gate in gates if isinstance(gate, RateGate)), None)
         self._uses = SingleUse(sealer, ledger)

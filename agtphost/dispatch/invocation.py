@@ -56,7 +56,7 @@ class Dispatches(Protocol):
     """The part of :class:`agtphost.dispatch.dispatcher.Dispatcher` that an invocation needs."""
 
     under_way: UnderWay
-    aside: Aside | None
+    offload: Aside | None
     charges: Charges | None
 
     async def dispatch(
@@ -169,10 +169,10 @@ class Invocation:
         :raises Refusal: with the status and reason of a response outside 2xx.
         """
         response = await self.ask(method, path, input)
-        aside = self._dispatcher.aside
-        if aside is None or len(response.body) <= LONG:
+        offload = self._dispatcher.offload
+        if offload is None or len(response.body) <= LONG:
             return result_of(response)
-        found: Mapping[str, Any] = await aside(result_of, response)
+        found: Mapping[str, Any] = await offload(result_of, response)
         return found
 
     async def ask(

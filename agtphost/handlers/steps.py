@@ -89,18 +89,18 @@ class StepCall:
         self._waiting: Deferred[Any] | None = None
         self._cancelled = False
 
-    def run(self, scope: Mapping[str, Any], aside: Aside | None = None) -> Deferred[Any]:
+    def run(self, scope: Mapping[str, Any], offload: Aside | None = None) -> Deferred[Any]:
         """
         Make the call, again where that is allowed and may help.
 
         :param scope: what expressions see.
-        :param aside: evaluates them off the reactor, where they may see much; None: in the reactor's thread.
+        :param offload: evaluates them off the reactor, where they may see much; None: in the reactor's thread.
         :return: fires with the result, or None where the step is left out or may fail; fails with :exc:`StepFailed`.
         """
-        if aside is None:
+        if offload is None:
             outcome: Deferred[Any] = maybeDeferred(self._ready, scope)
         else:
-            outcome = ensureDeferred(_waited(aside(self._ready, scope)))
+            outcome = ensureDeferred(_waited(offload(self._ready, scope)))
         outcome.addCallback(self._go)
         if self._step.proceed:
             outcome.addErrback(self._passed_over)

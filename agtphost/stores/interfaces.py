@@ -414,5 +414,5 @@ class IRecordStore(Interface):
     def proven(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
         """Call ``prove`` in a thread, with a function that reads tiles of the tree, and return its result."""
 
-    def aside(make: Callable[[], Any]) -> Awaitable[Any]:
+    def offload(make: Callable[[], Any]) -> Awaitable[Any]:
         """Call ``make`` in a thread and return its result; used for long reads."""

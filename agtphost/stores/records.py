@@ -60,5 +60,5 @@ class OffReactorRecords:
     async def proven(self, prove: Callable[[Callable[[int, int], bytes]], Any]) -> Any:
         return await self._run(prove, self._reader.tile)
 
-    async def aside(self, make: Callable[[], Any]) -> Any:
+    async def offload(self, make: Callable[[], Any]) -> Any:
         return await self._run(make)

@@ -117,7 +117,7 @@ class EndpointLink(Protocol):
     async def manifest(self) -> Mapping[str, Any]:
         """Return the host's manifest."""
 
-    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+    async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
         """Call the function in another thread and return its result."""
 
 
@@ -193,7 +193,7 @@ class Endpoints:
         endpoints = (await self._link.manifest()).get("endpoints")
         read = partial(self._read, reply.body, endpoints)
         few = self._catalogue.has(endpoints) or not isinstance(endpoints, list) or len(endpoints) <= FEW
-        shown: _Shown = read() if few and len(reply.body) <= SHORT else await self._link.aside(read)
+        shown: _Shown = read() if few and len(reply.body) <= SHORT else await self._link.offload(read)
         return shown.listed
 
     def _read(self, body: bytes, endpoints: Any) -> _Shown:

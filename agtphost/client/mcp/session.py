@@ -64,7 +64,7 @@ class _Link:
     async def manifest(self) -> Mapping[str, Any]:
         return (await self.host.manifest()).document
 
-    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+    async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.to_thread(function, *given)
 
 
