@@ -187,7 +187,7 @@ def tables(kind: type[Section] = Config, path: str = "") -> Iterator[Table]:
         )
     if keys:
         text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
-        text = re.sub(r"^(One )?``\[[^`]*``( or ``[^`]*``)?[:;.,]? *", "", text)
+        text = re.sub(r"^(One |An entry of |The section )?``\[[^`]*``( or ``[^`]*``)?[:;.,]? *", "", text)
         yield Table(path, "", text[:1].upper() + text[1:], tuple(keys))
     for where, inner, how in below:
         for table in tables(inner, where):

@@ -55,7 +55,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One thing that is wrong, before it has a line."""
+    """A fault of a configuration, before it has a line."""
 
     location: Location
     message: str
@@ -63,10 +63,10 @@ class Fault:
 
     hint: str = ""
     concerns: tuple[Location, ...] = ()
-    """Other keys the fault was concluded from; if one of those is itself faulty, it is no conclusion."""
+    """Other keys that the fault was derived from; if one of them is faulty itself, the fault is dropped."""
 
     beside: Location | None = None
-    """Another place that it contradicts, whose line is told too."""
+    """Another place that it contradicts, whose line is reported too."""
 
 
 def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[Fault], list[Location]]:
@@ -178,7 +178,7 @@ def _literal(location: Location, expected: str, given: Any) -> Fault:
 
 
 def default_hint(model: type[BaseModel], location: Location) -> str:
-    """What can be written where nothing better is known: the default of a key, or a value of its kind."""
+    """Return the hint of last resort: the default of a key, or a value of its kind."""
     keys = [step for step in location if isinstance(step, str)]
     if not keys:
         return ""
@@ -210,7 +210,7 @@ def _unknown(model: type[BaseModel], location: Location) -> Fault:
 
 
 def _meant(model: type[BaseModel], location: Location) -> str:
-    """The key that an unknown one resembles most; empty where it resembles none."""
+    """Return the key that an unknown one resembles most; empty where it resembles none."""
     close = difflib.get_close_matches(str(location[-1]), sorted(_keys_at(model, location[:-1])), 1, 0.6)
     return close[0] if close else ""
 
@@ -245,7 +245,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[Fault]:
-    """Those of ``faults`` that do not merely follow from a key that was already reported."""
+    """Yield the ``faults`` that do not merely follow from a key that was already reported."""
     for fault in faults:
         concerns = (fault.location, *fault.concerns)
         if not any(place[: len(gone)] == gone for place in concerns for gone in removed):
@@ -254,7 +254,7 @@ def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[
 
 def subject(location: Location, tree: Mapping[str, Any]) -> str:
     """
-    How a person finds ``location``: ``[listen] port``, ``[[mcp.server]] "files" timeout``.
+    Return ``location`` as people write it: ``[listen] port``, ``[[mcp.server]] "files" timeout``.
 
     :param tree: the document, for the names of list elements.
     """

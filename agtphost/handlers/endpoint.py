@@ -90,7 +90,7 @@ def _declare(
 
 
 class _Taken:
-    """What one function takes, found when it is first asked for: hints may name what stands further down."""
+    """The signature of a function, read on first use, because hints may name things that are defined further down."""
 
     def __init__(
         self, function: Callable[..., Any], errors: tuple[str, ...], intent: str, for_tools: Mapping[str, Any]
@@ -133,9 +133,9 @@ class _Taken:
 
     def hints(self) -> Hints:
         """
-        What it says of its endpoint.
+        Return what the function declares of its endpoint.
 
-        :raises UntoldType: a hint cannot be told as a JSON Schema.
+        :raises UntoldType: a hint cannot be expressed as a JSON Schema.
         """
         told = _Docstring(inspect.getdoc(self.function) or "")
         members = [name for name in self._parameters if name != self._context]
@@ -185,7 +185,7 @@ class _Docstring:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """What it says of each member."""
+        """Return the docstring's text for each member."""
         return {name: " ".join(lines).strip() for name, lines in self._fields}
 
     def _read(self, text: str) -> None:
@@ -233,7 +233,7 @@ def result_of(kind: Any) -> Any:
         return result_of(arguments[0])
     if origin in (typing.Union, types.UnionType):
         waited = dict.fromkeys(result_of(each) for each in arguments)
-        return typing.Union[tuple(waited)]  # noqa: UP007 - of as many as there are
+        return typing.Union[tuple(waited)]  # noqa: UP007 - the number of members varies
     waits = origin or kind
     if isinstance(waits, type) and issubclass(waits, (Awaitable, Generator)):
         # The result is the last argument of each of them.
@@ -248,7 +248,7 @@ async def _awaited(answer: Any) -> Any:
 
 
 def _answer(answer: Any) -> Any:
-    """What the host takes for an answer, of what the function returned."""
+    """Return the function's result as an answer of the host."""
     if isinstance(answer, (EndpointResponse, EndpointError)):
         return answer
     if isinstance(answer, Mapping) or is_dataclass(answer) or is_model(type(answer)):
@@ -258,10 +258,11 @@ def _answer(answer: Any) -> Any:
 
 def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     """
-    What the function of a dotted path says of its endpoint; None where it was not declared with :func:`endpoint`.
+    Return what the function of a dotted path declares of its endpoint; None if it was not declared with
+    :func:`endpoint`.
 
     :param find: imports it.
-    :raises NoHints: it cannot be imported, or a hint of it cannot be told.
+    :raises NoHints: it cannot be imported, or a hint of it cannot be expressed.
     """
     from agtphost.handlers.function import UnresolvableFunction
 
@@ -275,8 +276,10 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
         return taken.hints()
     except NameError as error:
         raise NoHints(
-            f"the type hints of {dotted} cannot be told as JSON Schemas: {error}",
+            f"the type hints of {dotted} cannot be expressed as JSON Schemas: {error}",
             "import the name at run time: what is imported below `if TYPE_CHECKING` is missing when hints are read",
         ) from error
     except (UntoldType, TypeError) as error:
-        raise NoHints(f"the type hints of {dotted} cannot be told as JSON Schemas: {error}", "mend the hint") from error
+        raise NoHints(
+            f"the type hints of {dotted} cannot be expressed as JSON Schemas: {error}", "mend the hint"
+        ) from error

@@ -28,7 +28,7 @@ from agtphost.handlers.threads import Threads
 Function = Callable[[EndpointContext], Any]
 
 LONGEST_CALL = 0.1
-"""Seconds for which a function may hold the reactor before it is told of: P14."""
+"""Seconds for which a function may block the reactor before it is logged: P14."""
 
 SOUGHT = "mend the module, or the name; [endpoints] python_path says where modules are looked for first"
 
@@ -74,7 +74,7 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
             f"the module is not Python: {type(error).__name__}: {error.msg}{text}", "mend that line", place
         ) from error
     except (Exception, SystemExit) as error:
-        # Whatever the module's own code raises is the operator's to read, not a reason to crash the start.
+        # An error of the module's own code is reported to the operator, and must not crash the start.
         raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}", SOUGHT) from error
     function = getattr(module, name, None)
     if function is None:
@@ -113,8 +113,8 @@ class RegisteredFunction:
             if held > LONGEST_CALL:
                 self.handle = self._function
                 log.warn(
-                    "{method} {path} held the whole host for {milliseconds:.0f} ms: declare its handler "
-                    "blocking = true, or make it a coroutine that waits (said once)",
+                    "{method} {path} blocked the whole host for {milliseconds:.0f} ms: declare its handler "
+                    "blocking = true, or make it a coroutine that waits (logged once)",
                     method=context.method,
                     path=context.path,
                     milliseconds=held * 1000,
@@ -126,8 +126,7 @@ class BlockingFunction:
     """
     Calls a function in a thread.
 
-    Inside it, ``context.invoke`` and ``context.emit`` wait by themselves and
-    return what they otherwise resolve to.
+    There, ``context.invoke`` and ``context.emit`` block until their result, and return it.
 
     :param function: returns a mapping, an EndpointResponse or an EndpointError.
     :param threads: where it runs.
@@ -142,7 +141,7 @@ class BlockingFunction:
         self._reactor = reactor
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
-        """Call it; see :class:`agtphost.iagtp.IHandler`."""
+        """Call the function in a thread; see :class:`agtphost.iagtp.IHandler`."""
         inside = replace(context, invoke=self._waiting(context.invoke), emit=self._waiting(context.emit))
         run = copy_context().run  # What the thread logs is this call's.
         return self._threads.run(lambda: run(self._function, inside))

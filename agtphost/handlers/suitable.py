@@ -27,7 +27,7 @@ def require_suitable(function: Callable[..., Any], *, blocking: bool, on_loop: b
     name = getattr(plain, "__qualname__", str(plain))
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise UnresolvableFunction(
-            f"{name} is a generator, which is no answer",
+            f"{name} is a generator, which cannot be an answer",
             "return the answer; send interim messages by `await context.emit({...})`, and decorate a generator that "
             "yields Deferreds with twisted.internet.defer.inlineCallbacks",
         )
@@ -47,7 +47,10 @@ def require_suitable(function: Callable[..., Any], *, blocking: bool, on_loop: b
 
 
 def _asyncio_in(function: Any) -> str | None:
-    """What a coroutine uses of asyncio directly; None where it does not, or goes between the two."""
+    """
+    Return the name by which a coroutine uses asyncio directly; None where it does not, or uses a bridge between the
+    two.
+    """
     names = [name for code in _codes(function.__code__) for name in code.co_names]
     if not _BETWEEN.isdisjoint(names):
         return None

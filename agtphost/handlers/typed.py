@@ -1,7 +1,7 @@
 """
 Python types as JSON Schemas, and values of theirs read from JSON and written back.
 
-What can be told: ``str``, ``int``, ``float``, ``bool``, ``None``, ``Any``, ``Optional`` and other unions, ``Literal``,
+Supported types: ``str``, ``int``, ``float``, ``bool``, ``None``, ``Any``, ``Optional`` and other unions, ``Literal``,
 ``Enum``, lists, tuples of any length and sets, dictionaries with text as keys, ``TypedDict``, dataclasses, models of
 pydantic, and ``Annotated`` with a description (text) or further keywords (a dictionary).
 """
@@ -66,7 +66,7 @@ def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
         return {"type": "object", **({"additionalProperties": inner} if inner else {})}
     if isinstance(kind, type):
         return _of_class(kind, depth)
-    raise UntoldType(f"{kind!r} cannot be told as a JSON Schema")
+    raise UntoldType(f"{kind!r} cannot be expressed as a JSON Schema")
 
 
 def _annotations(said: Sequence[Any]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _annotations(said: Sequence[Any]) -> dict[str, Any]:
 
 
 def _union(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One schema of several: a list of types where they say nothing else."""
+    """Join several schemas to one: a list of types if they have nothing else."""
     if any(not each for each in schemas):
         return {}
     if all(set(each) == {"type"} and isinstance(each["type"], str) for each in schemas):
@@ -118,11 +118,14 @@ def _of_class(kind: type, depth: int) -> dict[str, Any]:
         return _object({each.name: hints[each.name] for each in fields}, needed, depth)
     if is_model(kind):
         return _inlined(kind.model_json_schema())  # type: ignore[attr-defined]
-    raise UntoldType(f"{kind.__qualname__} cannot be told as a JSON Schema")
+    raise UntoldType(f"{kind.__qualname__} cannot be expressed as a JSON Schema")
 
 
 def _is_key_required(name: str, kind: Any, required: Collection[str]) -> bool:
-    """Of a TypedDict: where hints are texts, as with ``from __future__ import annotations``, the class cannot tell."""
+    """
+    Return whether a TypedDict requires a key. With ``from __future__ import annotations`` the class itself does not
+    know, because hints are texts.
+    """
     origin = get_origin(kind)
     return origin is typing.Required or (name in required and origin is not typing.NotRequired)
 
@@ -144,7 +147,7 @@ def is_model(kind: object) -> bool:
 
 
 def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of pydantic's without references and titles."""
+    """Return a schema of pydantic without references and titles."""
     shared = schema.get("$defs", {})
 
     def walk(value: Any, depth: int, *, members: bool = False) -> Any:
@@ -215,7 +218,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 def written(value: Any) -> Any:
-    """A value that a function returned, as JSON has it."""
+    """Return a value that a function returned, as JSON."""
     if isinstance(value, enum.Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -60,15 +60,15 @@ class Summary:
     Answers SUMMARIZE on ``/``.
 
     :param library: the documents that ``document:NAME`` names.
-    :param aside: runs the work on long sources in a thread.
+    :param offload: runs the work on long sources in a thread.
     """
 
     kind = "built_in"
 
-    def __init__(self, library: Library, aside: Aside, server_id: str = "") -> None:
+    def __init__(self, library: Library, offload: Aside, server_id: str = "") -> None:
         self._host = server_id.partition(":")[0].lower()
         self._library = library
-        self._aside = aside
+        self._offload = offload
 
     async def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
@@ -82,7 +82,7 @@ class Summary:
         if len(text) <= SMALL:
             summary = summarize(text, options, form)
         else:
-            summary = await self._aside(summarize, text, options, form)
+            summary = await self._offload(summarize, text, options, form)
         return Answer(
             result={
                 **summary,
