@@ -127,6 +127,10 @@ def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown(model, location)
+    if kind == "missing":
+        # pydantic says where the key would be; the place in the file is the table that lacks it.
+        name = str(details["loc"][-1])
+        return Fault(location=location, message=f"has no {name}, which is required", hint=f'write {name} = "..."')
     if kind == "literal_error":
         return _literal(location, str(context["expected"]), details.get("input"))
     if kind in _BOUNDS:
