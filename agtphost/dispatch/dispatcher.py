@@ -46,6 +46,7 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstep
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
+from agtphost.handlers.suitable import advice_on
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
@@ -149,10 +150,11 @@ class Dispatcher:
             if objection is not None and performed:
                 objection = after_handler(objection)
             outcome = self._sealer.refusal(exchange, objection or answers.given_up())
-        except Exception:
+        except Exception as error:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             CALL.set(call)  # A call made inside may have been the last to say so.
-            log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
+            said = "the handler of {method} {path} failed" + advice_on(error)
+            log.failure(said, method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, answers.surprise())
         if CALL.get() is not call:
             CALL.set(call)
