@@ -16,8 +16,8 @@ from hashlib import sha256
 
 MARK = "notify:"
 """
-The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation, and in the
-name of a person's inbox.
+The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation, and in
+the name of a person's inbox.
 """
 
 

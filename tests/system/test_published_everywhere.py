@@ -357,7 +357,9 @@ def test_the_listed_bridge_reaches_the_host(closed: tuple[Host, int, int]) -> No
     host, registry, _ = closed
     (entry,) = ask(registry, "GET", "/v0.1/servers", token=TOKEN).value["servers"]
     (package,) = entry["server"]["packages"]
-    words = [f"{each['name']}={each['value']}" if "name" in each else each["value"] for each in package["packageArguments"]]
+    words = [
+        f"{each['name']}={each['value']}" if "name" in each else each["value"] for each in package["packageArguments"]
+    ]
     assert words[:2] == ["mcp-bridge", f"agtp://localhost:{host.port}"]
     folder = host.state / "agents" / "demo"
     proof = ("--cacert", host.state / "ca.pem", "--cert", folder / "agent.pem", "--key", folder / "agent.key")

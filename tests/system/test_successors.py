@@ -107,5 +107,7 @@ def test_a_successor_has_what_waits_and_whoever_left_has_nothing(office: Office)
     assert office.ask("heir", "CONFIRM", target_id=made[1], status="accepted")[0] == 404
     status, body = office.ask("demo", "ESCALATE", task_id="task-3", recipient="usr-cfo", **given)
     assert (status, body["reason"]) == (404, "recipient-unknown")
-    assert set(made) <= office.seen("registrar")[0], "who looks after the agent sees and decides what nobody is left for"
+    assert set(made) <= office.seen("registrar")[0], (
+        "who looks after the agent sees and decides what nobody is left for"
+    )
     assert office.ask("registrar", "CONFIRM", target_id=made[1], status="rejected")[0] == 200

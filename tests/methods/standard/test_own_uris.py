@@ -64,7 +64,9 @@ def filled(value: Any, root: str, agent_id: str) -> Any:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_own_uris_are_taken_and_those_of_others_are_not(host: tuple[MemoryHost, TestAgent, TestAgent], name: str) -> None:
+def test_own_uris_are_taken_and_those_of_others_are_not(
+    host: tuple[MemoryHost, TestAgent, TestAgent], name: str
+) -> None:
     """By each name of the host, with its port or none; the URI of another host, or port, is not this one's."""
     made, clerk, _ = host
     method = name.partition(" ")[0]
