@@ -47,7 +47,7 @@ class HostFile:
                 message=f"{subject(fault.location, self.tree)} {fault.message}{self._beside(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
-                hint=fault.hint or default_hint(Config, fault.location),
+                hint=fault.hint or default_hint(Config, fault.location, fault.message),
             )
             for fault in faults
         ]
