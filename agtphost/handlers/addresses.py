@@ -22,7 +22,7 @@ the name of a person's inbox.
 
 
 def owner_of_inbox(inbox: str) -> str:
-    """Return the owner of what is in an inbox: an Agent-ID or a key as it is, and the SHA-256 of a person's marked name."""
+    """Return the owner of an inbox: an Agent-ID or a key as it is, and the SHA-256 of a person's marked name."""
     return sha256(inbox.encode()).hexdigest() if inbox.startswith(MARK) else inbox
 
 

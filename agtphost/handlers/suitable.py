@@ -110,7 +110,7 @@ def _require_suitable_result(function: Any, name: str, *, blocking: bool, on_loo
 
 def _asyncio_in(function: Any, seen: frozenset[Any] = frozenset()) -> str | None:
     """
-    Return what a coroutine uses of asyncio, directly or by a coroutine of its module; None where it goes between the two.
+    Return what a coroutine uses of asyncio, itself or by another one of its module; None if it uses a bridge.
 
     :param seen: functions that were looked into.
     """
