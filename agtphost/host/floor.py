@@ -63,7 +63,7 @@ def floor_methods(
     adapters: Sequence[IPayloadAdapter],
     endpoints: Iterable[Binding],
     library: Library,
-    aside: Aside,
+    offload: Aside,
     visibility: Visibility,
     authorization: Authorization,
     approvals: Approvals,
@@ -84,7 +84,7 @@ def floor_methods(
 
     :param listed: everything that can be called, at every call.
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
-    :param aside: calls a function off the reactor, and ``authorization`` tells who acts for the people.
+    :param offload: calls a function off the reactor, and ``authorization`` tells who acts for the people.
     :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller is shown.
     :param states: the present lifecycle state of an agent.
     :param assurance: how surely callers of what changes state must be known.
@@ -95,11 +95,11 @@ def floor_methods(
     :param sessions: which there are, and ``suspensions``: which of them stand still.
     :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
-    corpus = Corpus(directory, listed, adapters, library, visibility, aside)
-    escalation = Escalation(held, directory, authorization, aside, states, now, continuations)
+    corpus = Corpus(directory, listed, adapters, library, visibility, offload)
+    escalation = Escalation(held, directory, authorization, offload, states, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now, workflows)
-    notices = Notification(held, directory, authorization, listed, aside, now, continuations, hosts, cancel)
-    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), aside)
+    notices = Notification(held, directory, authorization, listed, offload, now, continuations, hosts, cancel)
+    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), offload)
     confirmation = Confirmation(held, records, authorization, decisions, now)
 
     def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:
@@ -111,7 +111,7 @@ def floor_methods(
     taken = {(binding.method, binding.path) for binding in endpoints}
     cognitive = (
         read("QUERY", "/", Query(corpus), default_assurance(assurance, changes=False)),
-        read("SUMMARIZE", "/", Summary(library, aside, address), default_assurance(assurance, changes=False)),
+        read("SUMMARIZE", "/", Summary(library, offload, address), default_assurance(assurance, changes=False)),
         read("PLAN", "/", Planning(corpus), default_assurance(assurance, changes=False)),
     )
     return Floor(

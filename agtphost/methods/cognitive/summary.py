@@ -61,15 +61,15 @@ class Summary:
     Answers SUMMARIZE on ``/``.
 
     :param library: the documents that ``document:NAME`` names.
-    :param aside: runs the work on long sources in a thread.
+    :param offload: runs the work on long sources in a thread.
     """
 
     kind = "built_in"
 
-    def __init__(self, library: Library, aside: Aside, address: OwnAddress = NOWHERE) -> None:
+    def __init__(self, library: Library, offload: Aside, address: OwnAddress = NOWHERE) -> None:
         self._address = address
         self._library = library
-        self._aside = aside
+        self._offload = offload
 
     async def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
@@ -83,7 +83,7 @@ class Summary:
         if len(text) <= SMALL:
             summary = summarize(text, options, form)
         else:
-            summary = await self._aside(summarize, text, options, form)
+            summary = await self._offload(summarize, text, options, form)
         return Answer(
             result={
                 **summary,

@@ -148,11 +148,11 @@ def _reader(recipient: str) -> str:
     return "" if recipient == OPERATOR else owner_of_inbox(recipient)
 
 
-async def prepare_changes(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
+async def prepare_changes(offload: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, prepared off the reactor where they are many."""
     if len(changes) <= FEW:
         return tuple(changes)
-    found: tuple[Change, ...] = await aside(prepare, changes)
+    found: tuple[Change, ...] = await offload(prepare, changes)
     return found
 
 
@@ -174,7 +174,7 @@ class Notification:
     Answers NOTIFY and ``QUERY /notifications``.
 
     :param bindings: everything that can be called, for the agents' own endpoints.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     :param cancel: answers a NOTIFY that ends a subscription of MONITOR; None for every other.
     """
@@ -187,14 +187,14 @@ class Notification:
         directory: IAgentDirectory,
         authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
-        aside: Aside,
+        offload: Aside,
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
         cancel: Callable[[BuiltInContext], Answer | None] = lambda context: None,
     ) -> None:
         self._cancel = cancel
-        self._aside = aside
+        self._offload = offload
         self._addresses = authorization.addresses
         self._hosts = frozenset(hosts)
         self._continuations = continuations or Continuations(now=now)
@@ -255,11 +255,11 @@ class Notification:
                 changes.append(_put_notification(value, until))
             told.append(_receipt_members(value))
             if not number % FEW:
-                await self._aside(bool)  # The others have their turn.
+                await self._offload(bool)  # The others have their turn.
         return Answer(
             status=Status.ACCEPTED if changes else Status.OK,
             result={"recipient": group, "notifications": told},
-            changes=await prepare_changes(self._aside, changes),
+            changes=await prepare_changes(self._offload, changes),
             extra={"notification_ids": [each["notification_id"] for each in told[:MOST_TOLD]], "notified": group},
         )
 
@@ -403,7 +403,7 @@ class Notification:
                 headers=part.headers,
             )
 
-        return part() if is_little(self._held, NOTIFICATION) else self._aside(part)
+        return part() if is_little(self._held, NOTIFICATION) else self._offload(part)
 
     def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[StateItem]:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""

@@ -54,7 +54,7 @@ class MethodServices:
     now: Callable[[], float]
     """Seconds since the Unix epoch."""
 
-    aside: Aside
+    offload: Aside
     """Calls a function off the reactor."""
 
     # What there is

@@ -143,7 +143,7 @@ class Fetch:
         behind = self._bindings.items_after(context, place)
         together = list(islice(takewhile(partial(_is_at, place), behind), FEW + 1))
         if len(together) > FEW:
-            found: dict[str, str] = await self._resources.parts.aside(
+            found: dict[str, str] = await self._resources.parts.offload(
                 _binding_sources, takewhile(partial(_is_at, place), behind)
             )
             return found

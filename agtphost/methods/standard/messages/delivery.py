@@ -78,4 +78,4 @@ def deliver(
 
 async def prepare_changes(parts: MethodServices, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, measured off the reactor where they are many."""
-    return await notification.prepare_changes(parts.aside, changes)
+    return await notification.prepare_changes(parts.offload, changes)
