@@ -18,7 +18,6 @@ from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
 from agtphost.contract.service import UPSTREAM_ERRORS
 from agtphost.contract.tool_names import hint_faults, is_tool_name
 
-
 NO_BODY = ("204", "205")
 """Statuses whose answers have no body."""
 
