@@ -23,7 +23,7 @@ from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.gateway_events import GatewayEvents, wanted
 from agtphost.http.refusals import refused, unproven
-from agtphost.http.translation import OF_CERTIFIED, Asked, Rules, RefusedRequest, Unreadable
+from agtphost.http.translation import OF_CERTIFIED, Asked, RefusedRequest, Rules, Unreadable
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
