@@ -202,11 +202,14 @@ class Document:
                 found.add(f"{place} object as JSON")
                 continue
             try:
-                kind = self.sent.flat(parameter.get("schema", {})).get("type")
+                flat = self.sent.flat(parameter.get("schema", {}))
+                kind = flat.get("type")
+                inner = self.sent.flat(flat.get("items", {})).get("type") if kind == "array" else ""
             except NoValue:
                 continue
             if place == "query" and (kind in ("array", "object") or parameter.get("style") == "deepObject"):
-                found.add(f"query {kind} {parameter.get('style', 'form')} {parameter.get('explode', '')}")
+                listed = "array of object" if inner == "object" else kind
+                found.add(f"query {listed} {parameter.get('style', 'form')} {parameter.get('explode', '')}")
         body = self.sent.follow(operation.get("requestBody", {}))
         found |= {f"body {kind.partition(';')[0]}" for kind in body.get("content", ())}
         return frozenset(found)
