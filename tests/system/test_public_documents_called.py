@@ -475,6 +475,8 @@ def service(folder: Path, document: Mapping[str, Any], calls: list[Call], port: 
         item = document["paths"][path]
         shared = {name: item[name] for name in ("parameters",) if name in item}
         paths.setdefault(path.partition("#")[0], shared)[http.lower()] = item[http.lower()]
+    if '"#/paths/' in json.dumps(document):
+        paths = {**document["paths"], **paths}  # Some documents refer from one operation to another.
     kept = {**document, "paths": paths}
     (folder / "document.json").write_text(json.dumps(kept))
     (folder / "answers.json").write_text(json.dumps({call.source: call.answer for call in calls}))
