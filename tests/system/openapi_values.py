@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from re import _constants as kinds  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
+from urllib.parse import unquote
 
 TEXTS = ("plain", "two words", "a&b=c", "50%+1", "größer/é", 'quo"ted', "a,b;c", "[x]", "tilde~dash-", "line?x#y")
 """What a text is where the document sets no bounds: characters that every place of a request escapes in its own way."""
@@ -66,7 +67,7 @@ class Values:
             if not isinstance(value, Mapping) or "$ref" not in value:
                 break
             here: Any = self._document
-            for token in str(value["$ref"]).removeprefix("#/").split("/"):
+            for token in unquote(str(value["$ref"])).removeprefix("#/").split("/"):
                 here = here.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(here, Mapping) else None
             value = here
         if isinstance(value, Mapping):

@@ -478,7 +478,9 @@ def service(folder: Path, document: Mapping[str, Any], calls: list[Call], port: 
     if '"#/paths/' in json.dumps(document):
         paths = {**document["paths"], **paths}  # Some documents refer from one operation to another.
     kept = {**document, "paths": paths}
-    (folder / "document.json").write_text(json.dumps(kept))
+    # The service's reader of references does not decode them (RFC 6901 section 6).
+    text = re.sub(r'(?<="\$ref": ")#[^"]*', lambda found: unquote(found[0]), json.dumps(kept))
+    (folder / "document.json").write_text(text)
     (folder / "answers.json").write_text(json.dumps({call.source: call.answer for call in calls}))
     names = [str(folder / name) for name in ("document.json", "answers.json", "service.pem", "requests.log")]
     python = pypi.environment("openapi-core", *PACKAGES) / "python"
